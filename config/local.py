@@ -1,0 +1,150 @@
+"""What manage.py sets up when the environment names no servers: the embedded ones, and a secret key of its own.
+
+No Django: all of it comes before the settings load.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from config import embedded
+from config.embedded.state import write_private_json
+
+DATABASE_VARIABLES = ("DATABASE_URL", "LOGS_DATABASE_URL", "LOGS_GATE_URL")
+DEMO_ADDRESS = "127.0.0.1"
+DEMO_PORT = 8000
+# Commands that read and write files only; `check` is one of them as long as it names no database.
+COMMANDS_WITHOUT_SERVERS = frozenset(
+    {
+        *("check", "collectstatic", "compilemessages", "diffsettings", "findstatic", "help"),
+        *("makemessages", "makemigrations", "startapp", "startproject", "version"),
+    }
+)
+
+
+class LocalSetupError(Exception):
+    """The command cannot run as things are; the text is one line for its user."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSecrets:
+    """What the demo makes once and shows again on every run."""
+
+    secret_key: str = field(repr=False)
+    admin_password: str = field(repr=False)
+    access_token: str = field(default="", repr=False)
+
+
+def ensure_local_secrets(root: Path) -> LocalSecrets:
+    """Return the secrets kept in this folder's demo.json, making them on first use."""
+    try:
+        return LocalSecrets(**json.loads((root / "demo.json").read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        made = LocalSecrets(secret_key=secrets.token_urlsafe(50), admin_password=secrets.token_urlsafe(12))
+        keep_local_secrets(root, made)
+        return made
+
+
+def keep_local_secrets(root: Path, values: LocalSecrets) -> None:
+    """Write the secrets, readable by their owner alone."""
+    write_private_json(root / "demo.json", asdict(values))
+
+
+@contextmanager
+def servers_for(arguments: Sequence[str], project: Path) -> Iterator[None]:
+    """Give a management command the servers it needs and the environment does not name, while it runs.
+
+    `arguments` are sys.argv's. Raises LocalSetupError before anything is started, EmbeddedServerError when a server
+    cannot be.
+    """
+    command = arguments[1] if len(arguments) > 1 else "help"
+    needs_postgres = not _names_databases()
+    needs_redis = not os.environ.get("REDIS_URL")
+    if command == "demo":
+        _refuse_taken_port(arguments)
+    if not needs_servers(arguments):
+        if needs_postgres:
+            # Nothing it signs outlives the command.
+            os.environ.setdefault("SECRET_KEY", secrets.token_urlsafe(50))
+        yield
+    elif not needs_postgres and not needs_redis:
+        yield
+    else:
+        root = embedded.local_folder(project)
+        signal.signal(signal.SIGTERM, _exit)  # so that the servers are stopped on the way out
+        with embedded.using(root, postgres=needs_postgres, redis=needs_redis) as servers:
+            os.environ.update(servers.environment())
+            if needs_postgres:
+                _set_local_defaults(root)
+            yield
+
+
+def needs_servers(arguments: Sequence[str]) -> bool:
+    """Tell whether this command line of manage.py works on a database or Redis."""
+    if len(arguments) < 2 or {"-h", "--help", "--version"} & set(arguments[1:]):
+        return False
+    command = arguments[1]
+    if command == "check" and any(argument.startswith("--database") for argument in arguments):
+        return True
+    return not command.startswith("-") and command not in COMMANDS_WITHOUT_SERVERS
+
+
+def port_is_taken(port: int) -> bool:
+    """Tell whether another program listens where the demo's web server is going to."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((DEMO_ADDRESS, port))
+        except OSError:
+            return True
+    return False
+
+
+def _names_databases() -> bool:
+    given = [name for name in DATABASE_VARIABLES if os.environ.get(name)]
+    missing = [name for name in DATABASE_VARIABLES if name not in given]
+    if given and missing:
+        raise LocalSetupError(f"{', '.join(given)} is set, so {' and '.join(missing)} must be set too.")
+    return not missing
+
+
+def _set_local_defaults(root: Path) -> None:
+    os.environ.setdefault("SECRET_KEY", ensure_local_secrets(root).secret_key)
+    os.environ.setdefault("ALLOWED_HOSTS", "127.0.0.1,localhost")
+    # The demo is on loopback and has no certificate.
+    os.environ.setdefault("HTTPS_ONLY", "false")
+
+
+def _refuse_taken_port(arguments: Sequence[str]) -> None:
+    """Read --port as the command itself will, and look at once: before servers, migrations and rows."""
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
+    parser.add_argument("--port", type=int, default=DEMO_PORT)
+    try:
+        port: int = parser.parse_known_args(list(arguments[2:]))[0].port
+    except argparse.ArgumentError:
+        return  # The command explains it.
+    if not 0 < port < 65536:
+        raise LocalSetupError(f"{port} is not a port number (1 to 65535).")
+    deadline = time.monotonic() + 1  # The remains of a demo that was killed are gone in a moment.
+    while port_is_taken(port):
+        if time.monotonic() > deadline:
+            raise LocalSetupError(
+                f"Port {port} is taken by another program: stop it, or choose another port (make demo PORT={port + 1})."
+            )
+        time.sleep(0.1)
+
+
+def _exit(number: int, _frame: FrameType | None) -> None:
+    sys.exit(128 + number)

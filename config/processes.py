@@ -1,0 +1,230 @@
+"""Runs several programs together until told to stop: restarts what dies, and leaves nothing behind. No Django.
+
+Each program leads a session of its own, so Ctrl-C reaches this process alone, which ends the others in order. A guard
+(a shell that waits for the end of a pipe) ends them when this process cannot: after kill -9 the pipe closes, and the
+guard kills every group it was told of. PR_SET_PDEATHSIG would reach the direct children only, and the workers of
+granian outlive a killed parent.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+GRACE_SECONDS = 10.0
+TICK_SECONDS = 0.1
+LOG_LIMIT_BYTES = 10 * 1024 * 1024
+STEADY_SECONDS = 60.0  # A program that ran so long has recovered; its earlier failures are forgotten.
+MOST_FAILURES = 5  # in a row; delays of 1, 2, 4 and 8 s lie between them
+
+# Every line replaces the list of process groups; an empty one means that all is well and nothing is left to kill.
+GUARD_SCRIPT = """\
+trap '' INT TERM HUP
+groups=
+while read -r line; do groups=$line; done
+for group in $groups; do kill -KILL "-$group" 2>/dev/null; done
+exit 0
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What to run, under which name to report it, and the file its output is appended to."""
+
+    name: str
+    arguments: Sequence[str]
+    log: Path
+
+
+class ProgramFailed(Exception):
+    """A program died again and again; the text names it, its status and the last line it wrote."""
+
+
+@dataclass(slots=True)
+class _Run:
+    program: Program
+    process: subprocess.Popen[bytes] | None = None
+    started_at: float = 0.0
+    failures: int = 0
+    restart_at: float | None = field(default=None)
+
+
+def run_together(
+    programs: Sequence[Program],
+    environment: Mapping[str, str],
+    *,
+    folder: Path,
+    report: Callable[[str], None],
+    is_up: Callable[[], bool],
+    announce: Callable[[], None],
+    first_delay_seconds: float = 1.0,
+) -> None:
+    """Run the programs in this folder until SIGINT, SIGTERM or SIGHUP, then end them; a second signal kills them.
+
+    `announce` is called once, when `is_up` first says so; `report` gets one line for each death and restart. Call it
+    from the main thread. Raises ProgramFailed, after ending the others, when one keeps dying.
+    """
+    runs = [_Run(program) for program in programs]
+    with ExitStack() as stack:
+        stop = stack.enter_context(_stop_requests())
+        guard = stack.enter_context(_guard())
+        stack.callback(_end_all, runs, stop)
+
+        def start(run: _Run) -> None:
+            _start(run, environment, folder=folder)
+            guard(" ".join(str(item.process.pid) for item in runs if item.process is not None))
+
+        for run in runs:
+            start(run)
+        is_announced = False
+        while not stop.wait_first(TICK_SECONDS):
+            if not is_announced and is_up():
+                announce()
+                is_announced = True
+            for run in runs:
+                _look_after(run, report, first_delay_seconds)
+                if run.restart_at is not None and time.monotonic() >= run.restart_at:
+                    start(run)
+
+
+def last_line(log: Path) -> str:
+    """Return the last line of a log that is not blank."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 8192))
+        lines = [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+    return lines[-1] if lines else "(it wrote nothing)"
+
+
+def _start(run: _Run, environment: Mapping[str, str], *, folder: Path) -> None:
+    _put_aside_large(run.program.log)
+    with run.program.log.open("ab") as log:
+        run.process = subprocess.Popen(  # noqa: S603  # programs and arguments are the caller's own
+            list(run.program.arguments),
+            env=dict(environment),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    run.started_at = time.monotonic()
+    run.restart_at = None
+
+
+def _look_after(run: _Run, report: Callable[[str], None], first_delay_seconds: float) -> None:
+    """Notice a death, end what the dead program left, and set the time of its restart."""
+    _put_aside_large(run.program.log)
+    if run.process is None or run.process.poll() is None:
+        return
+    _kill_group(run.process)
+    if time.monotonic() - run.started_at > STEADY_SECONDS:
+        run.failures = 0
+    run.failures += 1
+    status, run.process = run.process.returncode, None
+    died = f"{run.program.name} ended with status {status} ({run.program.log}): {last_line(run.program.log)}"
+    if run.failures >= MOST_FAILURES:
+        raise ProgramFailed(died)
+    delay = first_delay_seconds * 2 ** (run.failures - 1)
+    report(f"{died}; starting it again in {delay:g} s")
+    run.restart_at = time.monotonic() + delay
+
+
+def _end_all(runs: Sequence[_Run], stop: _Stop) -> None:
+    """End every program: politely first, its whole group by force when the grace is over or a second signal comes."""
+    processes = [run.process for run in runs if run.process is not None]
+    for process in processes:
+        # To the leader alone: it winds up its workers; a signal to all would cut a worker's task short.
+        if process.poll() is None:
+            process.terminate()
+    deadline = time.monotonic() + GRACE_SECONDS
+    while any(process.poll() is None for process in processes) and time.monotonic() < deadline:
+        if stop.wait_second(TICK_SECONDS / 2):
+            break
+    for process in processes:
+        _kill_group(process)
+        process.wait()
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of a program's process group; its id stays taken while any member lives."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _put_aside_large(log: Path) -> None:
+    """Keep a log bounded: copy a large one to `.1` and empty it; its writers append, so they go on at the start."""
+    if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
+        shutil.copyfile(log, log.with_name(f"{log.name}.1"))
+        os.truncate(log, 0)
+
+
+class _Stop:
+    """Counts the signals that ask for an end."""
+
+    def __init__(self) -> None:
+        self._first = threading.Event()
+        self._second = threading.Event()
+
+    def __call__(self, _number: int, _frame: FrameType | None) -> None:
+        (self._second if self._first.is_set() else self._first).set()
+
+    def wait_first(self, seconds: float) -> bool:
+        return self._first.wait(seconds)
+
+    def wait_second(self, seconds: float) -> bool:
+        return self._second.wait(seconds)
+
+
+@contextmanager
+def _stop_requests() -> Iterator[_Stop]:
+    stop = _Stop()
+    # Under nohup SIGHUP is ignored, and stays so.
+    numbers = [
+        number for number in STOP_SIGNALS if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN
+    ]
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _guard() -> Iterator[Callable[[str], None]]:
+    """Run the guard; yield what tells it the process groups to kill, should this process die."""
+    guard = subprocess.Popen(  # noqa: S603  # the script above
+        ["/bin/sh", "-c", GUARD_SCRIPT],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd="/",
+        text=True,
+    )
+    pipe = guard.stdin
+    assert pipe is not None  # noqa: S101  # stdin=PIPE
+
+    def tell(groups: str) -> None:
+        # A guard that was killed itself is missed only if this process is killed too.
+        with suppress(BrokenPipeError):
+            pipe.write(groups + "\n")
+            pipe.flush()
+
+    try:
+        yield tell
+    finally:
+        tell("")
+        with suppress(BrokenPipeError):
+            pipe.close()
+        guard.wait()

@@ -1,0 +1,214 @@
+"""Every setting of the service, read from the environment. docs/settings.md lists them; tests keep the two in step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import environ
+import structlog
+from django.core.exceptions import ImproperlyConfigured
+from django.urls import reverse_lazy
+from psycopg.conninfo import conninfo_to_dict
+
+from config import embedded, logs
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+VERSION = "0.1.0"
+
+env = environ.Env()
+
+# --- Mode and secrets -------------------------------------------------------------------------------------------------
+DEBUG = env.bool("DEBUG", default=False)
+_DEBUG_SECRET_KEY = "insecure-secret-key-for-debug-only"  # noqa: S105
+SECRET_KEY = env.str("SECRET_KEY", default=_DEBUG_SECRET_KEY if DEBUG else "")
+if not DEBUG and (len(SECRET_KEY) < 40 or SECRET_KEY == _DEBUG_SECRET_KEY):
+    raise ImproperlyConfigured(
+        "SECRET_KEY must be set to at least 40 random characters (or DEBUG=true for development). Make one with: "
+        "python -c 'import secrets; print(secrets.token_urlsafe(50))'"
+    )
+ALLOWED_HOSTS: list[str] = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"] if DEBUG else [])
+CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+# HTTPS_ONLY=false is for a service on loopback: cookies then travel over plain HTTP.
+HTTPS_ONLY = env.bool("HTTPS_ONLY", default=not DEBUG)
+
+# --- Servers: your own by URL, or the embedded ones -------------------------------------------------------------------
+LOCAL_DIR = Path(env.str("ENDPOINTS_LOCAL_DIR", default=str(BASE_DIR / ".local")))
+_embedded = embedded.known_urls(LOCAL_DIR)
+# Before the embedded servers exist the settings must still load (checks, migrations to be written); connecting fails.
+_NOWHERE = f"postgresql://nobody@/none?host={LOCAL_DIR}/run"
+DATABASE_URL = env.str("DATABASE_URL", default=_embedded.database_url if _embedded else _NOWHERE)
+LOGS_DATABASE_URL = env.str("LOGS_DATABASE_URL", default=_embedded.logs_database_url if _embedded else _NOWHERE)
+LOGS_GATE_URL = env.str("LOGS_GATE_URL", default=_embedded.logs_gate_url if _embedded else _NOWHERE)
+REDIS_URL = env.str("REDIS_URL", default=_embedded.redis_url if _embedded else "redis://127.0.0.1:1/0")
+
+
+def _django_database(url: str) -> dict[str, Any]:
+    """Return Django's settings of a PostgreSQL URL; query parameters (host=, sslmode=, …) become libpq options."""
+    parameters = {name: str(value) for name, value in conninfo_to_dict(url).items()}
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": parameters.pop("dbname", ""),
+        "USER": parameters.pop("user", ""),
+        "PASSWORD": parameters.pop("password", ""),
+        "HOST": parameters.pop("host", ""),
+        "PORT": parameters.pop("port", ""),
+        "OPTIONS": {"connect_timeout": 3, **parameters},
+    }
+
+
+DATABASES = {"default": _django_database(DATABASE_URL), "logs": _django_database(LOGS_DATABASE_URL)}
+# One connection per thread, checked before use, so that a restarted PostgreSQL is noticed and not answered with a 500.
+DATABASES["default"] |= {"CONN_MAX_AGE": 600, "CONN_HEALTH_CHECKS": True}
+DATABASE_ROUTERS = ["logsources.router.LogDatabaseRouter"]
+LOGS_GATE: dict[str, Any] = conninfo_to_dict(LOGS_GATE_URL)
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+CACHES = {
+    "default": {
+        "BACKEND": "django_redis.cache.RedisCache",
+        "LOCATION": REDIS_URL,
+        "OPTIONS": {"SOCKET_CONNECT_TIMEOUT": 0.25, "SOCKET_TIMEOUT": 0.25},
+    }
+}
+
+# --- Endpoints --------------------------------------------------------------------------------------------------------
+ENDPOINTS_HEADER_PREFIX = env.str("ENDPOINTS_HEADER_PREFIX", default="SVC")
+ENDPOINTS_POOL_SIZE = env.int("ENDPOINTS_POOL_SIZE", default=8)  # gate connections per process
+ENDPOINTS_POOL_WAIT_SECONDS = env.float("ENDPOINTS_POOL_WAIT_SECONDS", default=0.8)  # then 503 overloaded
+ENDPOINTS_MAX_BODY_BYTES = env.int("ENDPOINTS_MAX_BODY_BYTES", default=1_048_576)
+# The OpenAPI document names every endpoint: to the public only where that is wanted, else with an access token.
+ENDPOINTS_PUBLIC_SCHEMA = env.bool("ENDPOINTS_PUBLIC_SCHEMA", default=DEBUG)
+# Multipart and form bodies are read by Django, under the same limit.
+DATA_UPLOAD_MAX_MEMORY_SIZE = ENDPOINTS_MAX_BODY_BYTES
+
+# --- Applications -----------------------------------------------------------------------------------------------------
+INSTALLED_APPS = [
+    "unfold",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "corsheaders",
+    "django_ace",
+    "django_celery_beat",
+    "django_structlog",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "simple_history",
+    "logsources",
+    "endpoints",
+]
+MIDDLEWARE = [
+    "endpoints.api.middleware.RequestMiddleware",
+    "corsheaders.middleware.CorsMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "simple_history.middleware.HistoryRequestMiddleware",
+]
+ROOT_URLCONF = "config.urls"
+WSGI_APPLICATION = "config.wsgi.application"
+APPEND_SLASH = True  # for the admin; the API's routes take both forms without a redirect
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+STATIC_URL = "static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+WHITENOISE_USE_FINDERS = True  # static files are served without a collectstatic step; the image collects them
+FIXTURE_DIRS = [BASE_DIR / "fixtures"]
+
+# --- Security headers, cookies and CORS -------------------------------------------------------------------------------
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS_ONLY
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_AGE = 12 * 60 * 60  # one working day
+SECURE_SSL_REDIRECT = HTTPS_ONLY
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS_ONLY else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = HTTPS_ONLY
+SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$"]  # probes call the container over plain HTTP
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+if env.bool("BEHIND_HTTPS_PROXY", default=False):
+    # Only when a proxy that sets (and strips) this header is the one way in.
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+CORS_ALLOWED_ORIGINS: list[str] = env.list("CORS_ALLOWED_ORIGINS", default=[])
+CORS_URLS_REGEX = r"^/api/"
+CORS_ALLOW_HEADERS = [
+    "accept", "authorization", "content-type", "if-none-match", "x-api-key", "x-request-id",
+    f"{ENDPOINTS_HEADER_PREFIX.lower()}-endpoint-redact-pii",
+]  # fmt: skip
+CORS_EXPOSE_HEADERS = [
+    "Age", "ETag", "Retry-After", "Server-Timing", "X-Cache", "X-Request-ID", "X-Result-Rows", "X-Result-Truncated",
+]  # fmt: skip
+
+# --- API framework ----------------------------------------------------------------------------------------------------
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["endpoints.api.authentication.AccessTokenAuthentication"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "endpoints.api.exceptions.handle_exception",
+    "UNAUTHENTICATED_USER": None,
+    "URL_FORMAT_OVERRIDE": None,  # besides sql and lql no query parameter name is reserved
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Log Query Endpoints",
+    "VERSION": VERSION,
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "POSTPROCESSING_HOOKS": ["endpoints.api.openapi.describe_endpoints"],
+}
+UNFOLD = {
+    "SITE_TITLE": "Log Query Endpoints",
+    "SITE_HEADER": "Log Query Endpoints",
+    "SITE_URL": reverse_lazy("api-docs"),
+    "SHOW_HISTORY": True,
+}
+
+# --- Scheduled work ---------------------------------------------------------------------------------------------------
+CELERY_BROKER_URL = REDIS_URL
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_TIME_LIMIT = 600  # seconds
+CELERY_TIMEZONE = "UTC"
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+CELERY_BEAT_SCHEDULE = {
+    "roll-partitions": {"task": "logsources.tasks.roll_partitions", "schedule": 3600.0},
+}
+
+# --- Logs: one JSON object a line on stderr ---------------------------------------------------------------------------
+LOGGING = logs.LOGGING
+DJANGO_STRUCTLOG_CELERY_ENABLED = False
+structlog.configure(
+    processors=logs.STRUCTLOG_PROCESSORS,
+    logger_factory=structlog.stdlib.LoggerFactory(),
+    cache_logger_on_first_use=True,
+)

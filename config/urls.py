@@ -1,0 +1,17 @@
+"""Every address of the service: the API and its documents, health, the admin."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import include, path
+from django.views.generic import RedirectView
+
+urlpatterns = [
+    path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
+    path("admin/", admin.site.urls),
+    path("", include("endpoints.api.urls")),
+]
+
+handler400 = "endpoints.api.exceptions.bad_request"
+handler404 = "endpoints.api.exceptions.not_found"
+handler500 = "endpoints.api.exceptions.server_error"

@@ -1,0 +1,136 @@
+"""Read a call's arguments from the query string and the body; what cannot be read is refused, never guessed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from urllib.parse import parse_qsl
+
+from endpoints.errors import InvalidRequest, UnsupportedMediaType
+from endpoints.sql.parameters import RawValue
+
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
+_MAX_FIELDS = 1000
+_REPEATED = "is given more than once"
+
+
+@dataclass(frozen=True, slots=True)
+class RawArguments:
+    """Arguments as sent; a repeated name holds the list of its values: only the endpoint knows whether it may."""
+
+    values: dict[str, RawValue] = field(default_factory=dict)
+    repeated: frozenset[str] = frozenset()
+
+    def overridden_by(self, other: RawArguments) -> RawArguments:
+        """Return all arguments; a name in both places has the other's value."""
+        return RawArguments(
+            values={**self.values, **other.values},
+            repeated=(self.repeated - other.values.keys()) | other.repeated,
+        )
+
+
+def read_query_string(query_string: bytes) -> RawArguments:
+    """Return the arguments of a query string or form.
+
+    Raises InvalidRequest for bytes that are no UTF-8, NUL characters and more than 1000 fields.
+    """
+    try:
+        pairs = parse_qsl(
+            query_string.decode("utf-8"),
+            keep_blank_values=True,
+            encoding="utf-8",
+            errors="strict",
+            max_num_fields=_MAX_FIELDS,
+        )
+    except UnicodeDecodeError as error:
+        raise InvalidRequest("The arguments are not percent-encoded UTF-8.") from error
+    except ValueError as error:
+        raise InvalidRequest(f"More than {_MAX_FIELDS} arguments.") from error
+    arguments: dict[str, RawValue] = {}
+    repeated: set[str] = set()
+    for name, value in pairs:
+        _refuse_unstorable(name, value)
+        if name not in arguments:
+            arguments[name] = value
+            continue
+        earlier = arguments[name]
+        arguments[name] = [*earlier, value] if isinstance(earlier, list) else [earlier, value]
+        repeated.add(name)
+    return RawArguments(values=arguments, repeated=frozenset(repeated))
+
+
+def read_body(content_type: str, body: bytes) -> RawArguments:
+    """Return the arguments of a JSON object or form body; an empty body has none.
+
+    Raises UnsupportedMediaType for another content type and InvalidRequest for a body that cannot be read.
+    """
+    if not body:
+        return RawArguments()
+    if content_type == JSON:
+        return _read_json(body)
+    if content_type == FORM:
+        return read_query_string(body)
+    raise UnsupportedMediaType([JSON, FORM])
+
+
+def _read_json(body: bytes) -> RawArguments:
+    try:
+        document = json.loads(
+            body.decode("utf-8"), object_pairs_hook=_unrepeated, parse_float=_decimal, parse_constant=_refuse_constant
+        )
+    except UnicodeDecodeError as error:
+        raise InvalidRequest("The body is not UTF-8.") from error
+    except RecursionError as error:
+        raise InvalidRequest("The body is nested too deeply.") from error
+    except json.JSONDecodeError as error:
+        raise InvalidRequest(
+            f"The body is not JSON: line {error.lineno}, column {error.colno}: {error.msg}."
+        ) from error
+    except ValueError as error:
+        # An integer of thousands of digits: Python refuses to convert it.
+        raise InvalidRequest("The body holds a number that is too long.") from error
+    if not isinstance(document, dict):
+        raise InvalidRequest("The body must be a JSON object of arguments.")
+    for name, value in document.items():
+        _refuse_unstorable(name, value)
+    return RawArguments(values=document)
+
+
+def _unrepeated(pairs: Sequence[tuple[str, RawValue]]) -> dict[str, RawValue]:
+    names = [name for name, _ in pairs]
+    repeated = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if repeated:
+        raise InvalidRequest(details=[{"name": name, "reason": _REPEATED} for name in repeated])
+    return dict(pairs)
+
+
+def _decimal(digits: str) -> Decimal:
+    try:
+        return Decimal(digits)
+    except InvalidOperation as error:
+        raise InvalidRequest("The body holds a number that is out of range.") from error
+
+
+def _refuse_constant(name: str) -> RawValue:
+    raise InvalidRequest(f"The body is not JSON: {name} is no JSON value.")
+
+
+def _refuse_unstorable(name: str, value: object) -> None:
+    """PostgreSQL text holds neither NUL characters nor lone surrogates."""
+    texts = [name, *(value if isinstance(value, list) else [value])]
+    for text in texts:
+        if isinstance(text, str) and ("\0" in text or not _encodes(text)):
+            raise InvalidRequest("An argument holds a NUL character or half of a surrogate pair.")
+
+
+def _encodes(text: str) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,85 @@
+"""Every failure becomes the one error body: the only place where an exception turns into a response."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import structlog
+from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.views.defaults import page_not_found
+from django.views.defaults import server_error as server_error_page
+from rest_framework import exceptions as framework_errors
+
+from endpoints.api.middleware import request_id_of
+from endpoints.errors import (
+    DatabaseUnavailable,
+    EndpointError,
+    InternalError,
+    InvalidRequest,
+    MethodNotAllowed,
+    RequestTooLarge,
+    RouteNotFound,
+)
+
+logger = structlog.get_logger(__name__)
+JSON = "application/json; charset=utf-8"
+
+
+def handle_exception(error: Exception, context: dict[str, Any]) -> HttpResponseBase:
+    """Return the response for whatever a view of the API raised (REST framework's EXCEPTION_HANDLER)."""
+    return error_response(context["request"]._request, as_endpoint_error(error, context["view"].allowed_methods))
+
+
+def as_endpoint_error(error: Exception, allowed_methods: list[str]) -> EndpointError:
+    """Return the row of the error table that stands for this exception; an unknown one is logged as a bug."""
+    match error:
+        case EndpointError():
+            return error
+        case framework_errors.MethodNotAllowed():
+            return MethodNotAllowed(str(error.args[0]) if error.args else "This method", allowed_methods)
+        case Http404():
+            return RouteNotFound()
+        case RequestDataTooBig():
+            return RequestTooLarge()
+        case SuspiciousOperation():
+            return InvalidRequest()
+        case OperationalError() | InterfaceError():
+            # Django's own database: without it no access token can be checked.
+            logger.error("state_database_unavailable", reason=type(error).__name__)
+            return DatabaseUnavailable()
+        case _:
+            logger.error("internal_error", exc_info=error)
+            return InternalError()
+
+
+def error_response(request: HttpRequest, error: EndpointError) -> HttpResponse:
+    """Return the one error body with its status and headers; nothing of it is cached on the way."""
+    structlog.contextvars.bind_contextvars(error=error.code)
+    return HttpResponse(
+        orjson.dumps(error.body(request_id_of(request))),
+        status=error.status,
+        content_type=JSON,
+        headers={"Cache-Control": "no-store", **error.headers},
+    )
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """handler400: a request that Django itself refused, such as an unknown Host."""
+    return error_response(request, InvalidRequest())
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """handler404: the admin shows a page, everything else the one error body."""
+    if request.path.startswith("/admin/"):
+        return page_not_found(request, exception)
+    return error_response(request, RouteNotFound())
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """handler500: Django has logged the exception; the caller gets its request id."""
+    if request.path.startswith("/admin/"):
+        return server_error_page(request)
+    return error_response(request, InternalError())

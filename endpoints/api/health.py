@@ -1,0 +1,56 @@
+"""Whether this process lives, and whether everything it needs answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import psycopg
+import redis
+import structlog
+from django.db import Error as DatabaseError
+from django.db import connections
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django_redis import get_redis_connection
+
+from endpoints.errors import EndpointError
+from endpoints.services import check_log_database
+
+logger = structlog.get_logger(__name__)
+
+
+def livez(request: HttpRequest) -> HttpResponse:
+    """200 as long as this process answers at all."""
+    return JsonResponse({"status": "ok"}, headers={"Cache-Control": "no-store"})
+
+
+def readyz(request: HttpRequest) -> HttpResponse:
+    """200 when both databases and Redis answer, else 503; `checks` says which does not. Reasons go to the log."""
+    checks = {
+        "database": _answers("database", _check_state_database),
+        "log_database": _answers("log_database", check_log_database),
+        "redis": _answers("redis", _check_redis),
+    }
+    ready = all(checks.values())
+    body = {
+        "status": "ok" if ready else "unavailable",
+        "checks": {name: "ok" if answers else "unavailable" for name, answers in checks.items()},
+    }
+    return JsonResponse(body, status=200 if ready else 503, headers={"Cache-Control": "no-store"})
+
+
+def _answers(name: str, check: Callable[[], None]) -> bool:
+    try:
+        check()
+    except (DatabaseError, EndpointError, psycopg.Error, redis.RedisError, OSError) as error:
+        logger.warning("not_ready", check=name, reason=f"{type(error).__name__}: {error}")
+        return False
+    return True
+
+
+def _check_state_database() -> None:
+    with connections["default"].cursor() as cursor:
+        cursor.execute("SELECT 1")
+
+
+def _check_redis() -> None:
+    get_redis_connection("default").ping()

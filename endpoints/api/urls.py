@@ -1,0 +1,17 @@
+"""The API's routes; each takes both forms, with and without a trailing slash, and redirects neither."""
+
+from __future__ import annotations
+
+from django.urls import re_path
+
+from endpoints.api import health, views
+from endpoints.api.openapi import SchemaView, SwaggerView
+
+urlpatterns = [
+    re_path(r"^api/endpoints/query/(?P<reference>[^/]+)/?$", views.QueryView.as_view(), name="query"),
+    re_path(r"^api/openapi\.json/?$", SchemaView.as_view(), name="openapi"),
+    re_path(r"^api/docs/?$", SwaggerView.as_view(url_name="openapi"), name="api-docs"),
+    re_path(r"^api(?:/(?P<rest>.*))?$", views.unknown_route),
+    re_path(r"^livez/?$", health.livez, name="livez"),
+    re_path(r"^readyz/?$", health.readyz, name="readyz"),
+]

@@ -1,0 +1,139 @@
+"""The HTTP side of a call: read the request, call one service, render its outcome. Nothing is decided here."""
+
+from __future__ import annotations
+
+import hashlib
+from time import perf_counter
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.http.request import UnreadablePostError
+from django.utils.http import parse_etags
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from endpoints.access_tokens import Caller
+from endpoints.api.arguments import RawArguments, read_body, read_query_string
+from endpoints.api.exceptions import error_response
+from endpoints.errors import InvalidRequest, NotAcceptable, RouteNotFound
+from endpoints.outcomes import ResultFormat
+from endpoints.services import Answer, Call, run_endpoint
+from endpoints.sql.parameters import RawValue
+
+_FORMATS = [result_format.value for result_format in ResultFormat]
+_ON = frozenset(("true", "1", "yes", "on"))
+_OFF = frozenset(("", "false", "0", "no", "off"))
+
+
+class QueryView(APIView):
+    """Run an endpoint by UUID or name and answer with its rows."""
+
+    http_method_names = ["get", "head", "post", "options"]
+
+    def get_authenticators(self) -> list[BaseAuthentication]:
+        """OPTIONS tells nothing that needs an access token."""
+        return [] if self.request.method == "OPTIONS" else super().get_authenticators()
+
+    def get(self, request: Request, reference: str) -> HttpResponse:
+        return self._run(request, reference)
+
+    def head(self, request: Request, reference: str) -> HttpResponse:
+        return self._run(request, reference)
+
+    def post(self, request: Request, reference: str) -> HttpResponse:
+        return self._run(request, reference)
+
+    def options(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
+        return HttpResponse(status=204, headers={"Allow": ", ".join(self.allowed_methods)})
+
+    def _run(self, request: Request, reference: str) -> HttpResponse:
+        started = perf_counter()
+        caller: Caller = request.user
+        call = read_call(request._request)
+        answer = run_endpoint(reference, call=call, caller=caller)
+        return render_answer(request._request, answer, started=started)
+
+
+def unknown_route(request: HttpRequest, rest: str = "") -> HttpResponse:
+    """Everything else below /api/ answers 404 in the one error body, also where Django would show a debug page."""
+    return error_response(request, RouteNotFound())
+
+
+def read_call(request: HttpRequest) -> Call:
+    """Return what the request asks for. Raises InvalidRequest, NotAcceptable and UnsupportedMediaType."""
+    arguments = _raw_arguments(request)
+    return Call(
+        arguments=arguments.values,
+        repeated_names=arguments.repeated,
+        sandbox_sql=_sandbox_query(arguments, "sql"),
+        sandbox_lql=_sandbox_query(arguments, "lql"),
+        redact=_redaction_wanted(request),
+        format=_result_format(request),
+    )
+
+
+def _raw_arguments(request: HttpRequest) -> RawArguments:
+    # WSGI hands the raw bytes over as Latin-1 text (PEP 3333).
+    query = read_query_string(request.META.get("QUERY_STRING", "").encode("latin-1"))
+    try:
+        body = read_body(request.content_type or "", request.body)
+    except UnreadablePostError as error:
+        raise InvalidRequest("The body ended before its announced length.") from error
+    return body.overridden_by(query)
+
+
+def _sandbox_query(arguments: RawArguments, name: str) -> str:
+    value: RawValue = arguments.values.get(name)
+    if name in arguments.repeated:
+        raise InvalidRequest(details=[{"name": name, "reason": "is given more than once"}])
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise InvalidRequest(details=[{"name": name, "reason": "must be text"}])
+    return value if value.strip() else ""
+
+
+def _redaction_wanted(request: HttpRequest) -> bool:
+    header = f"{settings.ENDPOINTS_HEADER_PREFIX}-ENDPOINT-REDACT-PII"
+    value = request.headers.get(header, "").strip().lower()
+    if value not in _ON | _OFF:
+        # A misspelt "true" must not answer with the very data the caller wanted hidden.
+        raise InvalidRequest(f"{header} must be true or false.")
+    return value in _ON
+
+
+def _result_format(request: HttpRequest) -> ResultFormat:
+    if not request.headers.get("Accept", "").strip():
+        return ResultFormat.JSON
+    media_type = request.get_preferred_type(_FORMATS)
+    if media_type is None:
+        raise NotAcceptable(_FORMATS)
+    return ResultFormat(media_type)
+
+
+def render_answer(request: HttpRequest, answer: Answer, *, started: float) -> HttpResponse:
+    """Return the 200 (or 304) of a call with the headers of the service contract; `started` is a perf_counter."""
+    outcome = answer.outcome
+    etag = f'"{hashlib.sha256(outcome.body).hexdigest()[:32]}"'
+    headers = {
+        "ETag": etag,
+        "Cache-Control": "private, no-cache",
+        "Vary": f"Accept, X-API-KEY, Authorization, {settings.ENDPOINTS_HEADER_PREFIX}-ENDPOINT-REDACT-PII",
+        "X-Cache": "bypass",
+        "X-Result-Rows": str(outcome.row_count),
+        "Server-Timing": f"db;dur={outcome.database_seconds * 1000:.2f}, "
+        f"encode;dur={outcome.encoding_seconds * 1000:.2f}, total;dur={(perf_counter() - started) * 1000:.2f}",
+    }
+    if outcome.truncated:
+        headers["X-Result-Truncated"] = "true"
+    if request.method in ("GET", "HEAD") and _is_known(etag, request):
+        return HttpResponse(status=304, headers=headers)
+    return HttpResponse(outcome.body, content_type=f"{outcome.format.value}; charset=utf-8", headers=headers)
+
+
+def _is_known(etag: str, request: HttpRequest) -> bool:
+    """If-None-Match compares weakly, RFC 9110 section 13.1.2."""
+    sent = parse_etags(request.headers.get("If-None-Match", ""))
+    return "*" in sent or any(candidate.removeprefix("W/") == etag for candidate in sent)

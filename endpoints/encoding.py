@@ -1,0 +1,218 @@
+"""PostgreSQL values to JSON, NDJSON and CSV bytes.
+
+A value arrives as PostgreSQL's text and becomes one of: None, bool, int, str, list (arrays), or bytes. `bytes` is
+always raw JSON: jsonb and numbers go out digit for digit as PostgreSQL wrote them and are never parsed on the way.
+
+============================  ====================================================================
+PostgreSQL type               JSON form
+============================  ====================================================================
+timestamptz                   "2025-06-02T08:15:02.000000Z", always UTC with microseconds
+timestamp                     "2025-06-02T08:15:02.000000" (no zone is known)
+date, time, timetz            PostgreSQL's ISO text
+smallint, integer, bigint     number
+numeric, real, double         number with all its digits; "NaN", "Infinity", "-Infinity" as strings
+json, jsonb                   JSON as it is
+uuid, inet, cidr, macaddr     string
+bytea                         base64 string (RFC 4648)
+interval                      ISO 8601 duration string, such as "P1DT2H"
+arrays                        JSON array, nested for more dimensions
+ranges, records, other types  PostgreSQL's text
+infinite dates, years BC      PostgreSQL's text, such as "infinity"
+============================  ====================================================================
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import orjson
+from psycopg.abc import AdaptContext
+from psycopg.adapt import Buffer, Loader
+
+from endpoints.outcomes import ResultFormat, Rows
+from endpoints.redaction import redact_json, redact_text
+
+_NOT_FINITE = frozenset((b"NaN", b"Infinity", b"-Infinity"))
+_INTERVAL = re.compile(
+    r"(?:(?P<years>[+-]?\d+) years? ?)?(?:(?P<months>[+-]?\d+) mons? ?)?(?:(?P<days>[+-]?\d+) days? ?)?"
+    r"(?:(?P<sign>[+-])?(?P<hours>\d+):(?P<minutes>\d\d):(?P<seconds>\d\d(?:\.\d+)?))?",
+    re.ASCII,
+)
+
+
+class _TextLoader(Loader):
+    def load(self, data: Buffer) -> Any:
+        return str(data, "utf-8")
+
+
+class _JSONBLoader(Loader):
+    def load(self, data: Buffer) -> bytes:
+        return bytes(data)
+
+
+class _JSONLoader(Loader):
+    """The json type keeps its author's white space; a line break in it would break NDJSON."""
+
+    def load(self, data: Buffer) -> bytes:
+        text = bytes(data)
+        # JSON allows raw line breaks between tokens only, never inside a string.
+        return text.replace(b"\r", b" ").replace(b"\n", b" ")
+
+
+class _NumberLoader(Loader):
+    def load(self, data: Buffer) -> bytes | str:
+        text = bytes(data)
+        return text.decode() if text in _NOT_FINITE else text
+
+
+class _ByteaLoader(Loader):
+    """bytea_output = hex: `\\x` and two hexadecimal digits a byte."""
+
+    def load(self, data: Buffer) -> str:
+        return b64encode(bytes.fromhex(str(data, "ascii")[2:])).decode()
+
+
+class _TimestampLoader(Loader):
+    """DateStyle ISO: `2025-06-02 08:15:02.12`; years beyond 9999, BC and infinity stay as PostgreSQL writes them."""
+
+    def load(self, data: Buffer) -> str:
+        text = str(data, "ascii")
+        if len(text) < 19 or text[4] != "-" or text[-1] == "C":
+            return text
+        return f"{text[:10]}T{text[11:19]}.{text[20:]:0<6}"
+
+
+class _TimestamptzLoader(_TimestampLoader):
+    """The session's TimeZone is UTC, so every finite value ends in `+00`."""
+
+    def load(self, data: Buffer) -> str:
+        text = str(data, "ascii")
+        if len(text) < 22 or text[4] != "-" or not text.endswith("+00"):
+            return text
+        return f"{text[:10]}T{text[11:19]}.{text[20:-3]:0<6}Z"
+
+
+class _IntervalLoader(Loader):
+    """IntervalStyle postgres: `1 year 2 mons -3 days +04:05:06.7` -> `P1Y2M-3DT4H5M6.7S`."""
+
+    def load(self, data: Buffer) -> str:
+        text = str(data, "ascii")
+        match = _INTERVAL.fullmatch(text)
+        return _iso_duration(match) if match else text
+
+
+def _iso_duration(match: re.Match[str]) -> str:
+    sign = "-" if match["sign"] == "-" else ""
+    date_part = "".join(
+        f"{int(match[name])}{unit}" for name, unit in (("years", "Y"), ("months", "M"), ("days", "D")) if match[name]
+    )
+    time_part = ""
+    if match["hours"] is not None:
+        seconds = match["seconds"].lstrip("0")
+        for digits, unit in ((match["hours"].lstrip("0"), "H"), (match["minutes"].lstrip("0"), "M"), (seconds, "S")):
+            if digits:
+                time_part += f"{sign}{'0' if digits.startswith('.') else ''}{digits}{unit}"
+    if not date_part and not time_part:
+        return "PT0S"
+    return f"P{date_part}" + (f"T{time_part}" if time_part else "")
+
+
+_LOADERS: tuple[tuple[type[Loader], tuple[str, ...]], ...] = (
+    (_TextLoader, ("date", "time", "timetz", "uuid", "inet", "cidr")),
+    (_TextLoader, ("int4range", "int8range", "numrange", "daterange", "tsrange", "tstzrange")),
+    (
+        _TextLoader,
+        ("int4multirange", "int8multirange", "nummultirange", "datemultirange", "tsmultirange", "tstzmultirange"),
+    ),
+    (_TextLoader, ("record",)),
+    (_TimestampLoader, ("timestamp",)),
+    (_TimestamptzLoader, ("timestamptz",)),
+    (_IntervalLoader, ("interval",)),
+    (_NumberLoader, ("numeric", "float4", "float8")),
+    (_ByteaLoader, ("bytea",)),
+    (_JSONBLoader, ("jsonb",)),
+    (_JSONLoader, ("json",)),
+)
+
+
+def register_loaders(context: AdaptContext) -> None:
+    """Make a connection load the values of the table above; its session must have TimeZone UTC and DateStyle ISO."""
+    adapters = context.connection.adapters if context.connection else context.adapters
+    for loader, type_names in _LOADERS:
+        for type_name in type_names:
+            adapters.register_loader(type_name, loader)
+
+
+def encode_rows(rows: Rows, result_format: ResultFormat, *, redact: bool) -> bytes:
+    """Return the body of a result: columns in query order, of columns of one name the last one's value."""
+    values = _redacted(rows.rows) if redact else rows.rows
+    match result_format:
+        case ResultFormat.JSON:
+            columns = rows.columns
+            return orjson.dumps({"result": [dict(zip(columns, row, strict=True)) for row in values]}, default=_raw_json)
+        case ResultFormat.NDJSON:
+            return b"".join(
+                orjson.dumps(
+                    dict(zip(rows.columns, row, strict=True)), default=_raw_json, option=orjson.OPT_APPEND_NEWLINE
+                )
+                for row in values
+            )
+        case ResultFormat.CSV:
+            return _csv(rows.columns, values)
+
+
+def _raw_json(value: object) -> orjson.Fragment:
+    if isinstance(value, bytes):
+        return orjson.Fragment(value)
+    raise TypeError(f"no JSON form for {type(value).__name__}")
+
+
+def _csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
+    """RFC 4180 with CRLF; NULL is an empty field, arrays and JSON are written as JSON text."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([_csv_field(value) for value in row])
+    return text.getvalue().encode()
+
+
+def _csv_field(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case bytes():
+            return value.decode()
+        case list():
+            return orjson.dumps(value, default=_raw_json).decode()
+        case _:
+            return str(value)
+
+
+def _redacted(rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
+    return [[_redact_value(value) for value in row] for row in rows]
+
+
+def _redact_value(value: Any) -> Any:
+    match value:
+        case str():
+            return redact_text(value)
+        case bytes():
+            return redact_json(value.decode()).encode()
+        case list():
+            return [_redact_value(element) for element in value]
+        case _:
+            return value
+
+
+def json_value(value: Any) -> Any:
+    """Return a loaded value as plain Python data, for tables on a terminal and pages."""
+    return json.loads(value) if isinstance(value, bytes) else value

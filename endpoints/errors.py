@@ -1,0 +1,235 @@
+"""Every failure a caller can see: one class per row of the error table, one JSON body for all.
+
+::
+
+    EndpointError
+    ├── InvalidRequest            400 invalid_request
+    ├── InvalidParameters         400 invalid_parameters
+    ├── SandboxDisabled           400 sandbox_disabled
+    ├── AmbiguousSandboxQuery     400 ambiguous_sandbox_query
+    ├── SandboxViolation          400 sandbox_violation
+    ├── InvalidSQL                400 invalid_sql
+    ├── InvalidLQL                400 invalid_lql
+    ├── NotAuthenticated          401 not_authenticated
+    ├── ArgumentNotAllowed        403 argument_not_allowed
+    ├── EndpointNotFound          404 endpoint_not_found
+    ├── RouteNotFound             404 not_found
+    ├── MethodNotAllowed          405 method_not_allowed
+    ├── NotAcceptable             406 not_acceptable
+    ├── RequestTooLarge           413 request_too_large
+    ├── UnsupportedMediaType      415 unsupported_media_type
+    ├── RateLimited               429 rate_limited
+    ├── StoredQueryFailed         500 stored_query_failed
+    ├── InternalError             500 internal_error
+    ├── DatabaseUnavailable       503 database_unavailable
+    ├── Overloaded                503 overloaded
+    └── QueryTimeout              504 query_timeout
+
+``message`` and ``details`` are for the caller; the cause belongs in the log, chained with ``raise … from``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+Detail = Mapping[str, object]
+
+
+class EndpointError(Exception):
+    """A failure with an HTTP status, a stable code, a message and a list of details for the caller."""
+
+    status: ClassVar[int] = 500
+    code: ClassVar[str] = "internal_error"
+    default_message: ClassVar[str] = "The service failed to answer. Quote the request id when you report this."
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        details: Sequence[Detail] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self.message = message or self.default_message
+        self.details = tuple(details)
+        self.headers = dict(headers or {})
+        super().__init__(self.message)
+
+    def body(self, request_id: str) -> dict[str, object]:
+        """Return the one error body of the service (service.md section 3)."""
+        return {
+            "error": {
+                "code": self.code,
+                "message": self.message,
+                "details": [dict(detail) for detail in self.details],
+                "request_id": request_id,
+            }
+        }
+
+
+class InvalidRequest(EndpointError):
+    status = 400
+    code = "invalid_request"
+    default_message = "The request could not be read."
+
+
+class InvalidParameters(EndpointError):
+    status = 400
+    code = "invalid_parameters"
+    default_message = "Some arguments are missing or not valid; each is listed in details."
+
+
+class SandboxDisabled(EndpointError):
+    status = 400
+    code = "sandbox_disabled"
+    default_message = "This endpoint does not accept `sql` or `lql`."
+
+
+class AmbiguousSandboxQuery(EndpointError):
+    status = 400
+    code = "ambiguous_sandbox_query"
+    default_message = "Send either `sql` or `lql`, not both."
+
+
+class SandboxViolation(EndpointError):
+    status = 400
+    code = "sandbox_violation"
+    default_message = "The query uses something that sandbox queries may not use."
+
+
+class InvalidSQL(EndpointError):
+    status = 400
+    code = "invalid_sql"
+    default_message = "The sandbox query does not run."
+
+
+class InvalidLQL(EndpointError):
+    status = 400
+    code = "invalid_lql"
+    default_message = "The LQL query cannot be read."
+
+
+class NotAuthenticated(EndpointError):
+    """One message for every reason, so that an answer never tells which access tokens exist."""
+
+    status = 401
+    code = "not_authenticated"
+    default_message = "Send a valid access token in the X-API-KEY header."
+
+    def __init__(self) -> None:
+        super().__init__(headers={"WWW-Authenticate": 'Bearer realm="log query endpoints"'})
+
+
+class ArgumentNotAllowed(EndpointError):
+    """The access token is bound to another value of this parameter; names the parameter, never the value."""
+
+    status = 403
+    code = "argument_not_allowed"
+
+    def __init__(self, parameter_name: str) -> None:
+        super().__init__(
+            f"This access token may not use this value of `{parameter_name}`.",
+            details=[{"name": parameter_name, "reason": "the access token is bound to another value"}],
+        )
+
+
+class EndpointNotFound(EndpointError):
+    status = 404
+    code = "endpoint_not_found"
+    default_message = "There is no such endpoint, or this access token may not call it."
+
+
+class RouteNotFound(EndpointError):
+    status = 404
+    code = "not_found"
+    default_message = "There is nothing at this address."
+
+
+class MethodNotAllowed(EndpointError):
+    status = 405
+    code = "method_not_allowed"
+
+    def __init__(self, method: str, allowed: Sequence[str]) -> None:
+        allow = ", ".join(allowed)
+        super().__init__(f"{method} is not allowed here; use {allow}.", headers={"Allow": allow})
+
+
+class NotAcceptable(EndpointError):
+    status = 406
+    code = "not_acceptable"
+
+    def __init__(self, available: Sequence[str]) -> None:
+        super().__init__(
+            "The Accept header allows none of the formats this service writes.",
+            details=[{"media_type": media_type} for media_type in available],
+        )
+
+
+class RequestTooLarge(EndpointError):
+    status = 413
+    code = "request_too_large"
+    default_message = "The request is larger than this service accepts."
+
+
+class UnsupportedMediaType(EndpointError):
+    status = 415
+    code = "unsupported_media_type"
+
+    def __init__(self, accepted: Sequence[str]) -> None:
+        super().__init__(
+            f"The body's content type is not one this service reads; send {' or '.join(accepted)}.",
+            details=[{"media_type": media_type} for media_type in accepted],
+        )
+
+
+class RateLimited(EndpointError):
+    status = 429
+    code = "rate_limited"
+
+    def __init__(self, retry_after_seconds: int) -> None:
+        super().__init__(
+            "Too many calls with this access token.",
+            headers={"Retry-After": str(retry_after_seconds)},
+        )
+
+
+class StoredQueryFailed(EndpointError):
+    """The operator's SQL failed: no detail for the caller, all of it in the log under the request id."""
+
+    status = 500
+    code = "stored_query_failed"
+    default_message = "The stored query failed. Its operator finds the cause in the log under this request id."
+
+
+class InternalError(EndpointError):
+    pass
+
+
+class DatabaseUnavailable(EndpointError):
+    status = 503
+    code = "database_unavailable"
+
+    def __init__(self, retry_after_seconds: int = 5) -> None:
+        super().__init__(
+            "The log database cannot be reached at the moment.",
+            headers={"Retry-After": str(retry_after_seconds)},
+        )
+
+
+class Overloaded(EndpointError):
+    status = 503
+    code = "overloaded"
+
+    def __init__(self, retry_after_seconds: int = 1) -> None:
+        super().__init__(
+            "Every database connection is busy.",
+            headers={"Retry-After": str(retry_after_seconds)},
+        )
+
+
+class QueryTimeout(EndpointError):
+    status = 504
+    code = "query_timeout"
+
+    def __init__(self, timeout_seconds: float) -> None:
+        super().__init__(f"The query ran longer than {timeout_seconds:g} s and was cancelled.")

@@ -1,0 +1,197 @@
+"""The whole service on one machine, with rows to query: servers, migrations, fixtures, web, worker and beat."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from psycopg import sql
+
+from config.embedded import local_folder
+from config.local import DEMO_ADDRESS, DEMO_PORT, LocalSecrets, ensure_local_secrets, keep_local_secrets
+from config.processes import Program, ProgramFailed, run_together
+from endpoints.errors import NotAuthenticated
+from endpoints.services import authenticate_access_token, issue_access_token
+from logsources.connections import owner_connection
+from logsources.models import LogSource
+
+ROWS = 20_000
+DAYS = 7
+PROJECTS = ("acme", "globex", "initech")
+ADMIN = "admin"
+# Older rows are about to leave the window of usage.api-counts (7 days): the demo makes new ones.
+FRESH_FOR = timedelta(days=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """What the demo tells its user: the admin's password and an access token."""
+
+    password: str
+    access_token: str
+
+
+class Command(BaseCommand):
+    help = (
+        "Run the whole service here until Ctrl-C: migrations, log sources, sample rows, an admin login, an access "
+        "token, web server, worker and scheduler. Example: manage.py demo --port 8000 --rows 20000"
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--port", type=int, default=DEMO_PORT, help="default: %(default)s")
+        parser.add_argument("--rows", type=_row_count, default=ROWS, help="sample rows to make; default: %(default)s")
+
+    def handle(self, *args: Any, port: int, rows: int, **options: Any) -> None:
+        root = local_folder(settings.BASE_DIR)
+        log_folder = root / "log"
+        log_folder.mkdir(parents=True, exist_ok=True)
+        self.stdout.write("Preparing the databases …")
+        call_command("migrate", verbosity=0, interactive=False)
+        call_command("migrate", database="logs", verbosity=0, interactive=False)
+        call_command("load_fixtures", stdout=self.stdout)
+        newest = self._ensure_rows(rows)
+        login = _ensure_login(root)
+        base = f"http://{DEMO_ADDRESS}:{port}"
+        self.stdout.write("Starting web, worker and beat …")
+        try:
+            run_together(
+                list(_programs(port, log_folder)),
+                {**os.environ, **_child_environment()},
+                folder=settings.BASE_DIR,
+                report=lambda line: self.stderr.write(line),
+                is_up=lambda: _is_ready(base),
+                announce=lambda: self.stdout.write(_announcement(base, login, newest, log_folder)),
+            )
+        except ProgramFailed as error:
+            raise CommandError(f"The demo has ended: {error}") from error
+        self.stdout.write("Stopped.")
+
+    def _ensure_rows(self, rows: int) -> datetime:
+        """Make sample rows unless there are recent ones; return the time of the newest row."""
+        newest = _newest_row()
+        if newest is None or datetime.now(UTC) - newest > FRESH_FOR:
+            call_command("generate_logs", rows=rows, days=DAYS, projects=",".join(PROJECTS))
+            newest = _newest_row()
+        else:
+            self.stdout.write("Sample rows: kept")
+        return newest or datetime.now(UTC)
+
+
+def _row_count(text: str) -> int:
+    count = int(text)
+    if count < 0:
+        raise argparse.ArgumentTypeError("must not be negative")
+    return count
+
+
+def _newest_row() -> datetime | None:
+    names = list(LogSource.objects.values_list("name", flat=True))
+    newest: list[datetime] = []
+    with owner_connection() as connection:
+        for name in names:
+            query = sql.SQL("SELECT max(timestamp) FROM {}").format(sql.Identifier("logs", name))
+            row = connection.execute(query).fetchone()
+            newest += [row[0]] if row is not None and row[0] is not None else []
+    return max(newest, default=None)
+
+
+def _ensure_login(root: Path) -> Login:
+    """Make the admin user and an access token where they are missing; both stay the same from run to run."""
+    kept = ensure_local_secrets(root)
+    users = get_user_model().objects
+    admin = users.filter(username=ADMIN).first()
+    if admin is None:
+        admin = users.create_superuser(username=ADMIN, password=kept.admin_password)
+    is_changed = not admin.check_password(kept.admin_password)
+    return Login(
+        password="(the password you have set)" if is_changed else kept.admin_password,
+        access_token=_ensure_access_token(root, kept),
+    )
+
+
+def _ensure_access_token(root: Path, kept: LocalSecrets) -> str:
+    try:
+        authenticate_access_token(kept.access_token)
+    except NotAuthenticated:
+        # The first run; or its database is gone, or somebody revoked it.
+        issued = issue_access_token(name="demo")
+        keep_local_secrets(root, replace(kept, access_token=issued.secret))
+        return issued.secret
+    return kept.access_token
+
+
+def _programs(port: int, log_folder: Path) -> Iterator[Program]:
+    granian = ["granian", "--interface", "wsgi", "--host", DEMO_ADDRESS, "--port", str(port), "--workers", "2"]
+    granian += ["--blocking-threads", "8", "config.wsgi:application"]
+    celery = ["celery", "-A", "config", "--quiet"]
+    for name, command in (
+        ("web", granian),
+        ("worker", [*celery, "worker", "-c", "2", "--loglevel", "INFO"]),
+        ("beat", [*celery, "beat", "--scheduler", "django_celery_beat.schedulers:DatabaseScheduler"]),
+    ):
+        yield Program(name=name, arguments=[sys.executable, "-m", *command], log=log_folder / f"{name}.log")
+
+
+def _child_environment() -> dict[str, str]:
+    environment = {"DEBUG": os.environ.get("DEBUG", "false"), "PYTHONUNBUFFERED": "1"}
+    if os.geteuid() == 0:
+        # The demo's own user chose to be root; the worker need not say it in its log at every start.
+        environment["PYTHONWARNINGS"] = "ignore:You're running the worker with superuser privileges"
+    return environment
+
+
+def _is_ready(base: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{base}/readyz", timeout=2) as answer:  # noqa: S310  # http, on loopback
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def _announcement(base: str, login: Login, newest: datetime, log_folder: Path) -> str:
+    window = {
+        "project": PROJECTS[0],
+        "iso_timestamp_start": _iso(newest - timedelta(hours=6)),
+        "iso_timestamp_end": _iso(newest),
+    }
+    redact = f"{settings.ENDPOINTS_HEADER_PREFIX}-ENDPOINT-REDACT-PII: true"
+
+    def curl(endpoint: str, arguments: dict[str, str], *headers: str) -> str:
+        sent = "".join(f" -H '{header}'" for header in (f"X-API-KEY: {login.access_token}", *headers))
+        return f"curl -s{sent} '{base}/api/endpoints/query/{endpoint}?{urlencode(arguments)}'"
+
+    return "\n".join(
+        [
+            "",
+            f"Admin:  {base}/admin/   {ADMIN} / {login.password}",
+            f"API:    {base}/api/docs",
+            f"Logs:   {log_folder}",
+            "",
+            "# the newest log rows of a project",
+            curl("logs.all", {"project": PROJECTS[0]}),
+            "# a time window",
+            curl("logs.all", window),
+            "# requests a day and API area",
+            curl("usage.api-counts", {"interval": "daily", "project": PROJECTS[0]}),
+            "# addresses redacted",
+            curl("logs.all", {"project": PROJECTS[0]}, redact),
+            "",
+            "Ctrl-C stops everything.",
+        ]
+    )
+
+
+def _iso(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

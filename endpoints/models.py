@@ -1,0 +1,223 @@
+"""What operators define: endpoints with their parameters, and the access tokens that may call them.
+
+An `Endpoint` row holds one whole version: its SQL, its settings and, frozen into `declared_parameters` and
+`result_columns`, what was checked against the log database. A call reads that one row, so it can never mix the SQL of
+one version with the parameters of another. Save through `services.save_endpoint`: it checks, freezes and numbers.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+
+from django.contrib.postgres.fields import ArrayField
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+from simple_history.models import HistoricalRecords
+
+from endpoints.sql.parameters import DeclaredParameter, ParameterType
+
+MAX_ROWS_LIMIT = 100_000  # a result is held in memory once as rows and once as bytes
+MAX_STATEMENT_TIMEOUT_SECONDS = 300
+PARAMETER_TYPES = [(parameter_type.value, parameter_type.value) for parameter_type in ParameterType]
+
+validate_endpoint_name = RegexValidator(
+    r"\A[A-Za-z][A-Za-z0-9_.-]{0,99}\Z",
+    "A name starts with a letter and holds up to 100 letters, digits, dots, dashes and underscores.",
+)
+validate_parameter_name = RegexValidator(
+    r"\A[A-Za-z_][A-Za-z0-9_]{0,47}\Z",
+    "A parameter name starts with a letter or underscore and holds up to 48 letters, digits and underscores.",
+)
+
+
+def _refuse_uuid(name: str) -> None:
+    """A name that reads as a UUID could shadow another endpoint's address."""
+    try:
+        uuid.UUID(name)
+    except ValueError:
+        return
+    raise ValidationError("A name must not look like a UUID.")
+
+
+class Endpoint(models.Model):
+    """A stored query with its settings, addressed by UUID or by name; the row is its newest version."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    name = models.CharField(
+        max_length=100,
+        unique=True,
+        validators=[validate_endpoint_name, _refuse_uuid],
+        help_text="Its address: /api/endpoints/query/<name>. Letters, digits, dots, dashes, underscores.",
+    )
+    description = models.TextField(blank=True, help_text="What it answers, for the people who call it.")
+    sql = models.TextField(
+        "SQL",
+        help_text="One SELECT over the tables of schema logs; arguments are written @name and always bound.",
+    )
+    tenant_parameter = models.CharField(
+        max_length=48,
+        blank=True,
+        validators=[validate_parameter_name],
+        help_text="A required text parameter: PostgreSQL then shows the query only rows of that project. "
+        "Blank = the query sees the rows of every project.",
+    )
+    max_rows = models.PositiveIntegerField(
+        default=1000,
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_ROWS_LIMIT)],
+        help_text="More rows are cut, and the answer says so.",
+    )
+    statement_timeout_seconds = models.PositiveIntegerField(
+        "statement timeout (seconds)",
+        default=15,
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_STATEMENT_TIMEOUT_SECONDS)],
+        help_text="PostgreSQL cancels the query after this time.",
+    )
+    cache_seconds = models.PositiveIntegerField(
+        "caching (seconds)",
+        default=0,
+        validators=[MaxValueValidator(86_400)],
+        help_text="How long a result may be answered from the cache; 0 = caching disabled.",
+    )
+    warm_every_seconds = models.PositiveIntegerField(
+        "cache warming every (seconds)",
+        default=0,
+        validators=[MaxValueValidator(86_400)],
+        help_text="How often the results that were asked for are renewed ahead of time; 0 = off.",
+    )
+    sandboxing = models.BooleanField(
+        default=False,
+        help_text="Consumers may send their own sql or lql over the CTEs of this query.",
+    )
+    redact_pii = models.BooleanField(
+        "redact PII by default",
+        default=False,
+        help_text="Addresses and e-mail addresses become REDACTED in every answer; no caller can switch it off.",
+    )
+    version = models.PositiveIntegerField(default=0, editable=False)
+    declared_parameters = models.JSONField(default=list, editable=False)
+    result_columns = models.JSONField(default=list, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    history = HistoricalRecords(custom_model_name="EndpointVersion")
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(max_rows__gte=1, max_rows__lte=MAX_ROWS_LIMIT), name="endpoint_max_rows_in_range"
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    statement_timeout_seconds__gte=1, statement_timeout_seconds__lte=MAX_STATEMENT_TIMEOUT_SECONDS
+                ),
+                name="endpoint_statement_timeout_in_range",
+            ),
+            models.CheckConstraint(
+                condition=Q(warm_every_seconds=0) | Q(cache_seconds__gt=0), name="endpoint_warming_needs_caching"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        super().clean()
+        if self.warm_every_seconds and not self.cache_seconds:
+            raise ValidationError({"warm_every_seconds": "Warming fills the cache: switch caching on first."})
+        if self.warm_every_seconds and self.warm_every_seconds >= self.cache_seconds:
+            raise ValidationError(
+                {"warm_every_seconds": "Warm more often than results expire, or they go cold in between."}
+            )
+
+    @property
+    def parameters_of_version(self) -> tuple[DeclaredParameter, ...]:
+        """The parameters frozen with this version, those that the SQL uses without a declaration included."""
+        return tuple(DeclaredParameter.from_json(parameter) for parameter in self.declared_parameters)
+
+
+class Parameter(models.Model):
+    """The declaration of one @name of an endpoint, as the operator edits it."""
+
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="parameters")
+    position = models.PositiveSmallIntegerField(default=0)
+    name = models.CharField(max_length=48, validators=[validate_parameter_name])
+    type = models.CharField(max_length=20, choices=PARAMETER_TYPES, default=ParameterType.TEXT.value)
+    required = models.BooleanField(default=False)
+    default = models.TextField(blank=True, help_text="Used when the argument is absent or empty.")
+    allowed_values = ArrayField(models.TextField(), default=list, blank=True, help_text="Separated by commas.")
+    minimum = models.CharField(max_length=40, blank=True)
+    maximum = models.CharField(max_length=40, blank=True)
+    pattern = models.CharField(max_length=500, blank=True, help_text="A regular expression the whole value must match.")
+    description = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["position", "id"]
+        constraints = [models.UniqueConstraint(fields=["endpoint", "name"], name="parameter_name_once_per_endpoint")]
+
+    def __str__(self) -> str:
+        return f"@{self.name}"
+
+    def declared(self) -> DeclaredParameter:
+        """Return the frozen value that the SQL layer works with."""
+        return DeclaredParameter(
+            name=self.name,
+            type=ParameterType(self.type),
+            required=self.required,
+            default=self.default or None,
+            allowed_values=tuple(self.allowed_values),
+            minimum=self.minimum or None,
+            maximum=self.maximum or None,
+            pattern=self.pattern or None,
+            description=self.description,
+        )
+
+
+class AccessToken(models.Model):
+    """The secret a consumer sends as X-API-KEY: only its SHA-256 is stored; the prefix finds the row."""
+
+    name = models.CharField(max_length=100, help_text="Who or what uses it; shown in logs instead of the secret.")
+    prefix = models.CharField(max_length=16, unique=True, editable=False)
+    secret_hash = models.CharField(max_length=64, editable=False)
+    every_endpoint = models.BooleanField(
+        default=True, help_text="May call every endpoint; otherwise only those chosen below."
+    )
+    endpoints = models.ManyToManyField(Endpoint, blank=True, related_name="access_tokens")
+    bound_arguments = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text='Arguments this access token is bound to, such as {"project": "acme"}: a call with another value is '
+        "refused, a call with none gets this one.",
+    )
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    history = HistoricalRecords(excluded_fields=["secret_hash", "last_used_at"], m2m_fields=[endpoints])
+
+    class Meta:
+        ordering = ["name", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"
+
+    def clean(self) -> None:
+        super().clean()
+        bound = self.bound_arguments
+        if not isinstance(bound, dict) or not all(isinstance(value, str) and value for value in bound.values()):
+            raise ValidationError({"bound_arguments": 'Give an object of texts, such as {"project": "acme"}.'})
+        for name in bound:
+            validate_parameter_name(name)
+
+    def is_valid_at(self, moment: datetime) -> bool:
+        """Tell whether it is neither revoked nor expired at `moment`."""
+        return self.revoked_at is None and (self.expires_at is None or moment < self.expires_at)
+
+    @property
+    def is_valid(self) -> bool:
+        return self.is_valid_at(timezone.now())

@@ -1,0 +1,57 @@
+"""The frozen values that cross layers between a request and its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+# What is bound to one `$n`: canonical text (PostgreSQL casts it), a list of texts, or SQL NULL.
+BoundValue = str | list[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One SELECT with numbered placeholders: `arguments[0]` is bound to `$1`, and so on."""
+
+    sql: str
+    arguments: tuple[BoundValue, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A result column: its name and its type as PostgreSQL's format_type() writes it."""
+
+    name: str
+    type: str
+
+
+class ResultFormat(StrEnum):
+    """The forms a result can be written in; the value is the media type."""
+
+    JSON = "application/json"
+    CSV = "text/csv"
+    NDJSON = "application/x-ndjson"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a statement returned: at most `max_rows` rows, and whether PostgreSQL had more."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[Any]]
+    truncated: bool
+    database_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """An encoded result, ready to be sent or cached."""
+
+    body: bytes
+    format: ResultFormat
+    row_count: int
+    truncated: bool
+    database_seconds: float
+    encoding_seconds: float

@@ -1,0 +1,109 @@
+"""Save an endpoint: check it against the log database, freeze what was checked, number the version."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from endpoints.errors import EndpointError
+from endpoints.execution import StatementFailed, describe_statement
+from endpoints.models import Endpoint, Parameter
+from endpoints.outcomes import Column
+from endpoints.services.calls import reader_session
+from endpoints.sql.composition import CompositionError, compile_query, original_offset
+from endpoints.sql.lexemes import LexicalError, line_and_column
+from endpoints.sql.parameters import DeclaredParameter, ParameterType, check_declarations, effective_parameters
+
+
+def check_endpoint(endpoint: Endpoint, parameters: Sequence[DeclaredParameter]) -> tuple[Column, ...]:
+    """PREPARE the endpoint as drafted and return its result columns.
+
+    Raises ValidationError whose dict names the faulty field: `sql`, `tenant_parameter` or `parameters`.
+    """
+    try:
+        problems = check_declarations(parameters, endpoint.sql)
+        if problems:
+            raise ValidationError({"parameters": [f"@{problem.name}: {problem.reason}" for problem in problems]})
+        effective = effective_parameters(parameters, endpoint.sql)
+        _check_tenant_parameter(endpoint, effective)
+        compiled = compile_query(endpoint.sql, effective, max_rows=endpoint.max_rows)
+    except LexicalError as error:
+        raise _sql_error(error.message, endpoint.sql, error.position) from error
+    except CompositionError as error:
+        raise ValidationError({"sql": f"Line {error.line}, column {error.column}: {error.message}."}) from error
+    nothing = {parameter.name: None for parameter in effective}
+    try:
+        return describe_statement(compiled.statement(nothing), reader_session(endpoint, nothing))
+    except StatementFailed as failure:
+        position = None
+        if failure.position is not None:
+            position = original_offset(endpoint.sql, effective, failure.position - 1)
+        hint = f" {failure.hint}" if failure.hint else ""
+        raise _sql_error(f"PostgreSQL: {failure.primary_message}.{hint}", endpoint.sql, position) from failure
+    except EndpointError as error:
+        raise ValidationError({"sql": f"The query could not be checked: {error.message} Nothing was saved."}) from error
+
+
+def save_endpoint(
+    endpoint: Endpoint, parameters: Sequence[DeclaredParameter], *, columns: tuple[Column, ...] | None = None
+) -> Endpoint:
+    """Save the endpoint and its parameters as a new version. Raises ValidationError and then saves nothing.
+
+    `columns` is what `check_endpoint` returned for this very draft, where the caller has just asked.
+    """
+    endpoint.full_clean()
+    if columns is None:
+        columns = check_endpoint(endpoint, parameters)
+    with transaction.atomic():
+        # Two savers at once get two numbers: the row is locked while its version is read.
+        newest = Endpoint.objects.select_for_update().filter(pk=endpoint.pk).values_list("version", flat=True).first()
+        endpoint.version = (newest or 0) + 1
+        endpoint.declared_parameters = [
+            parameter.to_json() for parameter in effective_parameters(parameters, endpoint.sql)
+        ]
+        endpoint.result_columns = [asdict(column) for column in columns]
+        endpoint.save()
+        endpoint.parameters.all().delete()
+        Parameter.objects.bulk_create(
+            _parameter_row(endpoint, position, parameter) for position, parameter in enumerate(parameters)
+        )
+    return endpoint
+
+
+def _check_tenant_parameter(endpoint: Endpoint, parameters: Sequence[DeclaredParameter]) -> None:
+    if not endpoint.tenant_parameter:
+        return
+    for parameter in parameters:
+        if parameter.name == endpoint.tenant_parameter:
+            if parameter.type is ParameterType.TEXT and parameter.required:
+                return
+            raise ValidationError({"tenant_parameter": "The tenant parameter must be declared as required text."})
+    raise ValidationError({"tenant_parameter": f"The query has no parameter @{endpoint.tenant_parameter}."})
+
+
+def _parameter_row(endpoint: Endpoint, position: int, parameter: DeclaredParameter) -> Parameter:
+    row = Parameter(
+        endpoint=endpoint,
+        position=position,
+        name=parameter.name,
+        type=parameter.type.value,
+        required=parameter.required,
+        default="" if parameter.default is None else str(parameter.default),
+        allowed_values=list(parameter.allowed_values),
+        minimum=parameter.minimum or "",
+        maximum=parameter.maximum or "",
+        pattern=parameter.pattern or "",
+        description=parameter.description,
+    )
+    row.clean_fields(exclude=["endpoint"])
+    return row
+
+
+def _sql_error(message: str, sql: str, position: int | None) -> ValidationError:
+    if position is not None:
+        line, column = line_and_column(sql, position)
+        message = f"Line {line}, column {column}: {message}"
+    return ValidationError({"sql": message})

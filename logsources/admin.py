@@ -1,0 +1,127 @@
+"""The registry of log sources in the admin. Saving makes or alters the table, deleting drops it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
+from django.forms import BaseInlineFormSet, BaseModelForm
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from unfold.admin import ModelAdmin, TabularInline
+
+from logsources import services
+from logsources.models import ExtractedColumn, LogSource
+from logsources.services import SourceTableError
+from logsources.tables import ColumnType, ExtractedColumnShape
+
+_TABLE_ERROR = "log_source_table_error"  # name of a request attribute
+
+
+class LogSourceForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable at run time
+    """The form of a source; `table_error` is what the log database said when this very form was saved a moment ago."""
+
+    table_error: str | None = None
+
+    class Meta:
+        model = LogSource
+        fields = ("name", "holds", "project_location", "project_path", "retention_days")
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean()
+        if self.table_error:
+            self.add_error(None, self.table_error)
+        return cleaned
+
+
+class ExtractedColumnInline(TabularInline):  # type: ignore[misc]
+    model = ExtractedColumn
+    fields = ("name", "path", "type", "indexed")
+    extra = 0
+
+
+@admin.register(LogSource)
+class LogSourceAdmin(ModelAdmin):  # type: ignore[misc]
+    form = LogSourceForm
+    inlines = (ExtractedColumnInline,)
+    list_display = ("name", "holds", "project_location", "project_path", "retention_days")
+    search_fields = ("name", "holds")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: LogSource | None = None) -> tuple[str, ...]:
+        return ("name",) if obj else ()
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        # A table with all its rows is dropped one at a time, each on a page that says so.
+        actions: dict[str, Any] = super().get_actions(request)
+        actions.pop("delete_selected", None)
+        return actions
+
+    def get_form(
+        self, request: HttpRequest, obj: LogSource | None = None, change: bool = False, **kwargs: Any
+    ) -> type[LogSourceForm]:
+        form: type[LogSourceForm] = super().get_form(request, obj, change=change, **kwargs)
+        form.table_error = getattr(request, _TABLE_ERROR, None)  # the class was made for this request
+        return form
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Show the form again, with what was typed and the reason, when the log database refuses the change."""
+        try:
+            return self._changeform(request, object_id, form_url, extra_context)
+        except (SourceTableError, ValidationError) as error:
+            reason = str(error) if isinstance(error, SourceTableError) else " ".join(error.messages)
+            setattr(request, _TABLE_ERROR, reason)
+            return self._changeform(request, object_id, form_url, extra_context)
+
+    def _changeform(self, request: HttpRequest, *arguments: Any) -> HttpResponse:
+        response: HttpResponse = super().changeform_view(request, *arguments)
+        return response
+
+    def save_model(self, request: HttpRequest, obj: LogSource, form: Any, change: bool) -> None:
+        """Leave saving to `save_related`: a table is fitted to the source and its columns at once."""
+
+    def save_related(
+        self,
+        request: HttpRequest,
+        form: BaseModelForm[LogSource],
+        formsets: list[BaseInlineFormSet[Any, Any, Any]],
+        change: bool,
+    ) -> None:
+        (columns,) = formsets
+        columns.save(commit=False)  # fills in what the admin's history says was changed
+        services.save_source(
+            form.instance,
+            [
+                ExtractedColumnShape(column["name"], column["path"], ColumnType(column["type"]), column["indexed"])
+                for column in (column_form.cleaned_data for column_form in columns.forms)
+                if column and not column.get("DELETE")
+            ],
+        )
+
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        try:
+            response: HttpResponse = super().delete_view(request, object_id, extra_context)
+        except SourceTableError as error:
+            self.message_user(request, str(error), messages.ERROR)
+            return HttpResponseRedirect(reverse("admin:logsources_logsource_change", args=[object_id]))
+        return response
+
+    def get_deleted_objects(
+        self, objs: Any, request: HttpRequest
+    ) -> tuple[list[Any], dict[str, int], set[str], list[str]]:
+        """Name the tables next to the registry's own rows on the page that asks for confirmation."""
+        to_delete, model_count, permissions_needed, protected = super().get_deleted_objects(objs, request)
+        dropped = [f"Table logs.{source.name} in the log database, with every row in it" for source in objs]
+        return [*to_delete, *dropped], model_count, permissions_needed, protected
+
+    def delete_model(self, request: HttpRequest, obj: LogSource) -> None:
+        services.drop_source(obj)

@@ -1,0 +1,44 @@
+"""Connections of the log database's owner, for DDL and loading."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from django.db import connections
+from psycopg.rows import TupleRow
+
+LOGS_ALIAS = "logs"
+
+# Options that Django's backend understands and libpq does not.
+_DJANGO_OPTIONS = frozenset({"assume_role", "isolation_level", "pool", "server_side_binding"})
+
+
+def owner_connection() -> psycopg.Connection[TupleRow]:
+    """Return a new autocommit connection as the log database's owner, to be used as a context manager.
+
+    It is the database that Django's alias `logs` names at this moment, a test database included, but never Django's own
+    connection: what is done here is committed whatever becomes of a surrounding `atomic` block.
+    The session's time zone is UTC. Raises psycopg.OperationalError when the server cannot be reached.
+    """
+    settings = connections[LOGS_ALIAS].settings_dict
+    parameters: dict[str, Any] = {
+        name: value for name, value in settings["OPTIONS"].items() if name not in _DJANGO_OPTIONS
+    }
+    for keyword, setting in (
+        ("dbname", "NAME"),
+        ("user", "USER"),
+        ("password", "PASSWORD"),
+        ("host", "HOST"),
+        ("port", "PORT"),
+    ):
+        if settings[setting]:
+            parameters[keyword] = settings[setting]
+    connection = psycopg.connect(**parameters, autocommit=True)
+    try:
+        # Not a start-up option: poolers such as PgBouncer refuse those.
+        connection.execute("SET TIME ZONE 'UTC'")
+    except BaseException:
+        connection.close()
+        raise
+    return connection

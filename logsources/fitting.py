@@ -1,0 +1,108 @@
+"""Bringing a log table in line with its source: the difference between what is and what is wanted, applied.
+
+What is, is read from the log database itself, never from what was saved before: a change that was interrupted half-way
+is completed by the next save.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from psycopg import Connection, sql
+
+from logsources import partitions, rolling, tables
+from logsources.roles import LOGS_SCHEMA
+from logsources.rolling import RolledSource
+from logsources.tables import ColumnType, ExtractedColumnShape, TableShape
+
+# DDL by an operator waits this long for loads and queries in progress, then gives up and says so.
+DDL_LOCK_TIMEOUT = "10s"
+
+
+def fit_table(conn: Connection[Any], source: RolledSource) -> None:
+    """Make or alter the table until it has the source's shape; a table that has it is left alone.
+
+    Raises ValidationError when the project would move in a table that holds rows, psycopg.Error when PostgreSQL
+    refuses.
+    """
+    shape = source.shape
+    with conn.transaction():
+        rolling.take_turn(conn, shape.name)
+        conn.execute("SELECT set_config('lock_timeout', %s, true)", (DDL_LOCK_TIMEOUT,))
+        existing = read_shape(conn, shape.name)
+        if existing is not None and existing.project_path != shape.project_path:
+            _drop_empty_table(conn, shape.name)
+            existing = None
+        statements = tables.create_table(shape) if existing is None else _alterations(conn, existing, shape)
+        for statement in statements:
+            conn.execute(statement)
+    # Without its first partitions a new table would take all rows into the default partition until the next roll.
+    rolling.roll_source(conn, source, today=partitions.utc_day(datetime.now(UTC)))
+
+
+def _drop_empty_table(conn: Connection[Any], name: str) -> None:
+    conn.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(tables.parent(name)))
+    row = conn.execute(sql.SQL("SELECT EXISTS (SELECT FROM {})").format(tables.parent(name))).fetchone()
+    if row is not None and row[0]:
+        raise ValidationError(
+            {"project_path": f"Table {name} holds rows, so its project cannot move. Make a new source instead."}
+        )
+    conn.execute(tables.drop_table(name))
+
+
+def _alterations(conn: Connection[Any], existing: TableShape, wanted: TableShape) -> list[sql.Composed]:
+    have = {(column.name, column.path, column.type): column for column in existing.columns}
+    want = {(column.name, column.path, column.type): column for column in wanted.columns}
+    dropped = [column.name for key, column in have.items() if key not in want]
+    added = [column for key, column in want.items() if key not in have]
+    statements = tables.alter_columns(wanted.name, dropped=dropped, added=added)
+    for key in have.keys() & want.keys():
+        if want[key].indexed and not have[key].indexed:
+            statements.append(tables.create_index(wanted.name, want[key]))
+        if have[key].indexed and not want[key].indexed:
+            statements += [tables.drop_index(index) for index in _indexes_of(conn, wanted.name, column=have[key].name)]
+    if not _is_secured(conn, wanted.name):
+        statements += tables.secure_table(wanted.name)
+    return statements
+
+
+def _is_secured(conn: Connection[Any], name: str) -> bool:
+    row = conn.execute(
+        "SELECT relrowsecurity AND %s ="
+        " (SELECT count(*) FROM pg_policy WHERE polrelid = pg_class.oid AND polname = ANY(%s))"
+        " FROM pg_class WHERE oid = to_regclass(%s)",
+        (len(tables.POLICY_NAMES), list(tables.POLICY_NAMES), f"{LOGS_SCHEMA}.{name}"),
+    ).fetchone()
+    return row is not None and bool(row[0])
+
+
+def read_shape(conn: Connection[Any], name: str) -> TableShape | None:
+    """Return the shape that the table in the log database has, None where there is none."""
+    rows = conn.execute(
+        "SELECT attname, col_description(attrelid, attnum) FROM pg_attribute"
+        " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
+        (f"{LOGS_SCHEMA}.{name}",),
+    ).fetchall()
+    if not rows:
+        return None
+    descriptions: dict[str, str] = {column: description or "" for column, description in rows}
+    project = descriptions.pop("project", "")
+    columns = []
+    for column, description in descriptions.items():
+        column_type, separator, path = description.partition(" from ")
+        if column not in tables.BASE_COLUMNS and separator:
+            indexed = bool(_indexes_of(conn, name, column=column))
+            columns.append(ExtractedColumnShape(column, path, ColumnType(column_type), indexed))
+    return TableShape(name, None if project == tables.ROW_FIELD else project, tuple(columns))
+
+
+def _indexes_of(conn: Connection[Any], name: str, *, column: str) -> list[str]:
+    rows = conn.execute(
+        "SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid"
+        " JOIN pg_attribute ON attrelid = indrelid AND attname = %s"
+        " WHERE indrelid = to_regclass(%s) AND indkey::text = attnum::text",
+        (column, f"{LOGS_SCHEMA}.{name}"),
+    )
+    return [index for (index,) in rows]

@@ -1,0 +1,65 @@
+"""Make daily partitions ahead, move rows out of the default partitions, drop expired partitions."""
+
+from __future__ import annotations
+
+from argparse import RawDescriptionHelpFormatter
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from logsources import services
+from logsources.partitions import DAYS_AHEAD
+from logsources.services import PartitionAction, PartitionChange, PartitionsNotRolled
+
+
+def _non_negative(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
+def _sentence(change: PartitionChange) -> str:
+    match change.action:
+        case PartitionAction.CREATED if change.rows:
+            return f"{change.partition_name}: created, {change.rows} rows moved from the default partition"
+        case PartitionAction.EMPTIED:
+            return f"{change.partition_name}: {change.rows} expired rows deleted"
+        case _:
+            return f"{change.partition_name}: {change.action}"
+
+
+class Command(BaseCommand):
+    help = (
+        "Give every log table its daily partitions (UTC): make those of the coming days, move rows out of the default\n"
+        "partition into days of their own, drop what is older than the source's retention. The scheduler does this\n"
+        "every hour; run it by hand after loading old rows.\n\n"
+        "Example:\n"
+        "    python manage.py roll_partitions --days-ahead 14"
+    )
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        return super().create_parser(prog_name, subcommand, formatter_class=RawDescriptionHelpFormatter, **kwargs)
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--days-ahead",
+            type=_non_negative,
+            default=DAYS_AHEAD,
+            metavar="DAYS",
+            help=f"how many days after today get a partition now (default: {DAYS_AHEAD})",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            changes = services.roll_partitions(days_ahead=options["days_ahead"])
+        except PartitionsNotRolled as error:
+            self._print(error.changes)
+            raise CommandError(str(error)) from error
+        self._print(changes)
+        if not changes:
+            self.stdout.write("Nothing to do.")
+
+    def _print(self, changes: list[PartitionChange]) -> None:
+        for change in changes:
+            self.stdout.write(_sentence(change))

@@ -1,0 +1,132 @@
+"""NDJSON: a file's lines, and what one line says. Knows nothing of rows.
+
+A line is parsed by orjson, in a few microseconds. Where that would lose digits (integers over 64 bits, decimals a float
+cannot hold) or where it refuses, the line is read again by the standard library's parser, which shows every number as
+it was written and words its refusals better.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any, BinaryIO, Final, NoReturn, cast
+
+import orjson
+
+MAX_LINE_BYTES: Final = 8 * 1024 * 1024
+
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_BUFFER_BYTES: Final = 1024 * 1024
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+# A number of 17 characters or more (16 digits and a point), or with an exponent of 3 digits: a float may not hold it.
+# That it also finds digits inside strings only costs the time of the slower parser.
+_LONG_NUMBER: Final = re.compile(rb"[:,\[\s]-?(?:[\d.]{17}|[\d.]{1,16}[eE][+-]?\d{3})")
+_INT64_DIGITS: Final = 18  # every integer of so many digits fits
+# PostgreSQL's numeric, in which jsonb keeps numbers ("Numeric Types"): digits before and after the decimal point.
+_MAX_DIGITS_BEFORE_POINT: Final = 131_072
+_MAX_DIGITS_AFTER_POINT: Final = 16_383
+
+
+class BadJSON(Exception):
+    """A line that is not one JSON value; `reason` says where and why without quoting it."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+# --- Lines ------------------------------------------------------------------------------------------------------------
+
+
+def decompressed(file: BinaryIO) -> BinaryIO:
+    """Return the file, or what it holds compressed when it starts like gzip; also for pipes, which cannot seek.
+
+    Reading damaged gzip data raises gzip.BadGzipFile, EOFError or zlib.error.
+    """
+    buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast("io.RawIOBase", file))
+    if buffered.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC):
+        return cast("BinaryIO", io.BufferedReader(gzip.GzipFile(fileobj=buffered), _BUFFER_BYTES))
+    return cast("BinaryIO", buffered)
+
+
+def read_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of the file, one item a line, without a byte order mark at the start.
+
+    Memory stays bounded: of a line over MAX_LINE_BYTES only the beginning is yielded, longer than MAX_LINE_BYTES by
+    one byte, so that whoever counts lines also sees that it is too long.
+    """
+    line = file.readline(MAX_LINE_BYTES + 1).removeprefix(_BYTE_ORDER_MARK)
+    while line:
+        yield line
+        if len(line) > MAX_LINE_BYTES:
+            _skip_rest(file, line)
+        line = file.readline(MAX_LINE_BYTES + 1)
+
+
+def _skip_rest(file: BinaryIO, part: bytes) -> None:
+    while part and not part.endswith(b"\n"):
+        part = file.readline(_BUFFER_BYTES)
+
+
+# --- One line ---------------------------------------------------------------------------------------------------------
+
+
+def parse_line(line: bytes) -> object:
+    """Return what the line says: dict, list, str, int, float, bool or None; raise BadJSON.
+
+    A number that neither int of 64 bits nor float holds exactly becomes an orjson.Fragment of its own text, which
+    orjson writes out unchanged.
+    """
+    if len(line) > MAX_LINE_BYTES:
+        raise BadJSON(f"the line is longer than {MAX_LINE_BYTES // 1024**2} MiB")
+    if _LONG_NUMBER.search(line) is None:
+        try:
+            return orjson.loads(line)
+        except orjson.JSONDecodeError:
+            pass
+    return _parse_exactly(line)
+
+
+def _parse_exactly(line: bytes) -> object:
+    try:
+        return json.loads(
+            line.decode(), parse_int=_exact_integer, parse_float=_exact_number, parse_constant=_refuse_constant
+        )
+    except UnicodeDecodeError as fault:
+        raise BadJSON(f"the line is not UTF-8 (byte {fault.start + 1})") from None
+    except json.JSONDecodeError as fault:
+        raise BadJSON(f"the line is not JSON: {fault.msg.rstrip(': ')} (column {fault.colno})") from None
+    except RecursionError:
+        raise BadJSON("the line is nested too deeply") from None
+
+
+def _exact_integer(digits: str) -> Any:
+    if len(digits) <= _INT64_DIGITS:
+        return int(digits)
+    if len(digits) <= _INT64_DIGITS + 2 and -(2**63) <= int(digits) < 2**64:
+        return int(digits)
+    return _fragment(digits, Decimal(digits))
+
+
+def _exact_number(text: str) -> Any:
+    try:
+        exact = Decimal(text)
+    except ArithmeticError:  # an exponent that even Decimal cannot hold
+        raise BadJSON("the line holds a number beyond PostgreSQL's range") from None
+    number = float(text)
+    return number if exact == Decimal(repr(number)) else _fragment(text, exact)
+
+
+def _fragment(text: str, exact: Decimal) -> orjson.Fragment:
+    exponent = int(exact.as_tuple().exponent)  # finite: JSON has no NaN and no infinity
+    if exact.adjusted() >= _MAX_DIGITS_BEFORE_POINT or -exponent > _MAX_DIGITS_AFTER_POINT:
+        raise BadJSON("the line holds a number beyond PostgreSQL's range")
+    return orjson.Fragment(text)
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise BadJSON(f"the line is not JSON: it holds {constant}")

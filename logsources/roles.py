@@ -1,0 +1,280 @@
+"""The log database's roles, schemas and functions: who may read what, before any table exists.
+
+================  =====  ===============================================================================================
+role              login  may
+================  =====  ===============================================================================================
+owner             yes    everything in the log database: migrations, loading, publishing views
+gate              yes    become query_reader or sandbox_reader; by itself reads nothing (it inherits nothing)
+query_reader      no     SELECT on log tables under row security; runs stored queries
+sandbox_reader    no     nothing of its own but EXECUTE on the argument functions; reads the views of sandbox schemas
+tenant_views      no     owns views that show the rows of one project
+all_views         no     owns views that show the rows of every project
+================  =====  ===============================================================================================
+
+What a session may see travels in settings, set for one transaction by the service. A value is stored with a leading
+`=`, so that NULL ('' or never set) and the empty text ('=') differ; with nothing set no row is visible:
+
+- `logs.scope`: `every_project` shows query_reader the rows of every project
+- `logs.tenant`: the one project whose rows are shown
+- `logs.arg_<name>`: an argument, read by the views through `logs_private.argument(name)`
+
+Nobody but the owner has USAGE on schema logs_private: views and row policies call the functions, nobody by name.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final, LiteralString
+
+from psycopg import Connection, errors, sql
+
+LOGS_SCHEMA: Final = "logs"
+PRIVATE_SCHEMA: Final = "logs_private"
+QUERY_READER: Final = "query_reader"
+SANDBOX_READER: Final = "sandbox_reader"
+TENANT_VIEWS: Final = "tenant_views"
+ALL_VIEWS: Final = "all_views"
+
+READERS: Final = (QUERY_READER, SANDBOX_READER)
+VIEW_OWNERS: Final = (TENANT_VIEWS, ALL_VIEWS)
+
+# The settings of a role that one becomes with SET ROLE do not apply, so the limits are set on the login.
+GATE_SETTINGS: Final[Mapping[str, str]] = {
+    "default_transaction_read_only": "on",
+    "statement_timeout": "15s",
+    "lock_timeout": "1s",
+    "idle_in_transaction_session_timeout": "30s",
+    "work_mem": "8MB",
+    "hash_mem_multiplier": "1",
+    "jit": "off",
+    "standard_conforming_strings": "on",
+    "TimeZone": "UTC",
+}
+# Only a superuser may set these (PostgreSQL, "Resource Consumption"); elsewhere the server's own limit holds.
+GATE_SUPERUSER_SETTINGS: Final[Mapping[str, str]] = {"temp_file_limit": "100MB"}
+
+CONFLICT_ATTEMPTS: Final = 5  # roles belong to the whole cluster: migrations of two databases may meet
+CONFLICT_PAUSE_SECONDS: Final = 0.2
+
+# SECURITY DEFINER: readers may have lost current_setting() to hardening. SET search_path: nobody's schema is looked in.
+_FUNCTIONS: Final[Mapping[LiteralString, LiteralString]] = {
+    "argument(text)": """
+        CREATE OR REPLACE FUNCTION logs_private.argument(name text) RETURNS text
+        LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog
+        AS $$ SELECT CASE WHEN starts_with(v, '=') THEN substr(v, 2) END
+            FROM current_setting('logs.arg_' || name, true) AS v $$""",
+    "tenant()": """
+        CREATE OR REPLACE FUNCTION logs_private.tenant() RETURNS text
+        LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog
+        AS $$ SELECT CASE WHEN starts_with(v, '=') THEN substr(v, 2) END
+            FROM current_setting('logs.tenant', true) AS v $$""",
+    "sees_every_project()": """
+        CREATE OR REPLACE FUNCTION logs_private.sees_every_project() RETURNS boolean
+        LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog
+        AS $$ SELECT coalesce(current_setting('logs.scope', true) = 'every_project', false) $$""",
+}
+# Immutable although text -> timestamptz is not: only ISO 8601 forms with a numeric offset, Z or none (UTC) pass, and
+# the session's settings are overruled. Runs for the owner alone, when rows are loaded.
+_ISO_TIMESTAMP: Final[LiteralString] = r"""
+    CREATE OR REPLACE FUNCTION logs_private.iso_timestamp(value text) RETURNS timestamptz
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    SET search_path = pg_catalog SET "TimeZone" = 'UTC' SET "DateStyle" = 'ISO, YMD'
+    AS $$
+    BEGIN
+        IF value !~ '^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?( ?(Z|UTC|[+-]\d\d(:?\d\d)?))?)?$' THEN
+            RETURN NULL;
+        END IF;
+        RETURN value::timestamptz;
+    EXCEPTION WHEN data_exception THEN
+        RETURN NULL;
+    END $$"""
+
+
+class RoleSetupError(Exception):
+    """The roles cannot be what they must be; the message tells the operator what to change."""
+
+
+def ensure_roles(conn: Connection[Any], gate: Mapping[str, Any]) -> None:
+    """Make roles, schemas and functions what this module promises; repeatable, on PostgreSQL 15 and later.
+
+    `conn` is the owner's: it needs CREATEROLE the first time in a cluster, and no superuser. `gate` holds psycopg
+    connection keywords, of which `user` and `password` count; an existing login keeps its password.
+    Raises RoleSetupError for a gate login that could get round the wall, psycopg.Error for what PostgreSQL refuses.
+    """
+    login = str(gate.get("user") or "")
+    _refuse_powerful_gate(conn, login)
+    with conn.transaction():
+        for role in (*READERS, *VIEW_OWNERS):
+            _retry_on_conflict(conn, _create_group, role)
+        _retry_on_conflict(conn, _create_gate, login, str(gate.get("password") or ""))
+        for reader in READERS:
+            _retry_on_conflict(conn, _let_gate_become, login, reader)
+        for views in VIEW_OWNERS:
+            _retry_on_conflict(conn, _let_owner_become, views)
+        _refuse_inheriting_gate(conn, login)
+        _create_schemas(conn)
+        _create_functions(conn)
+        _restrict_database(conn, login)
+        _retry_on_conflict(conn, _limit_gate, login)
+
+
+def _retry_on_conflict(conn: Connection[Any], step: Callable[..., None], *arguments: str) -> None:
+    """Take the step; again when a migration of another database of the cluster was quicker with the same role."""
+    for attempt in range(1, CONFLICT_ATTEMPTS + 1):
+        try:
+            with conn.transaction():
+                step(conn, *arguments)
+            return
+        except (errors.DuplicateObject, errors.UniqueViolation, errors.InternalError_) as error:
+            # InternalError_: "tuple concurrently updated", which has no SQLSTATE of its own.
+            unrelated = error.sqlstate == "XX000" and "tuple concurrently" not in str(error)
+            if unrelated or attempt == CONFLICT_ATTEMPTS:
+                raise
+            time.sleep(CONFLICT_PAUSE_SECONDS * attempt)
+
+
+def _value(conn: Connection[Any], query: LiteralString, *arguments: object) -> Any:
+    row = conn.execute(query, arguments).fetchone()
+    return None if row is None else row[0]
+
+
+def _role_exists(conn: Connection[Any], role: str) -> bool:
+    return bool(_value(conn, "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = %s)", role))
+
+
+def _create_group(conn: Connection[Any], role: str) -> None:
+    if not _role_exists(conn, role):
+        conn.execute(sql.SQL("CREATE ROLE {} NOLOGIN NOINHERIT").format(sql.Identifier(role)))
+
+
+def _create_gate(conn: Connection[Any], login: str, password: str) -> None:
+    if _role_exists(conn, login):
+        return
+    statement = sql.SQL("CREATE ROLE {} LOGIN NOINHERIT").format(sql.Identifier(login))
+    if password:
+        # Hashed here, so that the password itself appears in no server log.
+        verifier = conn.pgconn.encrypt_password(password.encode(), login.encode(), b"scram-sha-256").decode()
+        statement += sql.SQL(" PASSWORD {}").format(sql.Literal(verifier))
+    conn.execute(statement)
+
+
+def _refuse_powerful_gate(conn: Connection[Any], login: str) -> None:
+    if not login:
+        raise RoleSetupError("LOGS_GATE_URL names no user: the gate login would be the server's own default user.")
+    powers = conn.execute(
+        "SELECT rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolreplication,"
+        " pg_has_role(oid, current_user, 'MEMBER') FROM pg_roles WHERE rolname = %s",
+        (login,),
+    ).fetchone()
+    if powers is not None and any(powers):
+        raise RoleSetupError(
+            f'The gate login "{login}" of LOGS_GATE_URL is the owner, may become it, or is a superuser or may '
+            "bypass row security, create roles or databases, or replicate. Row policies would not hold it: "
+            "use a login of its own."
+        )
+
+
+def _refuse_inheriting_gate(conn: Connection[Any], login: str) -> None:
+    inherited = [
+        role for role in (*READERS, *VIEW_OWNERS) if _value(conn, "SELECT pg_has_role(%s, %s, 'USAGE')", login, role)
+    ]
+    if inherited:
+        raise RoleSetupError(
+            f'The gate login "{login}" inherits the rights of {", ".join(inherited)} without SET ROLE. '
+            f'Run as a superuser: ALTER ROLE "{login}" NOINHERIT; and on PostgreSQL 16 or later also revoke the '
+            "memberships that were granted WITH INHERIT."
+        )
+
+
+def _may_become(conn: Connection[Any], member: str, role: str) -> bool:
+    # Until 15 every member may SET ROLE; since 16 only one whose membership says so.
+    privilege = "SET" if conn.info.server_version >= 160000 else "MEMBER"
+    return bool(_value(conn, "SELECT pg_has_role(%s, %s, %s)", member, role, privilege))
+
+
+def _grant_membership(conn: Connection[Any], member: sql.Composable, role: str) -> None:
+    options = sql.SQL(" WITH INHERIT FALSE, SET TRUE" if conn.info.server_version >= 160000 else "")
+    conn.execute(sql.SQL("GRANT {} TO {}{}").format(sql.Identifier(role), member, options))
+
+
+def _let_gate_become(conn: Connection[Any], login: str, role: str) -> None:
+    if not _may_become(conn, login, role):
+        _grant_membership(conn, sql.Identifier(login), role)
+
+
+def _let_owner_become(conn: Connection[Any], role: str) -> None:
+    """Let the owner give views to a view role: ALTER VIEW … OWNER TO asks for SET ROLE rights on it."""
+    if not _may_become(conn, str(_value(conn, "SELECT current_user")), role):
+        _grant_membership(conn, sql.SQL("CURRENT_USER"), role)
+
+
+def _create_schemas(conn: Connection[Any]) -> None:
+    users = sql.SQL(", ").join(map(sql.Identifier, (QUERY_READER, *VIEW_OWNERS)))
+    for schema in map(sql.Identifier, (LOGS_SCHEMA, PRIVATE_SCHEMA)):
+        conn.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema))
+        conn.execute(sql.SQL("REVOKE ALL ON SCHEMA {} FROM PUBLIC, {}").format(schema, users))
+    conn.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(LOGS_SCHEMA), users))
+
+
+def _create_functions(conn: Connection[Any]) -> None:
+    # Functions in a view or a policy are called with the rights of whoever runs the query, not of the view's owner,
+    # so sandbox_reader needs EXECUTE too; without USAGE on the schema it cannot call them by name.
+    callers = sql.SQL(", ").join(map(sql.Identifier, (*READERS, *VIEW_OWNERS)))
+    for signature, definition in _FUNCTIONS.items():
+        conn.execute(definition)
+        function = sql.SQL("FUNCTION logs_private.") + sql.SQL(signature)
+        conn.execute(sql.SQL("REVOKE ALL ON {} FROM PUBLIC").format(function))
+        conn.execute(sql.SQL("GRANT EXECUTE ON {} TO {}").format(function, callers))
+    conn.execute(_ISO_TIMESTAMP)
+    conn.execute("REVOKE ALL ON FUNCTION logs_private.iso_timestamp(text) FROM PUBLIC")
+
+
+def _restrict_database(conn: Connection[Any], login: str) -> None:
+    """Take CONNECT and TEMPORARY from PUBLIC, and CREATE on schema public, where the owner may do so."""
+    database = sql.Identifier(str(_value(conn, "SELECT current_database()")))
+    if _value(conn, "SELECT pg_has_role(datdba, 'USAGE') FROM pg_database WHERE datname = current_database()"):
+        conn.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(database))
+        conn.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(database, sql.Identifier(login)))
+    if _value(conn, "SELECT pg_has_role(nspowner, 'USAGE') FROM pg_namespace WHERE nspname = 'public'"):
+        conn.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+
+
+def _limit_gate(conn: Connection[Any], login: str) -> None:
+    """Set the gate's limits for this database; what is so already, or not ours to set, is left alone."""
+    current = set(
+        _value(
+            conn,
+            "SELECT coalesce(array_agg(setting), '{}') FROM pg_db_role_setting s, unnest(s.setconfig) AS setting"
+            " WHERE setrole = %s::regrole AND setdatabase ="
+            " (SELECT oid FROM pg_database WHERE datname = current_database())",
+            _quoted(conn, login),
+        )
+    )
+    for name, value in {**GATE_SETTINGS, **GATE_SUPERUSER_SETTINGS}.items():
+        if f"{name}={value}" in current:
+            continue
+        if name in GATE_SUPERUSER_SETTINGS and not _may_set(conn, name):
+            continue
+        conn.execute(
+            sql.SQL("ALTER ROLE {} IN DATABASE {} SET {} = {}").format(
+                sql.Identifier(login),
+                sql.Identifier(str(_value(conn, "SELECT current_database()"))),
+                sql.Identifier(name),
+                sql.Literal(value),
+            )
+        )
+
+
+def _quoted(conn: Connection[Any], name: str) -> str:
+    return sql.Identifier(name).as_string(conn)
+
+
+def _may_set(conn: Connection[Any], setting: str) -> bool:
+    return bool(
+        _value(
+            conn,
+            "SELECT rolsuper OR has_parameter_privilege(%s, 'SET') FROM pg_roles WHERE rolname = current_user",
+            setting,
+        )
+    )

@@ -1,0 +1,199 @@
+"""Daily partitions of the log tables: made ahead, filled from the default partition, dropped when expired.
+
+Locks, so that neither readers nor loads are held up and no row is lost:
+
+1. An advisory lock per log source, for one transaction per partition: two rollers, or a roller and a load, take turns.
+2. SHARE ROW EXCLUSIVE on the default partition: no new row comes in while its rows move; readers go on.
+3. ACCESS EXCLUSIVE, taken by ATTACH and DROP at the end, is waited for in short turns: whoever waits for it makes every
+   later reader wait too, and readers give up after their own lock_timeout.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+from typing import Any
+
+from psycopg import Connection, errors, sql
+
+from logsources import partitions, tables
+from logsources.partitions import DAYS_AHEAD, DayWindow
+from logsources.roles import LOGS_SCHEMA
+from logsources.tables import TableShape
+
+logger = logging.getLogger(__name__)
+
+TURN_LOCK_TIMEOUT = "60s"  # for another roller's partition: moving a million rows takes some 10 s
+LOAD_LOCK_TIMEOUT = "5s"  # for loads that are writing to the default partition
+LOAD_LOCK_TIMEOUT_BEFORE_LOAD = "500ms"  # a load does not wait: its rows may as well go to the default partition
+EXCLUSIVE_LOCK_TIMEOUT = "400ms"  # under the readers' lock_timeout of 1 s
+EXCLUSIVE_ATTEMPTS = 40  # with the pauses some 30 s: longer than any statement of a reader
+EXCLUSIVE_PAUSE_SECONDS = 0.3
+# First key of the advisory locks, so that no other use of them in the database meets ours; any fixed number will do.
+_LOCK_SPACE = 1_819_240_308
+
+
+class PartitionAction(StrEnum):
+    CREATED = "created"
+    DROPPED = "dropped"
+    EMPTIED = "emptied"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChange:
+    """One thing that rolling did; `rows` were moved into a created partition or deleted from an emptied one."""
+
+    source_name: str
+    partition_name: str
+    action: PartitionAction
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RolledSource:
+    """What rolling needs to know of a log source."""
+
+    shape: TableShape
+    retention_days: int | None
+
+
+def take_turn(conn: Connection[Any], source_name: str) -> None:
+    """Wait for the table's turn in this transaction; raises psycopg.errors.LockNotAvailable after a minute."""
+    _set_lock_timeout(conn, TURN_LOCK_TIMEOUT)
+    conn.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK_SPACE, source_name))
+
+
+def _set_lock_timeout(conn: Connection[Any], timeout: str) -> None:
+    conn.execute("SELECT set_config('lock_timeout', %s, true)", (timeout,))
+
+
+def partition_days(conn: Connection[Any], source_name: str) -> frozenset[date]:
+    """Return the days for which the table has a partition."""
+    rows = conn.execute(
+        "SELECT child.relname FROM pg_inherits JOIN pg_class child ON child.oid = inhrelid"
+        " JOIN pg_class parent ON parent.oid = inhparent"
+        " WHERE parent.relname = %s AND parent.relnamespace = %s::regnamespace",
+        (source_name, LOGS_SCHEMA),
+    )
+    days = (partitions.partition_day(source_name, name) for (name,) in rows)
+    return frozenset(day for day in days if day is not None)
+
+
+def roll_source(
+    conn: Connection[Any], source: RolledSource, *, today: date, days_ahead: int = DAYS_AHEAD
+) -> list[PartitionChange]:
+    """Make, fill and drop one table's partitions; each change is a transaction of its own. `conn` is in autocommit."""
+    name = source.shape.name
+    window = partitions.partition_window(today, source.retention_days, days_ahead=days_ahead)
+    existing = partition_days(conn, name)
+    needed = set(partitions.needed_days(today, days_ahead=days_ahead)) | _days_in_default(conn, name, window)
+    changes = []
+    for day in sorted(needed - existing):
+        change = place_day(conn, source.shape, day)
+        if change is not None:
+            changes.append(change)
+    expired = partitions.expired_days(existing, today, retention_days=source.retention_days)
+    changes += [_drop_day(conn, name, day) for day in expired]
+    if source.retention_days is not None:
+        first_kept = partitions.first_kept_day(today, source.retention_days)
+        deleted = conn.execute(tables.delete_expired_rows(name, first_kept)).rowcount
+        if deleted:
+            default = partitions.default_partition_name(name)
+            changes.append(PartitionChange(name, default, PartitionAction.EMPTIED, deleted))
+    return changes
+
+
+def place_day(conn: Connection[Any], shape: TableShape, day: date) -> PartitionChange | None:
+    """Give the day a partition and move its rows there; None when somebody else was quicker."""
+    with conn.transaction():
+        take_turn(conn, shape.name)
+        if day in partition_days(conn, shape.name):
+            return None
+        _set_lock_timeout(conn, LOAD_LOCK_TIMEOUT)
+        _execute(conn, tables.lock_for_partitions(shape.name))
+        _execute(conn, tables.create_day_table(shape.name, day))
+        moved = conn.execute(tables.move_rows(shape, day)).rowcount
+        _execute_in_short_turns(conn, tables.attach_day_table(shape.name, day))
+    return PartitionChange(shape.name, partitions.partition_name(shape.name, day), PartitionAction.CREATED, rows=moved)
+
+
+def prepare_days(conn: Connection[Any], source: RolledSource, *, days: Iterable[date], today: date) -> list[date]:
+    """Make the partitions that a load of these days wants, and return the days made.
+
+    A day outside the source's window, with rows in the default partition already, or for which the locks are not to be
+    had at once, gets none: its rows go to the default partition, and rolling moves them later.
+    """
+    name = source.shape.name
+    window = partitions.partition_window(today, source.retention_days)
+    missing = sorted({day for day in days if day in window} - partition_days(conn, name))
+    made = []
+    for day in missing:
+        try:
+            if _create_empty_day(conn, name, day):
+                made.append(day)
+        except errors.LockNotAvailable:
+            logger.info("Partition not made before a load: the table is busy", extra={"source": name, "day": str(day)})
+            break
+    return made
+
+
+def _create_empty_day(conn: Connection[Any], name: str, day: date) -> bool:
+    lower, upper = partitions.day_bounds(day)
+    with conn.transaction():
+        take_turn(conn, name)
+        if day in partition_days(conn, name):
+            return False
+        _set_lock_timeout(conn, LOAD_LOCK_TIMEOUT_BEFORE_LOAD)
+        _execute(conn, tables.lock_for_partitions(name))
+        in_default = conn.execute(
+            sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE timestamp >= %s AND timestamp < %s)").format(
+                tables.parent(partitions.default_partition_name(name))
+            ),
+            (lower, upper),
+        ).fetchone()
+        if in_default is not None and in_default[0]:
+            return False
+        _execute(conn, tables.create_day_table(name, day))
+        _set_lock_timeout(conn, EXCLUSIVE_LOCK_TIMEOUT)
+        conn.execute(tables.attach_day_table(name, day))
+    return True
+
+
+def _days_in_default(conn: Connection[Any], name: str, window: DayWindow) -> set[date]:
+    rows = conn.execute(
+        sql.SQL(
+            "SELECT DISTINCT (timestamp AT TIME ZONE 'UTC')::date FROM {} WHERE timestamp >= %s AND timestamp < %s"
+        ).format(tables.parent(partitions.default_partition_name(name))),
+        (partitions.start_of_day(window.first), partitions.day_bounds(window.last)[1]),
+    )
+    return {day for (day,) in rows}
+
+
+def _drop_day(conn: Connection[Any], name: str, day: date) -> PartitionChange:
+    with conn.transaction():
+        take_turn(conn, name)
+        _execute_in_short_turns(conn, tables.drop_day_table(name, day))
+    return PartitionChange(name, partitions.partition_name(name, day), PartitionAction.DROPPED)
+
+
+def _execute(conn: Connection[Any], statements: Iterable[sql.Composed]) -> None:
+    for statement in statements:
+        conn.execute(statement)
+
+
+def _execute_in_short_turns(conn: Connection[Any], statement: sql.Composed) -> None:
+    """Run a statement that locks readers out, giving way to them between attempts."""
+    _set_lock_timeout(conn, EXCLUSIVE_LOCK_TIMEOUT)
+    for attempt in range(1, EXCLUSIVE_ATTEMPTS + 1):
+        try:
+            with conn.transaction():
+                conn.execute(statement)
+            return
+        except errors.LockNotAvailable:
+            if attempt == EXCLUSIVE_ATTEMPTS:
+                raise
+            time.sleep(EXCLUSIVE_PAUSE_SECONDS)

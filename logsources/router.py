@@ -1,0 +1,27 @@
+"""Which database an operation belongs to."""
+
+from __future__ import annotations
+
+from django.db.models import Model
+
+from logsources.connections import LOGS_ALIAS
+
+
+class LogDatabaseRouter:
+    """Every model lives in the default database; the log database takes only what is meant for it by name.
+
+    A migration that works on the log database says so with `hints={"target_db": "logs"}`: then it runs under
+    `migrate --database logs` and is passed over on the default database, and everything else the other way round.
+    """
+
+    def db_for_read(self, model: type[Model], **hints: object) -> str | None:
+        return None
+
+    def db_for_write(self, model: type[Model], **hints: object) -> str | None:
+        return None
+
+    def allow_migrate(self, db: str, app_label: str, model_name: str | None = None, **hints: object) -> bool:
+        target = hints.get("target_db", "default")
+        if target == "default":
+            return db != LOGS_ALIAS
+        return db == target

@@ -1,0 +1,255 @@
+"""One raw log row -> one row as the log tables store it, or the reason why not. Pure: no I/O, no Django.
+
+A raw row is a JSON object as a producer sends it::
+
+    {"event_message": "GET | 200 | …", "project": "acme", "metadata": {"request": {"path": "/x"}}}
+
+Stored, `metadata` is an array of objects, and every object inside it stands in an array as well, so that one way of
+unnesting reads them all: `[{"request": [{"path": "/x"}]}]`. A row in stored form comes out as it went in.
+
+Nothing a row says is lost: a top-level field without a column of its own moves into metadata, numbers keep digits that
+a float would drop, and what cannot be stored as sent (NUL characters, lone surrogates) is refused with a reason.
+Reasons name fields and rules, never a value: they end up in terminals and logs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from uuid import uuid4
+
+import orjson
+
+from logsources.tables import MAX_KEY_CHARACTERS
+
+FIELDS: Final = frozenset({"id", "project", "timestamp", "event_message", "metadata"})
+# A clock that is off by more is broken, not late; and every day may cost a partition.
+EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
+LATEST_AHEAD: Final = timedelta(days=366)
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECONDS_BY_DIGITS: Final = {10: 1_000_000, 13: 1_000, 16: 1}  # Unix seconds, milliseconds, microseconds
+_MAX_NAMED_CHARACTERS: Final = 60  # of a field name quoted in a reason
+# The escape of NUL, not preceded by an odd number of backslashes: `\\u0000` is a backslash and the text u0000.
+_NUL_ESCAPE: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+
+
+class BadRow(Exception):
+    """A row that cannot be stored; `reason` names the fault without any value of the row."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row as it is stored. `project` is None where PostgreSQL generates it from metadata; `timestamp` is UTC."""
+
+    id: str
+    project: str | None
+    timestamp: datetime
+    event_message: str
+    metadata_json: bytes
+
+
+def read_row(raw: object, *, project_path: str | None, now: datetime) -> Row:
+    """Return the stored form of a parsed row; raise BadRow. `raw` is left as it is.
+
+    `project_path` is the dotted path of the project inside metadata, None where it is the row's own field.
+    A missing id becomes a random UUID, a missing timestamp `now`. Timestamps are ISO 8601 (no zone: UTC; finer than
+    a microsecond is cut) or Unix time of 10, 13 or 16 digits.
+    """
+    if not isinstance(raw, dict):
+        raise BadRow("the row is not a JSON object")
+    try:
+        metadata = _read_metadata(raw.get("metadata"))
+        if not FIELDS.issuperset(raw):
+            _move_other_fields(raw, metadata)
+        if project_path is None:
+            project: str | None = _read_key_text(raw.get("project"), "project")
+        else:
+            project = None
+            _check_project_in_metadata(raw.get("project"), metadata, project_path)
+        metadata_json = orjson.dumps(metadata)
+    except RecursionError:
+        raise BadRow("metadata is nested too deeply") from None
+    except TypeError as fault:  # orjson's word for what JSON cannot hold; it quotes no values
+        raise BadRow(f"metadata cannot be stored: {fault}") from None
+    if b"\\u0000" in metadata_json and _NUL_ESCAPE.search(metadata_json):
+        raise BadRow("metadata holds a NUL character (\\u0000), which PostgreSQL cannot store")
+    return Row(
+        _read_id(raw.get("id")),
+        project,
+        _read_timestamp(raw.get("timestamp"), now),
+        _read_text(raw.get("event_message"), "event_message"),
+        metadata_json,
+    )
+
+
+# --- Metadata ---------------------------------------------------------------------------------------------------------
+
+
+def _read_metadata(value: object) -> list[dict[str, Any]]:
+    # Never an empty array: a query that unnests metadata would drop the row.
+    if not value and (value is None or isinstance(value, (dict, list))):
+        return [{}]
+    if isinstance(value, dict):
+        return [_wrap_object(value)]
+    if isinstance(value, list) and all(isinstance(item, dict) for item in value):
+        return [_wrap_object(item) for item in value]
+    raise BadRow("metadata is neither an object nor an array of objects")
+
+
+# `__class__ is` and not isinstance(): these two run for every value of every row, and JSON yields no subclasses.
+def _wrap_object(members: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: [_wrap_object(value)]
+        if value.__class__ is dict
+        else _wrap_items(value)
+        if value.__class__ is list
+        else value
+        for key, value in members.items()
+    }
+
+
+def _wrap_items(items: list[Any]) -> list[Any]:
+    return [
+        _wrap_object(item) if item.__class__ is dict else _wrap_items(item) if item.__class__ is list else item
+        for item in items
+    ]
+
+
+def _move_other_fields(raw: dict[str, Any], metadata: list[dict[str, Any]]) -> None:
+    """Put top-level fields without a column into the first metadata object; the same value twice is one value."""
+    others = _wrap_object({name: value for name, value in raw.items() if name not in FIELDS})
+    first = metadata[0]
+    for name, value in others.items():
+        if name in first and orjson.dumps(first[name]) != orjson.dumps(value):
+            named = name[:_MAX_NAMED_CHARACTERS]
+            raise BadRow(f"the field {named!r} differs from the field of that name in metadata")
+        first[name] = value
+
+
+# --- Project ----------------------------------------------------------------------------------------------------------
+
+
+def _check_project_in_metadata(outside: object, metadata: list[dict[str, Any]], path: str) -> None:
+    """See that PostgreSQL will find the project at the path; a project sent outside metadata goes there first."""
+    keys = path.split(".")
+    found = _project_at(metadata, keys)
+    if outside is not None:
+        sent = _read_key_text(outside, "project")
+        if found is None:
+            _put(metadata[0], keys, sent)
+            found = _project_at(metadata, keys)
+        elif str(found) != sent:
+            raise BadRow(f"project differs from the one in metadata ({path})")
+    if found is None:
+        raise BadRow(f"there is no project in metadata ({path})")
+    if found == "":
+        raise BadRow(f"the project in metadata ({path}) is empty")
+    if isinstance(found, str):
+        _read_key_text(found, f"the project in metadata ({path})")
+
+
+def _project_at(metadata: list[dict[str, Any]], keys: list[str]) -> str | int | None:
+    """Return what the table's generated column will take: the first fitting value at the path."""
+    for value in _values_at(metadata, keys):
+        if isinstance(value, str) and len(value) <= MAX_KEY_CHARACTERS:
+            return value
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**18:
+            return value
+    return None
+
+
+def _values_at(values: list[Any], keys: list[str]) -> Iterator[object]:
+    # Like a lax jsonpath, which looks into the items of an array, one level deep, at every step.
+    if not keys:
+        for value in values:
+            yield from value if isinstance(value, list) else [value]
+        return
+    members: list[Any] = [item for value in values for item in (value if isinstance(value, list) else [value])]
+    yield from _values_at([item[keys[0]] for item in members if isinstance(item, dict) and keys[0] in item], keys[1:])
+
+
+def _put(members: dict[str, Any], keys: list[str], value: str) -> None:
+    for key in keys[:-1]:
+        inner = members.setdefault(key, [{}])
+        if not (isinstance(inner, list) and inner and isinstance(inner[0], dict)):
+            raise BadRow(f"there is no room for project in metadata ({'.'.join(keys)})")
+        members = inner[0]
+    if keys[-1] in members:
+        raise BadRow(f"what is in metadata ({'.'.join(keys)}) cannot be a project")
+    members[keys[-1]] = value
+
+
+# --- The other columns ------------------------------------------------------------------------------------------------
+
+
+def _read_text(value: object, field: str) -> str:
+    if value is None:
+        raise BadRow(f"{field} is missing")
+    if not isinstance(value, str):
+        raise BadRow(f"{field} is not text")
+    if "\x00" in value:
+        raise BadRow(f"{field} holds a NUL character (\\u0000), which PostgreSQL cannot store")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise BadRow(f"{field} holds a lone surrogate, which UTF-8 cannot hold") from None
+    return value
+
+
+def _read_key_text(value: object, field: str) -> str:
+    text = _read_text(value, field)
+    if not text:
+        raise BadRow(f"{field} is empty")
+    if len(text) > MAX_KEY_CHARACTERS:
+        raise BadRow(f"{field} is longer than {MAX_KEY_CHARACTERS} characters")
+    return text
+
+
+def _read_id(value: object) -> str:
+    if value is None:
+        return str(uuid4())
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str):
+        raise BadRow("id is neither text nor an integer of 64 bits")
+    return _read_key_text(value, "id")
+
+
+def _read_timestamp(value: object, now: datetime) -> datetime:
+    if value is None:
+        return now
+    if isinstance(value, str):
+        moment = _read_timestamp_text(value)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        moment = _from_unix_time(value)
+    else:
+        raise BadRow("timestamp is neither text nor a number")
+    if not EARLIEST <= moment <= now + LATEST_AHEAD:
+        raise BadRow(f"timestamp is before {EARLIEST.year} or more than {LATEST_AHEAD.days} days ahead")
+    return moment
+
+
+def _read_timestamp_text(text: str) -> datetime:
+    if text.isdecimal() and len(text) != len("20250602"):
+        return _from_unix_time(int(text))
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise BadRow("timestamp is not ISO 8601") from None
+
+
+def _from_unix_time(number: float) -> datetime:
+    for digits, microseconds in _MICROSECONDS_BY_DIGITS.items():
+        if 10 ** (digits - 1) <= number < 10**digits:
+            return _EPOCH + timedelta(microseconds=round(number * microseconds))
+    raise BadRow("timestamp is not Unix time of 10, 13 or 16 digits")

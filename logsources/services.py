@@ -1,0 +1,192 @@
+"""What is done with log sources: made, changed, dropped, rolled. Admin, tasks and commands call nothing below.
+
+The registry lives in the default database, the tables in the log database; no transaction spans both. So the registry
+is written first inside a transaction, the table is changed and committed, and only then the registry commits. What may
+stay behind, when the process dies between the two, is a table that the next save brings in line.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
+from typing import Any
+
+import psycopg
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from psycopg import Connection, errors
+
+from logsources import fitting, partitions, rolling, tables
+from logsources.connections import owner_connection
+from logsources.models import ExtractedColumn, LogSource, ProjectLocation
+from logsources.partitions import DAYS_AHEAD
+from logsources.rolling import PartitionAction, PartitionChange, RolledSource
+from logsources.tables import ColumnType, ExtractedColumnShape, TableShape, insertable_columns
+
+__all__ = [
+    "PartitionAction",
+    "PartitionChange",
+    "PartitionsNotRolled",
+    "SourceTableError",
+    "create_source",
+    "drop_source",
+    "ensure_partitions_for",
+    "insertable_columns",
+    "roll_partitions",
+    "save_source",
+    "table_shape",
+]
+
+logger = logging.getLogger(__name__)
+
+ColumnDescription = ExtractedColumnShape | Mapping[str, Any]
+
+
+class SourceTableError(Exception):
+    """The table of a log source could not be changed; the message is for the operator."""
+
+
+class PartitionsNotRolled(Exception):
+    """Rolling failed for some log sources; the others are done. `failures`: the error by source name."""
+
+    def __init__(self, failures: Mapping[str, psycopg.Error], changes: list[PartitionChange]) -> None:
+        self.failures = dict(failures)
+        self.changes = changes
+        lines = "; ".join(f"{name}: {str(error).splitlines()[0]}" for name, error in failures.items())
+        super().__init__(f"The partitions of {len(failures)} log source(s) could not be rolled: {lines}")
+
+
+def table_shape(source: LogSource) -> TableShape:
+    """Return the shape of the source's table, as the registry has it."""
+    return TableShape(
+        name=source.name,
+        project_path=source.project_path if source.project_location == ProjectLocation.METADATA else None,
+        columns=tuple(
+            ExtractedColumnShape(column.name, column.path, ColumnType(column.type), column.indexed)
+            for column in source.extracted_columns.order_by("name")
+        ),
+    )
+
+
+def create_source(
+    *,
+    name: str,
+    holds: str,
+    project_location: str,
+    project_path: str = "",
+    retention_days: int | None = None,
+    extracted_columns: Iterable[ColumnDescription] = (),
+) -> LogSource:
+    """Register a log source and make its table; raises what `save_source` raises."""
+    source = LogSource(
+        name=name,
+        holds=holds,
+        project_location=project_location,
+        project_path=project_path,
+        retention_days=retention_days,
+    )
+    return save_source(source, extracted_columns)
+
+
+def save_source(source: LogSource, extracted_columns: Iterable[ColumnDescription]) -> LogSource:
+    """Save a source with exactly these columns, after its table was made or altered to fit.
+
+    Raises ValidationError for values that cannot be, a new name, or a project that moves while the table holds rows;
+    SourceTableError when the log database refuses. Either way nothing is saved.
+    """
+    columns = [_unsaved_column(source, description) for description in extracted_columns]
+    with transaction.atomic():
+        source.full_clean()
+        _refuse_rename(source)
+        source.save()
+        source.extracted_columns.all().delete()
+        for column in columns:
+            column.source = source
+            column.full_clean()
+            column.save()
+        with _explained_errors(source.name), owner_connection() as conn:
+            fitting.fit_table(conn, _rolled(source))
+    return source
+
+
+def drop_source(source: LogSource) -> None:
+    """Drop a source and its table with every row; raises SourceTableError when something still reads the table."""
+    name = source.name
+    with transaction.atomic():
+        source.delete()
+        with _explained_errors(name), owner_connection() as conn, conn.transaction():
+            rolling.take_turn(conn, name)
+            conn.execute(tables.drop_table(name))
+
+
+def roll_partitions(*, now: datetime | None = None, days_ahead: int = DAYS_AHEAD) -> list[PartitionChange]:
+    """Make partitions ahead, move rows out of the default partitions, drop what has expired, for every source.
+
+    A source that fails does not stop the others: PartitionsNotRolled is raised when all have had their turn.
+    """
+    today = partitions.utc_day(now or datetime.now(UTC))
+    changes: list[PartitionChange] = []
+    failures: dict[str, psycopg.Error] = {}
+    for source in LogSource.objects.all():
+        try:
+            with owner_connection() as conn:
+                changes += rolling.roll_source(conn, _rolled(source), today=today, days_ahead=days_ahead)
+        except psycopg.Error as error:
+            logger.exception("Partitions not rolled", extra={"source": source.name})
+            failures[source.name] = error
+    if failures:
+        raise PartitionsNotRolled(failures, changes)
+    return changes
+
+
+def ensure_partitions_for(conn: Connection[Any], source_name: str, days: Iterable[date]) -> list[date]:
+    """Make the missing daily partitions before a load of these days and return the days made.
+
+    Call it outside a transaction, or its locks stay until the end. Days outside the retention (400 days without one)
+    or more than a week ahead get none, nor do days whose rows are in the default partition already: rolling moves them.
+    """
+    source = LogSource.objects.get(name=source_name)
+    return rolling.prepare_days(conn, _rolled(source), days=days, today=partitions.utc_day(datetime.now(UTC)))
+
+
+def _rolled(source: LogSource) -> RolledSource:
+    return RolledSource(shape=table_shape(source), retention_days=source.retention_days)
+
+
+def _unsaved_column(source: LogSource, description: ColumnDescription) -> ExtractedColumn:
+    if isinstance(description, ExtractedColumnShape):
+        return ExtractedColumn(
+            name=description.name, path=description.path, type=description.type.value, indexed=description.indexed
+        )
+    unknown = set(description) - {"name", "path", "type", "indexed"}
+    if unknown:
+        raise ValidationError(f"An extracted column has no {', '.join(sorted(unknown))}.")
+    return ExtractedColumn(**description)
+
+
+def _refuse_rename(source: LogSource) -> None:
+    if source.pk is None:
+        return
+    stored_name = LogSource.objects.values_list("name", flat=True).get(pk=source.pk)
+    if stored_name != source.name:
+        raise ValidationError({"name": f"A log source keeps its name; {stored_name} cannot become {source.name}."})
+
+
+@contextmanager
+def _explained_errors(name: str) -> Iterator[None]:
+    """Turn what PostgreSQL says into what an operator can act on."""
+    try:
+        yield
+    except errors.DependentObjectsStillExist as error:
+        raise SourceTableError(
+            f"Something still reads logs.{name} or the column: {error.diag.message_detail}"
+        ) from error
+    except errors.LockNotAvailable as error:
+        raise SourceTableError(f"Table logs.{name} is busy with loads or queries; try again in a moment.") from error
+    except psycopg.Error as error:
+        logger.exception("Log table not changed", extra={"source": name})
+        raise SourceTableError(
+            f"The log database refused to change table logs.{name}: {error.diag.message_primary or error}"
+        ) from error

@@ -1,0 +1,100 @@
+"""What every test may use: both databases migrated, the shipped fixtures loaded, log tables to fill, a caller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+import orjson
+import psycopg
+import pytest
+from django.conf import settings
+from django.core.cache import cache
+from django.core.management import call_command
+from django.db import connections
+from django.test import Client
+
+from endpoints.execution import close_gate_pool
+from endpoints.services import issue_access_token
+from logsources.connections import owner_connection
+
+LogRow = Mapping[str, Any]
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """The test databases, with the gate pointed at the right one and the shipped fixtures loaded and committed."""
+    settings.LOGS_GATE = {**settings.LOGS_GATE, "dbname": connections["logs"].settings_dict["NAME"]}
+    with django_db_blocker.unblock():
+        call_command("load_fixtures", verbosity=0, stdout=open("/dev/null", "w"))  # noqa: SIM115
+    yield
+    close_gate_pool()
+
+
+@pytest.fixture
+def log_database(db: None) -> Iterator[psycopg.Connection[Any]]:
+    """An owner's connection to the log database, every log table empty."""
+    with owner_connection() as connection:
+        tables = connection.execute(
+            "SELECT string_agg(format('%I.%I', schemaname, tablename), ', ') FROM pg_tables"
+            " WHERE schemaname = 'logs'"
+        ).fetchone()
+        assert tables is not None
+        connection.execute(f"TRUNCATE {tables[0]}")
+        yield connection
+
+
+@pytest.fixture
+def insert_rows(log_database: psycopg.Connection[Any]) -> Callable[[str, Sequence[LogRow]], None]:
+    """Insert rows straight into a log table; `metadata` is stored as it is given."""
+
+    def insert(source: str, rows: Sequence[LogRow]) -> None:
+        for row in rows:
+            columns = {
+                "id": row.get("id") or str(uuid4()),
+                "timestamp": row["timestamp"],
+                "event_message": row.get("event_message", ""),
+                "metadata": orjson.dumps(row.get("metadata", [{}])).decode(),
+            } | ({"project": row["project"]} if "project" in row else {})
+            names = ", ".join(columns)
+            marks = ", ".join(["%s"] * len(columns))
+            log_database.execute(f"INSERT INTO logs.{source} ({names}) VALUES ({marks})", list(columns.values()))
+
+    return insert
+
+
+@pytest.fixture
+def secret(db: None) -> str:
+    """The secret of an access token that may call everything."""
+    return issue_access_token(name="test caller").secret
+
+
+class ApiClient(Client):
+    """Django's test client that sends an access token and reads the answer's JSON."""
+
+    def __init__(self, secret: str) -> None:
+        super().__init__(headers={"X-API-KEY": secret})
+
+    def query(self, reference: str, arguments: Mapping[str, Any] | None = None, **headers: str) -> Any:
+        return self.get(
+            f"/api/endpoints/query/{reference}",
+            dict(arguments or {}),
+            headers={name.replace("_", "-"): value for name, value in headers.items()},
+        )
+
+
+@pytest.fixture
+def api(secret: str) -> ApiClient:
+    return ApiClient(secret)
+
+
+@pytest.fixture(autouse=True)
+def empty_cache() -> None:
+    cache.clear()
+
+
+def iso(moment: datetime) -> str:
+    """Return a UTC moment as the service writes it."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

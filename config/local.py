@@ -25,11 +25,12 @@ from config.embedded.state import write_private_json
 DATABASE_VARIABLES = ("DATABASE_URL", "LOGS_DATABASE_URL", "LOGS_GATE_URL")
 DEMO_ADDRESS = "127.0.0.1"
 DEMO_PORT = 8000
-# Commands that read and write files only; `check` is one of them as long as it names no database.
+# Commands that read and write files only; `check` is one of them as long as it names no database. Not makemigrations,
+# which compares with what has been applied, nor spectacular, whose document lists the stored endpoints.
 COMMANDS_WITHOUT_SERVERS = frozenset(
     {
         *("check", "collectstatic", "compilemessages", "diffsettings", "findstatic", "help"),
-        *("makemessages", "makemigrations", "startapp", "startproject", "version"),
+        *("makemessages", "startapp", "startproject", "version"),
     }
 )
 

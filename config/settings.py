@@ -140,6 +140,7 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "static/"
 STATIC_ROOT = BASE_DIR / "staticfiles"
+STATIC_ROOT.mkdir(exist_ok=True)  # whitenoise warns at every start where it is missing
 WHITENOISE_USE_FINDERS = True  # static files are served without a collectstatic step; the image collects them
 FIXTURE_DIRS = [BASE_DIR / "fixtures"]
 

@@ -3,7 +3,8 @@
 Locks, so that neither readers nor loads are held up and no row is lost:
 
 1. An advisory lock per log source, for one transaction per partition: two rollers, or a roller and a load, take turns.
-2. SHARE ROW EXCLUSIVE on the default partition: no new row comes in while its rows move; readers go on.
+2. SHARE ROW EXCLUSIVE on the default partition: no new row comes in while its rows move. Readers go on, and so do
+   loads into other partitions; what `tables.lock_for_partitions` says of check violations, loading takes care of.
 3. ACCESS EXCLUSIVE, taken by ATTACH and DROP at the end, is waited for in short turns: whoever waits for it makes every
    later reader wait too, and readers give up after their own lock_timeout.
 """
@@ -28,6 +29,7 @@ from logsources.tables import TableShape
 logger = logging.getLogger(__name__)
 
 TURN_LOCK_TIMEOUT = "60s"  # for another roller's partition: moving a million rows takes some 10 s
+TURN_LOCK_TIMEOUT_BEFORE_LOAD = "2s"  # under the time a roller may wait for the very load that waits for it
 LOAD_LOCK_TIMEOUT = "5s"  # for loads that are writing to the default partition
 LOAD_LOCK_TIMEOUT_BEFORE_LOAD = "500ms"  # a load does not wait: its rows may as well go to the default partition
 EXCLUSIVE_LOCK_TIMEOUT = "400ms"  # under the readers' lock_timeout of 1 s
@@ -61,9 +63,9 @@ class RolledSource:
     retention_days: int | None
 
 
-def take_turn(conn: Connection[Any], source_name: str) -> None:
-    """Wait for the table's turn in this transaction; raises psycopg.errors.LockNotAvailable after a minute."""
-    _set_lock_timeout(conn, TURN_LOCK_TIMEOUT)
+def take_turn(conn: Connection[Any], source_name: str, *, timeout: str = TURN_LOCK_TIMEOUT) -> None:
+    """Wait for the table's turn, which lasts as long as this transaction; raises psycopg.errors.LockNotAvailable."""
+    _set_lock_timeout(conn, timeout)
     conn.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK_SPACE, source_name))
 
 
@@ -144,7 +146,7 @@ def prepare_days(conn: Connection[Any], source: RolledSource, *, days: Iterable[
 def _create_empty_day(conn: Connection[Any], name: str, day: date) -> bool:
     lower, upper = partitions.day_bounds(day)
     with conn.transaction():
-        take_turn(conn, name)
+        take_turn(conn, name, timeout=TURN_LOCK_TIMEOUT_BEFORE_LOAD)
         if day in partition_days(conn, name):
             return False
         _set_lock_timeout(conn, LOAD_LOCK_TIMEOUT_BEFORE_LOAD)

@@ -10,20 +10,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from psycopg import Connection, errors
+from psycopg import errors
 
 from logsources import fitting, partitions, rolling, tables
 from logsources.connections import owner_connection
 from logsources.models import ExtractedColumn, LogSource, ProjectLocation
 from logsources.partitions import DAYS_AHEAD
 from logsources.rolling import PartitionAction, PartitionChange, RolledSource
-from logsources.tables import ColumnType, ExtractedColumnShape, TableShape, insertable_columns
+from logsources.tables import ColumnType, ExtractedColumnShape, TableShape
 
 __all__ = [
     "PartitionAction",
@@ -32,8 +32,6 @@ __all__ = [
     "SourceTableError",
     "create_source",
     "drop_source",
-    "ensure_partitions_for",
-    "insertable_columns",
     "roll_partitions",
     "save_source",
     "table_shape",
@@ -141,16 +139,6 @@ def roll_partitions(*, now: datetime | None = None, days_ahead: int = DAYS_AHEAD
     return changes
 
 
-def ensure_partitions_for(conn: Connection[Any], source_name: str, days: Iterable[date]) -> list[date]:
-    """Make the missing daily partitions before a load of these days and return the days made.
-
-    Call it outside a transaction, or its locks stay until the end. Days outside the retention (400 days without one)
-    or more than a week ahead get none, nor do days whose rows are in the default partition already: rolling moves them.
-    """
-    source = LogSource.objects.get(name=source_name)
-    return rolling.prepare_days(conn, _rolled(source), days=days, today=partitions.utc_day(datetime.now(UTC)))
-
-
 def _rolled(source: LogSource) -> RolledSource:
     return RolledSource(shape=table_shape(source), retention_days=source.retention_days)
 
@@ -167,7 +155,7 @@ def _unsaved_column(source: LogSource, description: ColumnDescription) -> Extrac
 
 
 def _refuse_rename(source: LogSource) -> None:
-    if source.pk is None:
+    if source._state.adding:
         return
     stored_name = LogSource.objects.values_list("name", flat=True).get(pk=source.pk)
     if stored_name != source.name:

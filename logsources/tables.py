@@ -312,11 +312,13 @@ def delete_expired_rows(name: str, first_kept: date) -> sql.Composed:
 
 
 def lock_for_partitions(name: str) -> list[sql.Composed]:
-    """Return the statements that keep other partition changes, and new rows in the default partition, away.
+    """Return the statements that keep other partition changes, and new rows of the default partition, away.
 
-    Readers go on: they are held up only by ATTACH itself.
+    Readers go on, and so do loads into other partitions. A load that began before a partition was attached, and only
+    then reaches the default partition with a row of that day, fails with a check violation: it has to run again.
     """
+    default = parent(default_partition_name(name))
     return [
         _format("LOCK TABLE ONLY {table} IN SHARE UPDATE EXCLUSIVE MODE", table=parent(name)),
-        _format("LOCK TABLE {default} IN SHARE ROW EXCLUSIVE MODE", default=parent(default_partition_name(name))),
+        _format("LOCK TABLE {default} IN SHARE ROW EXCLUSIVE MODE", default=default),
     ]

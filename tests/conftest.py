@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -15,6 +16,7 @@ from django.core.cache import cache
 from django.core.management import call_command
 from django.db import connections
 from django.test import Client
+from django.test.utils import setup_databases, teardown_databases
 
 from endpoints.execution import close_gate_pool
 from endpoints.services import issue_access_token
@@ -24,13 +26,17 @@ LogRow = Mapping[str, Any]
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
-    """The test databases, with the gate pointed at the right one and the shipped fixtures loaded and committed."""
-    settings.LOGS_GATE = {**settings.LOGS_GATE, "dbname": connections["logs"].settings_dict["NAME"]}
+def django_db_setup(request: pytest.FixtureRequest, django_db_blocker: Any) -> Iterator[None]:
+    """Both test databases, the gate pointed at the right one, and the shipped fixtures loaded and committed."""
+    # pytest-django's own fixture makes only the databases that a test names; the log database is always needed.
     with django_db_blocker.unblock():
-        call_command("load_fixtures", verbosity=0, stdout=open("/dev/null", "w"))  # noqa: SIM115
+        databases = setup_databases(verbosity=request.config.option.verbose, interactive=False)
+        settings.LOGS_GATE = {**settings.LOGS_GATE, "dbname": connections["logs"].settings_dict["NAME"]}
+        call_command("load_fixtures", stdout=io.StringIO())
     yield
     close_gate_pool()
+    with django_db_blocker.unblock():
+        teardown_databases(databases, verbosity=request.config.option.verbose)
 
 
 @pytest.fixture
@@ -38,8 +44,7 @@ def log_database(db: None) -> Iterator[psycopg.Connection[Any]]:
     """An owner's connection to the log database, every log table empty."""
     with owner_connection() as connection:
         tables = connection.execute(
-            "SELECT string_agg(format('%I.%I', schemaname, tablename), ', ') FROM pg_tables"
-            " WHERE schemaname = 'logs'"
+            "SELECT string_agg(format('%I.%I', schemaname, tablename), ', ') FROM pg_tables WHERE schemaname = 'logs'"
         ).fetchone()
         assert tables is not None
         connection.execute(f"TRUNCATE {tables[0]}")

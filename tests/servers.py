@@ -13,9 +13,8 @@ import secrets
 from contextlib import ExitStack
 from pathlib import Path
 
-import psycopg
-
 from config import embedded
+from config.embedded.databases import allow_test_databases
 
 PROJECT = Path(__file__).resolve().parent.parent
 DATABASE_VARIABLES = ("DATABASE_URL", "LOGS_DATABASE_URL", "LOGS_GATE_URL")
@@ -46,14 +45,6 @@ def start_servers() -> None:
     if servers.superuser_url is not None:
         allow_test_databases(servers.superuser_url)
         os.environ["LOGS_SUPERUSER_URL"] = servers.superuser_url
-
-
-def allow_test_databases(superuser_url: str) -> None:
-    """Let both owners make and drop the databases of a test run, for which Django connects to `postgres`."""
-    with psycopg.connect(superuser_url, autocommit=True) as connection:
-        for owner in ("service_owner", "logs_owner"):
-            connection.execute(f"ALTER ROLE {owner} CREATEDB")
-            connection.execute(f"GRANT CONNECT ON DATABASE postgres TO {owner}")
 
 
 os.environ.setdefault("SECRET_KEY", secrets.token_urlsafe(50))

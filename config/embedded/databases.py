@@ -39,6 +39,9 @@ def prepare_databases(superuser_url: str, secrets: Secrets | None = None) -> Ser
         _ensure_login(connection, LOGS_OWNER, passwords.logs_owner, options="NOSUPERUSER CREATEROLE")
         gate_options = f"NOSUPERUSER NOCREATEROLE NOCREATEDB NOINHERIT CONNECTION LIMIT {GATE_CONNECTION_LIMIT}"
         _ensure_login(connection, LOGS_GATE, passwords.logs_gate, options=gate_options)
+        if connection.info.server_version >= 160000:
+            # The owner limits the gate for its database; up to PostgreSQL 15 CREATEROLE alone allows that.
+            connection.execute(f"GRANT {LOGS_GATE} TO {LOGS_OWNER} WITH ADMIN TRUE, INHERIT FALSE, SET FALSE")
         _ensure_database(connection, SERVICE_DATABASE, SERVICE_OWNER, visitors=[])
         _ensure_database(connection, LOGS_DATABASE, LOGS_OWNER, visitors=[LOGS_GATE])
         connection.execute("REVOKE ALL ON DATABASE postgres, template1 FROM PUBLIC")
@@ -46,6 +49,16 @@ def prepare_databases(superuser_url: str, secrets: Secrets | None = None) -> Ser
     servers = database_urls(passwords, host=host, port=port)
     # The superuser's password is the caller's, and stays what it is.
     return replace(servers, superuser_url=make_conninfo(superuser_url, dbname=LOGS_DATABASE))
+
+
+def allow_test_databases(superuser_url: str) -> None:
+    """Let both owners make and drop the databases of a test run, for which Django connects to `postgres`."""
+    import psycopg
+
+    with psycopg.connect(superuser_url, autocommit=True) as connection:
+        connection.execute(f"ALTER ROLE {SERVICE_OWNER} CREATEDB")
+        connection.execute(f"ALTER ROLE {LOGS_OWNER} CREATEDB")
+        connection.execute(f"GRANT CONNECT ON DATABASE postgres TO {SERVICE_OWNER}, {LOGS_OWNER}")
 
 
 def _ensure_login(

@@ -109,9 +109,14 @@ def canonical_value(type_: ParameterType, raw: RawValue) -> str | list[str]:
     """Return the canonical form of a value that is not absent; empty elements of a list are left out."""
     if type_ is ParameterType.TEXT_LIST:
         elements = raw if isinstance(raw, list | tuple) else (raw,)
-        return [_scalar_text(element) for element in elements if not _is_empty(element)]
+        return [canonical_text(type_, element) for element in elements if not _is_empty(element)]
     if isinstance(raw, list | tuple):
         raise ValueError("takes one value, not a list")
+    return canonical_text(type_, raw)
+
+
+def canonical_text(type_: ParameterType, raw: RawScalar) -> str:
+    """Return the canonical text of one value; for a list of text, of one element."""
     return _CANONICAL[type_](raw)
 
 
@@ -256,4 +261,5 @@ _CANONICAL: Final[dict[ParameterType, Callable[[RawScalar], str]]] = {
     ParameterType.TIMESTAMP: canonical_timestamp,
     ParameterType.DATE: _canonical_date,
     ParameterType.UUID: _canonical_uuid,
+    ParameterType.TEXT_LIST: _scalar_text,
 }

@@ -19,6 +19,7 @@ from endpoints.sql.parameters import DeclaredParameter
 COMPILED_QUERIES_KEPT: Final = 512  # more than the endpoints of one installation; each is a few kB
 _QUERY_BEGINNINGS: Final = frozenset({"select", "with", "values", "table"})
 _NAME_KINDS: Final = frozenset({Kind.WORD, Kind.QUOTED_IDENTIFIER, Kind.UNICODE_IDENTIFIER})
+LIMIT_PREFIX: Final = "SELECT * FROM (\n"
 _CLOSING: Final = {"(": ")", "[": "]"}
 
 
@@ -74,7 +75,7 @@ def limit_rows(sql: str, *, max_rows: int) -> str:
     `sql` has to be one balanced query without a trailing ``;``, as `single_query` returns it.
     """
     # The line break before ")" ends a "--" comment, which would otherwise swallow the rest.
-    return f"SELECT * FROM (\n{sql}\n) AS result LIMIT {max_rows + 1:d}"  # noqa: S608 - sql is the operator's text
+    return f"{LIMIT_PREFIX}{sql}\n) AS result LIMIT {max_rows + 1:d}"
 
 
 def single_query(sql: str) -> tuple[Lexeme, ...]:
@@ -134,6 +135,26 @@ def replace_parameters(sql: str, replacement: Callable[[str], str]) -> str:
     return "".join(pieces)
 
 
+def original_offset(sql: str, parameters: Sequence[DeclaredParameter], offset: int) -> int:
+    """Return where in `sql` an offset of the statement that `compile_query` made of it belongs: for error positions.
+
+    An offset inside a placeholder belongs to its ``@name``; one behind the query to the query's end.
+    """
+    types = _types(parameters)
+    emitted = len(LIMIT_PREFIX)
+    numbers: dict[str, int] = {}
+    query = single_query(sql)
+    for lexeme in query:
+        text = lexeme.text
+        if lexeme.kind is Kind.PARAMETER:
+            text = _placeholder(text[1:], dict(types), numbers)
+        if offset < emitted + len(text):
+            inside = max(offset - emitted, 0)
+            return lexeme.start if lexeme.kind is Kind.PARAMETER else lexeme.start + inside
+        emitted += len(text)
+    return query[-1].end
+
+
 def _types(parameters: Sequence[DeclaredParameter]) -> tuple[tuple[str, ParameterType], ...]:
     return tuple((parameter.name, parameter.type) for parameter in parameters)
 
@@ -148,12 +169,17 @@ def _numbered(sql: str, types: tuple[tuple[str, ParameterType], ...]) -> Compile
     type_of = dict(types)
     numbers: dict[str, int] = {}
 
-    # where a = @x and b > @y or c = @x  ->  where a = ($1::text) and b > ($2::bigint) or c = ($1::text)
-    def placeholder(name: str) -> str:
-        number = numbers.setdefault(name, len(numbers) + 1)
-        return f"(${number}::{type_of.get(name, ParameterType.TEXT).postgresql_type})"
+    bound = replace_parameters(sql, lambda name: _placeholder(name, type_of, numbers))
+    return CompiledQuery(bound, tuple(numbers))
 
-    return CompiledQuery(replace_parameters(sql, placeholder), tuple(numbers))
+
+def _placeholder(name: str, type_of: Mapping[str, ParameterType], numbers: dict[str, int]) -> str:
+    """Return ``($n::type)``, the same name always under the same number.
+
+    where a = @x and b > @y or c = @x  ->  where a = ($1::text) and b > ($2::bigint) or c = ($1::text)
+    """
+    number = numbers.setdefault(name, len(numbers) + 1)
+    return f"(${number}::{type_of.get(name, ParameterType.TEXT).postgresql_type})"
 
 
 def _error(sql: str, position: int, message: str) -> CompositionError:

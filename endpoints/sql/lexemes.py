@@ -13,7 +13,8 @@ How PostgreSQL reads operators, and where ``@name`` is a parameter:
   ``a||@suffix`` are an operator and a parameter, although PostgreSQL would read ``=@`` and ``||@``;
 * unless the whole run is an operator that PostgreSQL has (`OPERATORS_ENDING_IN_AT`): ``a <@b`` and ``v @@q`` stay
   operators. A parameter after such an operator takes a space or stands behind it: ``a <@ @b``, ``a <@@b``;
-* ``@`` before anything else is an operator: ``@-5``, ``@ x`` and ``@(x)`` are absolute values;
+* ``@`` before anything else is an operator: ``@ -5``, ``@ x`` and ``@(x)`` are absolute values, while ``@-5`` is
+  the operator ``@-``, which PostgreSQL does not have;
 * a parameter's name is ``[A-Za-z_][A-Za-z0-9_]*``. What would continue it as a PostgreSQL identifier (``$``, a
   non-ASCII letter) or turn it into a literal's prefix (a quote) is refused.
 
@@ -99,7 +100,8 @@ _ESCAPE_BODY = r"[^'\\]*+(?:(?:''|\\[\s\S])[^'\\]*+)*+"
 
 
 def _literal(body: str) -> str:
-    return f"'{body}'(?:{_CONTINUATION}{body}')*+"
+    # A piece that is never closed makes the whole literal fail: else it would be read again, by plain rules.
+    return f"'{body}'(?:{_CONTINUATION}{body}')*+(?!{_CONTINUATION})"
 
 
 def _block_comment(depth: int) -> str:
@@ -216,6 +218,8 @@ def lex(sql: str) -> tuple[Lexeme, ...]:
 
 
 def _fault(sql: str, position: int) -> str:
+    if position == len(sql):
+        return "the text was read past its end"
     for pattern, message in _FAULTS:
         if pattern.match(sql, position):
             return message

@@ -14,7 +14,15 @@ from typing import Any, Final, NamedTuple, Self
 
 from endpoints.errors import InvalidParameters
 from endpoints.outcomes import BoundValue
-from endpoints.sql.coercion import ParameterType, RawScalar, RawValue, canonical_value, is_absent, sort_key
+from endpoints.sql.coercion import (
+    ParameterType,
+    RawScalar,
+    RawValue,
+    canonical_text,
+    canonical_value,
+    is_absent,
+    sort_key,
+)
 from endpoints.sql.lexemes import Kind, lex
 
 __all__ = [
@@ -164,7 +172,7 @@ def _allowed_values(declared: DeclaredParameter) -> dict[str, object]:
 
 
 def _refuse_unless_allowed(declared: DeclaredParameter, texts: Sequence[str]) -> None:
-    allowed = {_canonical_text(declared, value) for value in declared.allowed_values}
+    allowed = {canonical_text(declared.type, value) for value in declared.allowed_values}
     if allowed and not allowed.issuperset(texts):
         raise UnacceptableValue("is not one of the allowed values", **_allowed_values(declared))
 
@@ -181,17 +189,8 @@ def _refuse_unless_pattern_matches(declared: DeclaredParameter, texts: Sequence[
         raise UnacceptableValue("does not match the pattern", pattern=declared.pattern)
 
 
-def _canonical_text(declared: DeclaredParameter, raw: str) -> str:
-    """Return the canonical text of one allowed value or bound; for lists of one element."""
-    element_type = ParameterType.TEXT if declared.type is ParameterType.TEXT_LIST else declared.type
-    value = canonical_value(element_type, raw)
-    if not isinstance(value, str):
-        raise ValueError("is not one value")
-    return value
-
-
 def _key(declared: DeclaredParameter, raw: str) -> Any:
-    return sort_key(declared.type, _canonical_text(declared, raw))
+    return sort_key(declared.type, canonical_text(declared.type, raw))
 
 
 def check_declarations(declared: Sequence[DeclaredParameter], sql: str) -> list[DeclarationProblem]:
@@ -201,8 +200,18 @@ def check_declarations(declared: Sequence[DeclaredParameter], sql: str) -> list[
     for parameter in declared:
         problems += [DeclarationProblem(parameter.name, reason) for reason in _constraint_problems(parameter)]
         if parameter.name not in used:
-            problems.append(DeclarationProblem(parameter.name, "is declared but not used in the SQL"))
+            problems.append(DeclarationProblem(parameter.name, _unused_reason(parameter.name, sql)))
     return problems
+
+
+def _unused_reason(name: str, sql: str) -> str:
+    reason = "is declared but not used in the SQL"
+    if f"@{name}" not in sql:
+        return reason
+    # x <@limit  ->  the operator <@ and a column
+    return (
+        f"{reason}: `@{name}` stands only in a string, a comment, or behind an operator such as `<@`, without a space"
+    )
 
 
 def _name_problems(names: Sequence[str]) -> Iterator[DeclarationProblem]:
@@ -258,7 +267,7 @@ def _unreadable(declared: DeclaredParameter, text: str) -> str:
     if text == "":
         return "is empty, which counts as absent"
     try:
-        _canonical_text(declared, text)
+        canonical_text(declared.type, text)
     except ValueError as error:
         return str(error)
     return ""

@@ -1,0 +1,17 @@
+# The service without its servers: see docker-compose.yml for PostgreSQL and Redis.
+FROM python:3.11-slim AS dependencies
+COPY requirements.lock /tmp/requirements.lock
+RUN python -m venv /opt/venv \
+    && /opt/venv/bin/pip install --disable-pip-version-check --no-cache-dir --require-hashes -r /tmp/requirements.lock
+
+FROM python:3.11-slim
+ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+RUN useradd --system --user-group --no-create-home --shell /usr/sbin/nologin service
+COPY --from=dependencies /opt/venv /opt/venv
+WORKDIR /srv/service
+COPY . .
+# Needs no server and no secret: manage.py makes one that outlives nothing.
+RUN python -m compileall -q config endpoints logsources && python manage.py collectstatic --noinput
+USER service
+EXPOSE 8000
+CMD ["granian", "--interface", "wsgi", "--host", "0.0.0.0", "--port", "8000", "--workers", "2", "--blocking-threads", "8", "config.wsgi:application"]

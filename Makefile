@@ -1,0 +1,60 @@
+# Every command of a developer. `make` alone lists them.
+PYTHON ?= python3
+PORT ?= 8000
+ROWS ?= 20000
+ARGS ?=
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet
+# The settings refuse to load without a secret; nothing is signed with this one.
+LINT_ENVIRONMENT := SECRET_KEY=only-for-reading-the-settings-while-checking-types
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint lock install-dev
+.DELETE_ON_ERROR:
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+
+demo: .venv/demo.stamp ## run the whole service here with sample rows until Ctrl-C (PORT=8000 ROWS=20000)
+	@$(BIN)/python manage.py demo --port $(PORT) --rows $(ROWS)
+
+test: .venv/dev.stamp ## run the test suite on an embedded PostgreSQL and Redis (ARGS='-k name')
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: .venv/dev.stamp ## check style, format, types and import contracts
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(LINT_ENVIRONMENT) $(BIN)/mypy
+	@$(BIN)/lint-imports
+
+lock: .venv/uv/bin/uv ## pin the dependencies of pyproject.toml anew, with hashes
+	.venv/uv/bin/uv pip compile pyproject.toml $(LOCK_OPTIONS) --output-file requirements.lock
+	.venv/uv/bin/uv pip compile pyproject.toml $(LOCK_OPTIONS) --extra demo --output-file requirements-demo.lock
+	.venv/uv/bin/uv pip compile pyproject.toml $(LOCK_OPTIONS) --extra dev --output-file requirements-dev.lock
+
+install-dev: .venv/dev.stamp ## make .venv with everything a developer needs
+
+.venv/made.stamp:
+	@command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON) here: install Python 3.11 or later." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Python 3.11 or later is needed, this is $$($(PYTHON) --version): name another with make PYTHON=…" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "Python cannot make virtual environments here: apt install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/demo.stamp: requirements-demo.lock | .venv/made.stamp
+	@echo "Installing the pinned dependencies …"
+	@$(PIP) install --require-hashes -r requirements-demo.lock
+	@touch $@
+
+.venv/dev.stamp: requirements-dev.lock | .venv/made.stamp
+	@echo "Installing the pinned dependencies of development …"
+	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@touch $@
+
+.venv/uv/bin/uv: | .venv/made.stamp
+	@$(PYTHON) -m venv .venv/uv
+	@.venv/uv/bin/python -m pip --disable-pip-version-check --quiet install uv

@@ -1,0 +1,263 @@
+"""IP and e-mail addresses in any text or JSON value become ``REDACTED`` (section 7 of the service contract).
+
+What counts as an address, where a text alone cannot tell:
+
+- A dotted number of exactly four parts, each at most 255, is an IPv4 address wherever it stands, in a user agent
+  (``Chrome/126.0.0.0``) too, and so are parts with leading zeros, which ``inet_aton`` reads. Three or five parts stay,
+  and so does a part over 255. Only ASCII digits count.
+- An IPv6 address (RFC 4291 section 2.2) is a run of hexadecimal groups and colons standing as a token of its own, with
+  the zone it may carry (RFC 4007). Times, MAC addresses and fingerprints do not parse as one and stay; eight groups do.
+- ``::`` touching a word (``std::vector``, ``'x'::text``) is code. Bare ``::`` is an address only where it fills the
+  value or is delimited as one: ``[::]``, ``::/0``, ``bind=::,``, ``address "::"``.
+- An e-mail address needs a local part and a domain with a dot (RFC 5321 and 6531), or a bracketed address for a domain.
+  ``user@198.51.100.7`` is a login on a host: only the host goes.
+
+Ports, prefix lengths and brackets stay: ``[2001:db8::1]:443`` gives ``[REDACTED]:443``. A percent-encoded ``@`` or
+``:`` counts as the character. The time taken grows linearly with the text, whatever the text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+REDACTED = "REDACTED"
+
+# Letters of an internationalised address: all but white space, punctuation and symbols, by block.
+_LETTER = (
+    r"A-Za-z\u00aa\u00b5\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u167f\u1681-\u1fff\u200c\u200d\u2c00-\u2dff"
+    r"\u3005-\u3007\u3021-\ud7ff\uf900-\ufdff\ufe70-\ufefc\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uffdc"
+    r"\U00010000-\U0010ffff"
+)
+_UTF8_ESCAPE = "%[89A-Fa-f][0-9A-Fa-f]"
+
+# Escapes that stand for a delimiter: digits in them belong to no address ("%20198.51.100.7").
+_DELIMITER_ESCAPES = frozenset("09 0a 0d 20 22 23 26 27 28 29 2c 2f 3a 3b 3c 3d 3e 3f 40 5b 5c 5d 7b 7c 7d".split())
+
+_LABEL = rf"(?:[0-9_\-{_LETTER}]|{_UTF8_ESCAPE})++"
+# The part of an e-mail address from its @ on. The greedy loop over labels may give back labels, each at most once, and
+# no match crosses the next @, so all matches together read each character a fixed number of times.
+_EMAIL_DOMAIN = re.compile(
+    r"(?:@|%(?:25)?40|\\u0040)"
+    r"(?:(?![1-9]x\.(?:png|jpe?g|gif|webp|svg)(?!\w))"  # icon@2x.png is an image for dense screens
+    rf"(?:{_LABEL}[.\u3002\uff0e\uff61])+(?:xn--[0-9A-Za-z\-]++|(?:[{_LETTER}]|{_UTF8_ESCAPE}){{2,}}+)"
+    r"|\[(?:IPv6:)?+(?P<literal>[0-9A-Fa-f:.]{2,50})\])"
+)
+# The part before the @, read backwards: "(?!…)" stops at an escaped delimiter, so %3Drobin loses only robin.
+_DELIMITERS_BACKWARDS = "|".join(sorted(code[::-1] for code in _DELIMITER_ESCAPES))
+_LOCAL_PART_BACKWARDS = re.compile(
+    r'"\\[^"\r\n]{1,64}+"\\'  # \"a b\"@ inside a JSON text inside the value
+    r'|"(?!\\)(?:"\\|[^"\r\n]){1,64}"'
+    rf"|(?:(?!(?i:{_DELIMITERS_BACKWARDS})%|[nrt]\\|[0-9A-Fa-f]{{4}}u\\)"
+    rf"(?:[0-9A-Fa-f]{{2}}%|[0-9._+~\-{_LETTER}]|(?<=[{_LETTER}])'(?=[{_LETTER}])))++"
+)
+
+_ZONE = r"(?P<zone>%(?:25|(?!2[0-9A-Fa-f]|3[A-Fa-f]|5[Dd]|7[CDcd]))[\w~\-]++(?:\.[\w~\-]++)*+)?+"
+_IPV4_TAIL = r"(?P<tail>(?:\.[0-9]++){3}(?!\.?[0-9]))?+"
+# The look-behinds let a match start only where a run starts, or a long run would be read once for each character.
+_IPV6_RUN = re.compile(
+    rf"(?<![0-9A-Fa-f:])(?P<run>[0-9A-Fa-f]*+:[0-9A-Fa-f]*+:[0-9A-Fa-f:]*+){_IPV4_TAIL}{_ZONE}", re.ASCII
+)
+_IPV6_ENCODED_RUN = re.compile(
+    r"(?<![0-9A-Fa-f])(?P<run>[0-9A-Fa-f]*+%3[Aa][0-9A-Fa-f]*+%3[Aa](?:[0-9A-Fa-f]|%3[Aa])*+)" + _IPV4_TAIL + _ZONE,
+    re.ASCII,
+)
+_ENCODED_COLON = re.compile("%3[Aa]")
+_IPV6_COMPRESSED = re.compile(
+    r"(?:[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4})*+)?+::(?:[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4})*+)?+"
+)
+_IPV6_FULL = re.compile(r"(?:[0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4}")
+_IPV6_LONGEST = 64  # characters; generous, for zeros before the octets of an embedded IPv4 address
+
+_IPV4_RUN = re.compile(r"(?<![0-9])(?<![0-9]\.)[0-9]++(?:\.[0-9]++){3}(?!\.?[0-9])")
+_IPV4_BEFORE = re.compile(r"(?<![0-9])[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\.\Z")
+
+_TERMINAL_COLOUR = re.compile(r"\x1b\[[0-9;]{0,12}m\Z")
+_BARE_BEFORE = re.compile(r"(?:\A\s*|[=,\[]|(?<![(+])(?<![(+] )\\?[\"'])\Z")
+_BARE_AFTER = re.compile(r"(?:\s*\Z|[\],;&\"'\\\s)]|/[0-9])")
+
+_STRING_LITERAL = re.compile(r'"(?:[^"\\]++|\\.)*+"(?P<key>[ \t\r\n]*+:)?+', re.DOTALL)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def redact_text(text: str) -> str:
+    """Return the text with every address in it replaced; redacting twice changes nothing more."""
+    has_at = "@" in text or "40" in text
+    if has_at:
+        text = _redact_emails(text)
+    if text.count(":") >= 2:
+        text = _IPV6_RUN.sub(_ipv6_replacement, text)
+    if "%3" in text:
+        text = _IPV6_ENCODED_RUN.sub(_ipv6_replacement, text)
+    if "." in text:
+        text = _IPV4_RUN.sub(_ipv4_replacement, text)
+    # An address inside a name (a@::1.example.org) hid the domain from the first look.
+    return _redact_emails(text) if has_at else text
+
+
+def redact_json(document: str) -> str:
+    """Return the JSON text with the addresses in its string values replaced; every other character stays as it is.
+
+    Object keys, numbers and white space are copied, never decoded. Raises ValueError on a malformed escape in a value.
+    """
+    return _STRING_LITERAL.sub(_literal_replacement, document)
+
+
+def _literal_replacement(match: re.Match[str]) -> str:
+    literal = match.group()
+    if match["key"] is not None:
+        return literal
+    value: str = json.loads(literal, strict=False) if "\\" in literal else literal[1:-1]
+    redacted = redact_text(value)
+    if redacted == value:
+        return literal
+    # Half a surrogate pair cannot be encoded as UTF-8; escaped it can travel on.
+    return json.dumps(redacted, ensure_ascii=_SURROGATE.search(redacted) is not None)
+
+
+def _redact_emails(text: str) -> str:
+    kept: list[str] = []
+    end = 0
+    backwards = ""
+    for domain in _EMAIL_DOMAIN.finditer(text):
+        literal = domain["literal"]
+        if literal is not None and not (_is_ipv4(literal) or _is_ipv6(literal)):
+            continue
+        at = domain.start()
+        if kept and at == end:  # a@b.example@c.example
+            end = domain.end()
+            continue
+        backwards = backwards or text[::-1]
+        local = _LOCAL_PART_BACKWARDS.match(backwards, len(text) - at, len(text) - end)
+        if local is None:
+            continue
+        name = local.group().rstrip(".")
+        if name:
+            kept += (text[end : at - len(name)], REDACTED)
+            end = domain.end()
+    kept.append(text[end:])
+    return "".join(kept)
+
+
+def _ipv4_replacement(match: re.Match[str]) -> str:
+    run = match.group()
+    for skip in (*_escape_lengths(match.string, match.start()), 0):
+        if _is_ipv4(run[skip:]):
+            return run[:skip] + REDACTED
+    return run
+
+
+def _ipv6_replacement(match: re.Match[str]) -> str:
+    written, run, tail, zone = match.group(), match["run"], match["tail"] or "", match["zone"] or ""
+    colon = 1
+    if "%" in run:
+        run = _ENCODED_COLON.sub(":", run)
+        colon = 3
+    if "::" not in run and run.count(":") < (6 if tail else 7):
+        return written
+    body = run + tail
+    span = _ipv6_span(body, match, at_end=match.end("tail") if tail else match.end("run"))
+    if span is None and tail:
+        body = run
+        span = _ipv6_span(body, match, at_end=match.end("run"))
+    if span is None:
+        return written
+    first, last = (index + (colon - 1) * body.count(":", 0, index) for index in span)
+    whole = len(run) + len(tail) if body != run or not tail else -1
+    rest = written[last:]
+    if span[1] == whole:
+        rest = rest.removeprefix(zone)
+    return written[:first] + REDACTED + rest
+
+
+def _ipv6_span(body: str, match: re.Match[str], *, at_end: int) -> tuple[int, int] | None:
+    """Return where in the run the address stands: all of it, or without the name or port a colon ties to it."""
+    text, start = match.string, match.start()
+    before, after = text[start - 1 : start] if start else "", text[at_end : at_end + 1]
+    glued_before = _is_word(before) and not _ends_escape(text, start)
+    glued_after = _is_word(after)
+    starts = [*_escape_lengths(text, start), 0, body.find(":") + 1]
+    if _IPV4_BEFORE.search(text, max(0, start - 12), start):
+        starts = starts[-1:]  # 198.51.100.7:2001:db8::1 - the first group is an octet
+    for first in starts:
+        for last in (len(body), body.rfind(":")):
+            if not _is_ipv6(body[first : min(last, first + _IPV6_LONGEST + 1)]):
+                continue
+            address = body[first:last]
+            if address == "::":
+                accepted = _is_delimited(text, start + first, at_end - len(body) + last)
+            elif (glued_before and first == 0) or (glued_after and last == len(body)):
+                accepted = _is_unmistakable(address)
+            else:
+                accepted = not _is_cast(address, before if first == 0 else "", after)
+            if accepted:
+                return first, last
+    return None
+
+
+def _is_ipv4(text: str) -> bool:
+    parts = text.split(".")
+    return len(parts) == 4 and all(map(_is_octet, parts))
+
+
+def _is_octet(digits: str) -> bool:
+    if not digits.isdecimal():
+        return False
+    number = digits.lstrip("0") or "0"
+    if len(number) > 3:
+        return False
+    return int(number) <= 255 or (number != digits and number < "378" and number.isdigit() and _is_octal_octet(number))
+
+
+def _is_octal_octet(number: str) -> bool:
+    return not set(number) & {"8", "9"} and int(number, 8) <= 255
+
+
+def _is_ipv6(text: str) -> bool:
+    """Say whether the text is an IPv6 address without zone (as ``ipaddress`` would, but zeros may lead an octet)."""
+    if len(text) > _IPV6_LONGEST:
+        return False
+    if "." in text:
+        head, _, tail = text.rpartition(":")
+        if not _is_ipv4(tail):
+            return False
+        text = head + ":0:0"
+    if "::" in text:
+        # "::" stands for at least one group, and each group but the outermost brings one colon.
+        return _IPV6_COMPRESSED.fullmatch(text) is not None and len([g for g in text.split(":") if g]) <= 7
+    return _IPV6_FULL.fullmatch(text) is not None
+
+
+def _escape_lengths(text: str, start: int) -> tuple[int, ...]:
+    """Return how many characters at the start are the end of an escaped delimiter: %20, or a JSON text's \\u0022."""
+    if text[start - 1 : start] == "%" and text[start : start + 2].lower() in _DELIMITER_ESCAPES:
+        return (2,)
+    if start >= 2 and text[start - 2 : start] == "\\u":
+        return (4,)
+    return ()
+
+
+def _ends_escape(text: str, end: int) -> bool:
+    """Say whether the letter before end is the last of an escape (\\n in a JSON text) or of a terminal colour code."""
+    return (end >= 2 and text[end - 2] == "\\" and text[end - 1] in "nrt") or (
+        text[end - 1] == "m" and _TERMINAL_COLOUR.search(text, max(0, end - 15), end) is not None
+    )
+
+
+def _is_word(character: str) -> bool:
+    return character.isascii() and (character.isalnum() or character == "_")
+
+
+def _is_unmistakable(address: str) -> bool:
+    """Say whether an address next to a word is too long to be code: x::1 is code, x2001:db8::1 is not."""
+    groups = [group for group in address.split(":") if group]
+    return len(groups) >= 3 and not address.endswith("::") and any(map(str.isdecimal, "".join(groups)))
+
+
+def _is_cast(address: str, before: str, after: str) -> bool:
+    """Say whether the text is a cast such as '1'::dec, whose type name has hexadecimal letters only."""
+    return address.startswith("::") and address[2:].isalpha() and before in {"'", '"', ")", "]"} and after != before
+
+
+def _is_delimited(text: str, start: int, end: int) -> bool:
+    return _BARE_BEFORE.search(text, max(0, start - 4), start) is not None and _BARE_AFTER.match(text, end) is not None

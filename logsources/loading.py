@@ -1,0 +1,260 @@
+"""How rows get in: NDJSON lines -> checked rows -> COPY, all of them in one transaction or none.
+
+Rows are copied straight into the log table while the lines behind them are being read. When PostgreSQL refuses a batch
+the batch is taken back and goes by way of a staging table: rows that are there already are counted as duplicates, and
+a row that cannot be stored is found by halving and reported like any other bad line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+import psycopg
+from psycopg import Connection, errors
+
+from logsources import partitions, rolling
+from logsources.connections import owner_connection
+from logsources.copying import TableCopy, encode_row
+from logsources.models import LogSource
+from logsources.ndjson import BadJSON, parse_line
+from logsources.rolling import RolledSource
+from logsources.rows import BadRow, read_row
+from logsources.tables import TableShape
+
+BATCH_ROWS: Final = 5_000
+# A batch is kept in memory until PostgreSQL has taken it, and a line may have megabytes.
+BATCH_BYTES: Final = 16 * 1024 * 1024
+MAX_BAD_LINES_LISTED: Final = 100
+PROGRESS_EVERY_LINES: Final = 500
+
+# What a single row can be to blame for: a duplicate, a value, a limit such as the nesting PostgreSQL can parse.
+_ROW_FAULTS: Final = (
+    errors.IntegrityError,
+    errors.DataError,
+    errors.ProgramLimitExceeded,
+    errors.StatementTooComplex,
+)
+
+
+class OnBadLine(StrEnum):
+    """What a bad line does to the load: it is left out and reported, or nothing is loaded at all."""
+
+    SKIP = "skip"
+    ABORT = "abort"
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that was not loaded: its number, counted from 1, and why. The reason holds none of its values."""
+
+    number: int
+    reason: str
+
+
+class LoadAborted(Exception):
+    """A bad line ended the load, and nothing of it is in the table."""
+
+    def __init__(self, bad_line: BadLine) -> None:
+        self.bad_line = bad_line
+        super().__init__(f"line {bad_line.number}: {bad_line.reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadProgress:
+    """How far a load is: lines read, blank ones included, and bad ones among them."""
+
+    lines: int
+    bad_lines: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReport:
+    """What a load did. `bad_lines` lists the first 100 of `bad_line_count`."""
+
+    loaded: int
+    duplicates: int
+    bad_line_count: int
+    bad_lines: tuple[BadLine, ...]
+
+
+def load_rows(
+    source: LogSource,
+    lines: Iterable[bytes],
+    *,
+    on_bad_line: OnBadLine,
+    batch_rows: int = BATCH_ROWS,
+    progress: Callable[[LoadProgress], None] | None = None,
+) -> LoadReport:
+    """Load NDJSON lines into the source's table and return what became of them, once it is committed.
+
+    All in one transaction: whatever is raised, KeyboardInterrupt and the errors of `lines` included, nothing was
+    loaded. Rows whose id and timestamp are in the table already are left out. Blank lines are passed over.
+    Partitions for the rows' days are made first, and stay. Raises LoadAborted, psycopg.Error.
+    """
+    shape = TableShape(source.name, source.project_path or None)
+    intake = _Intake(lines, shape.project_path, on_bad_line, progress)
+    with ExitStack() as stack:
+        conn = stack.enter_context(owner_connection())
+        days = _PreparedDays(stack.enter_context(owner_connection()), RolledSource(shape, source.retention_days))
+        stack.enter_context(conn.transaction())
+        batches = _Batches(conn, TableCopy(conn, shape), intake)
+        rows = _Held(iter(intake))
+        while rows.first is not None:
+            days.prepare(rows.first.day)
+            batches.load(rows.take_batch(days, batch_rows))
+    return LoadReport(batches.loaded, batches.duplicates, intake.bad_line_count, intake.listed_bad_lines())
+
+
+class _PreparedRow(NamedTuple):
+    line_number: int
+    day: date
+    encoded: bytes
+
+
+@dataclass(slots=True)
+class _Intake:
+    """Reads lines into rows and keeps the account of the bad ones."""
+
+    lines: Iterable[bytes]
+    project_path: str | None
+    on_bad_line: OnBadLine
+    progress: Callable[[LoadProgress], None] | None
+    bad_line_count: int = 0
+    _bad_lines: list[BadLine] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[_PreparedRow]:
+        number = 0
+        for number, line in enumerate(self.lines, start=1):
+            if number % PROGRESS_EVERY_LINES == 0:
+                self._report_progress(number)
+            if not line or line.isspace():
+                continue
+            try:
+                row = read_row(parse_line(line), project_path=self.project_path, now=datetime.now(UTC))
+            except (BadJSON, BadRow) as fault:
+                self.refuse(BadLine(number, fault.reason))
+                continue
+            yield _PreparedRow(number, row.timestamp.date(), encode_row(row))
+        self._report_progress(number)
+
+    def _report_progress(self, lines: int) -> None:
+        if self.progress is not None:
+            self.progress(LoadProgress(lines, self.bad_line_count))
+
+    def refuse(self, bad_line: BadLine) -> None:
+        """Count a bad line; raises LoadAborted where one is too many."""
+        if self.on_bad_line is OnBadLine.ABORT:
+            raise LoadAborted(bad_line)
+        self.bad_line_count += 1
+        if len(self._bad_lines) < MAX_BAD_LINES_LISTED:
+            self._bad_lines.append(bad_line)
+
+    def listed_bad_lines(self) -> tuple[BadLine, ...]:
+        # What PostgreSQL refuses turns up after the lines read meanwhile.
+        return tuple(sorted(self._bad_lines, key=lambda bad_line: bad_line.number))
+
+
+class _PreparedDays:
+    """The days whose rows may be copied: each was offered a partition beforehand.
+
+    Over a connection of its own, so that the locks of making a partition end at once and not with the load.
+    """
+
+    def __init__(self, conn: Connection[Any], source: RolledSource) -> None:
+        self._conn = conn
+        self._source = source
+        self._with_partition = set(rolling.partition_days(conn, source.shape.name))
+        self._prepared: set[date] = set()
+        self._default_in_use = False
+
+    def __contains__(self, day: date) -> bool:
+        return day in self._prepared
+
+    def prepare(self, day: date) -> None:
+        if day not in self._prepared and day not in self._with_partition and not self._default_in_use:
+            today = partitions.utc_day(datetime.now(UTC))
+            self._with_partition.update(rolling.prepare_days(self._conn, self._source, days=[day], today=today))
+            # This load is about to lock the default partition until it ends: making a partition would wait for that.
+            self._default_in_use = day not in self._with_partition
+        self._prepared.add(day)
+
+
+class _Held:
+    """The rows to come, with the next one in hand."""
+
+    def __init__(self, rows: Iterator[_PreparedRow]) -> None:
+        self._rows = rows
+        self.first = next(rows, None)
+
+    def take_batch(self, days: _PreparedDays, batch_rows: int) -> Iterator[_PreparedRow]:
+        """Yield rows up to the size of a batch or to the first of a day that is not prepared, which stays in hand."""
+        taken_rows = taken_bytes = 0
+        while self.first is not None and self.first.day in days:
+            if taken_rows >= batch_rows or taken_bytes >= BATCH_BYTES:
+                return
+            taken_rows += 1
+            taken_bytes += len(self.first.encoded)
+            yield self.first
+            self.first = next(self._rows, None)
+
+
+class _Batches:
+    """Puts batches into the table, each in a savepoint, and counts what became of the rows."""
+
+    def __init__(self, conn: Connection[Any], table: TableCopy, intake: _Intake) -> None:
+        self._conn = conn
+        self._table = table
+        self._intake = intake
+        self._expects_duplicates = False
+        self.loaded = 0
+        self.duplicates = 0
+
+    def load(self, rows: Iterator[_PreparedRow]) -> None:
+        if self._expects_duplicates:
+            self._load_apart(list(rows))
+            return
+        batch: list[_PreparedRow] = []
+        try:
+            with self._conn.transaction():
+                self._table.copy(_remembered(rows, batch))
+        except _ROW_FAULTS:
+            self._load_apart(batch)
+        else:
+            self.loaded += len(batch)
+
+    def _load_apart(self, batch: Sequence[_PreparedRow]) -> None:
+        duplicates_before = self.duplicates
+        self._load_new(batch)
+        # A file loaded a second time is all duplicates: then copying straight would fail for every batch.
+        self._expects_duplicates = self.duplicates > duplicates_before
+
+    def _load_new(self, batch: Sequence[_PreparedRow]) -> None:
+        try:
+            with self._conn.transaction():
+                added = self._table.copy_new(row.encoded for row in batch)
+        except _ROW_FAULTS as fault:
+            if len(batch) == 1:
+                self._intake.refuse(BadLine(batch[0].line_number, _refusal(fault)))
+                return
+            middle = len(batch) // 2
+            self._load_new(batch[:middle])
+            self._load_new(batch[middle:])
+        else:
+            self.loaded += added
+            self.duplicates += len(batch) - added
+
+
+def _remembered(rows: Iterable[_PreparedRow], batch: list[_PreparedRow]) -> Iterator[bytes]:
+    for row in rows:
+        batch.append(row)
+        yield row.encoded
+
+
+def _refusal(fault: psycopg.Error) -> str:
+    # The server's own message may quote the value.
+    return f"PostgreSQL refuses the row: {type(fault).__name__} (SQLSTATE {fault.sqlstate})"

@@ -1,0 +1,138 @@
+"""manage.py generate_logs: made-up rows, into the log sources or out as NDJSON."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from logsources.generation import SOURCE_NAMES, generate_rows, share_rows
+from logsources.loading import LoadProgress, LoadReport, OnBadLine, load_rows
+from logsources.management.commands.load_logs import explained_load_errors, find_source
+from logsources.management.load_progress import Update, shown_progress
+from logsources.models import LogSource
+
+DEFAULT_ROWS = 20_000
+DEFAULT_DAYS = 7.0
+DEFAULT_PROJECTS = "acme,globex,initech"
+_PROJECT = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")  # it becomes a part of a host name (RFC 1123)
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What to make: the same order makes the same rows."""
+
+    counts: dict[str, int]
+    until: datetime
+    days: float
+    projects: Sequence[str]
+    seed: str
+
+    def lines(self, source_name: str) -> Iterator[bytes]:
+        rows = generate_rows(
+            source_name,
+            count=self.counts[source_name],
+            until=self.until,
+            days=self.days,
+            projects=self.projects,
+            seed=self.seed,
+        )
+        return map(orjson.dumps, rows)
+
+
+class Command(BaseCommand):
+    help = "Make up realistic log rows and load them, the same rows for the same --seed and --until."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--rows", type=int, default=DEFAULT_ROWS, help="rows in total (default: %(default)s)")
+        parser.add_argument("--days", type=float, default=DEFAULT_DAYS, help="days they cover (default: %(default)s)")
+        parser.add_argument("--until", help="the end of these days, ISO 8601, UTC without a zone (default: now)")
+        parser.add_argument("--seed", help="any text (default: a random one, which is shown)")
+        parser.add_argument(
+            "--projects", default=DEFAULT_PROJECTS, help="comma-separated, busiest first (default: %(default)s)"
+        )
+        parser.add_argument(
+            "--source", action="append", metavar="NAME", help="only this log source; may be repeated (default: all)"
+        )
+        parser.add_argument("--output", metavar="FILE", help="write NDJSON to FILE (- for stdout) instead of loading")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        order = _read_order(options)
+        if options["output"] is None:
+            self._load(order)
+        elif len(order.counts) != 1:
+            raise CommandError("An NDJSON file holds the rows of one log source: name it with --source.")
+        else:
+            self._write(order, options["output"])
+        self.stderr.write(f"The same rows again: --seed {order.seed} --until {order.until.isoformat()}", style_func=str)
+
+    def _load(self, order: _Order) -> None:
+        sources = [find_source(name) for name in order.counts]
+        reports: dict[str, LoadReport] = {}
+        with shown_progress(self.stderr, "rows", total=sum(order.counts.values())) as update:
+            rows_before = 0
+            for source in sources:
+                reports[source.name] = _load_source(source, order, rows_before, update)
+                rows_before += order.counts[source.name]
+        for name, report in reports.items():
+            self.stdout.write(f"{name}: {report.loaded:,} rows loaded, {report.duplicates:,} already there")
+
+    def _write(self, order: _Order, output: str) -> None:
+        (source_name,) = order.counts
+        try:
+            if output == "-":
+                for line in order.lines(source_name):
+                    self.stdout.write(line.decode())
+            else:
+                with open(output, "wb") as file:
+                    file.writelines(line + b"\n" for line in order.lines(source_name))
+        except OSError as error:
+            raise CommandError(str(error)) from error
+
+
+def _load_source(source: LogSource, order: _Order, rows_before: int, update: Update) -> LoadReport:
+    def progress(so_far: LoadProgress) -> None:
+        update(rows_before + so_far.lines, rows_before + so_far.lines)
+
+    with explained_load_errors(source):
+        return load_rows(source, order.lines(source.name), on_bad_line=OnBadLine.ABORT, progress=progress)
+
+
+def _read_order(options: dict[str, Any]) -> _Order:
+    names = list(dict.fromkeys(options["source"] or SOURCE_NAMES))
+    unknown = [name for name in names if name not in SOURCE_NAMES]
+    if unknown:
+        raise CommandError(f"There are no made-up rows for {unknown[0]!r}. There are for: {', '.join(SOURCE_NAMES)}.")
+    if options["rows"] < 0 or not options["days"] > 0:
+        raise CommandError("--rows must not be negative, and --days must be positive.")
+    return _Order(
+        counts=share_rows(options["rows"], names),
+        until=_read_until(options["until"]),
+        days=options["days"],
+        projects=_read_projects(options["projects"]),
+        seed=options["seed"] or secrets.token_hex(4),
+    )
+
+
+def _read_projects(text: str) -> list[str]:
+    projects = list(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in projects:
+        if not _PROJECT.fullmatch(name):
+            raise CommandError(f"--projects: {name!r} is not made of lower-case letters, digits and hyphens.")
+    return projects
+
+
+def _read_until(text: str | None) -> datetime:
+    if text is None:
+        return datetime.now(UTC)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise CommandError(f"--until: {text!r} is not ISO 8601.") from None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

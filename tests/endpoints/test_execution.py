@@ -1,0 +1,223 @@
+"""Statements run read-only, as a reader, inside their limits, and leave nothing behind on a pooled connection."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+import pytest
+from django.conf import settings
+
+from endpoints import execution
+from endpoints.errors import DatabaseUnavailable, Overloaded, QueryTimeout
+from endpoints.execution import (
+    QUERY_READER,
+    GatePool,
+    ReaderSession,
+    StatementFailed,
+    describe_statement,
+    first_invalid_regular_expression,
+    run_statement,
+)
+from endpoints.outcomes import Column, Statement
+
+pytestmark = pytest.mark.django_db
+NOBODY = ReaderSession(role=QUERY_READER, search_path="logs", statement_timeout_seconds=5, tenant="")
+
+
+def tenant(project: str | None, *, seconds: float = 5) -> ReaderSession:
+    return ReaderSession(role=QUERY_READER, search_path="logs", statement_timeout_seconds=seconds, tenant=project)
+
+
+def value_of(sql: str, *arguments: str | None, session: ReaderSession = NOBODY) -> Any:
+    return run_statement(Statement(sql, arguments), session, max_rows=1).rows[0][0]
+
+
+@pytest.fixture
+def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[GatePool]:
+    """A pool of its own with two connections."""
+    own = GatePool(settings.LOGS_GATE, size=2, wait_seconds=0.3)
+    monkeypatch.setattr(execution, "_pool", own)
+    yield own
+    own.close()
+
+
+def test_returns_at_most_max_rows_and_tells_that_more_existed() -> None:
+    three = run_statement(Statement("SELECT generate_series(1, 4)"), NOBODY, max_rows=3)
+    assert ([row[0] for row in three.rows], three.truncated) == ([1, 2, 3], True)
+    all_of_them = run_statement(Statement("SELECT generate_series(1, 3)"), NOBODY, max_rows=3)
+    assert (len(all_of_them.rows), all_of_them.truncated) == (3, False)
+
+
+def test_shows_the_rows_of_the_tenant_only(insert_rows: Callable[..., None]) -> None:
+    now = datetime.now(UTC)
+    insert_rows("edge_logs", [{"timestamp": now, "project": name} for name in ("acme", "acme", "globex", "")])
+    count = "SELECT count(*) FROM edge_logs"
+    assert value_of(count, session=tenant("acme")) == 2
+    assert value_of(count, session=tenant("globex")) == 1
+    assert value_of(count, session=tenant("")) == 1
+    assert value_of(count, session=tenant("nobody")) == 0
+    assert value_of(count, session=tenant(None)) == 4
+
+
+HOSTILE = [
+    "'; DROP TABLE logs.edge_logs; --",
+    "' OR '1'='1",
+    "%s %(x)s $1 $2 :x",
+    "\\'; select 1",
+    "acme\n\t\r",
+    "ünïcødé 🦊",
+    "{}",
+    "=",
+    "x" * 20_000,
+]
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_hostile_values_come_back_as_the_values_they_are(value: str) -> None:
+    assert value_of("SELECT ($1::text)", value) == value
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_a_hostile_tenant_is_a_project_without_rows(insert_rows: Callable[..., None], value: str) -> None:
+    insert_rows("edge_logs", [{"timestamp": datetime.now(UTC), "project": "acme"}])
+    assert value_of("SELECT count(*) FROM edge_logs", session=tenant(value)) == 0
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "INSERT INTO logs.edge_logs (id, project, timestamp, event_message, metadata)"
+        " VALUES ('a', 'b', now(), '', '[]')",
+        "DELETE FROM logs.edge_logs",
+        "CREATE TABLE public.x (a int)",
+        "CREATE TEMP TABLE x (a int)",
+        "SELECT 1; SELECT 2",
+        "SELECT * FROM pg_authid",
+        "SELECT * FROM logs.edge_logs_default",
+        "SELECT logs_private.tenant()",
+        "SELECT nextval('x')",
+    ],
+)
+def test_a_reader_may_not_write_nor_see_more_than_the_parents(sql: str) -> None:
+    with pytest.raises(StatementFailed):
+        run_statement(Statement(sql), NOBODY, max_rows=1)
+
+
+def test_cancels_a_statement_in_postgresql_at_its_timeout() -> None:
+    marker = "cancelled in time"
+    started = time.monotonic()
+    with pytest.raises(QueryTimeout):
+        run_statement(Statement("SELECT pg_sleep(30), ($1::text)", (marker,)), tenant("", seconds=0.2), max_rows=1)
+    assert time.monotonic() - started < 10
+    with psycopg.connect(**settings.LOGS_GATE, autocommit=True) as gate:  # a login sees its own sessions whole
+        sessions = gate.execute("SELECT state, query FROM pg_stat_activity WHERE usename = current_user").fetchall()
+    assert len(sessions) > 1
+    assert not [query for state, query in sessions if state == "active" and query.startswith("SELECT pg_sleep")]
+    assert value_of("SELECT 1") == 1
+
+
+def test_leaves_nothing_on_the_connection_for_the_next_statement(pool: GatePool) -> None:
+    value_of("SELECT set_config('logs.tenant', '=acme', false)", session=tenant("globex"))
+    with pytest.raises(StatementFailed):
+        value_of("SELECT 1 / 0")
+    with pool.connection() as connection:
+        left = connection.execute(
+            "SELECT current_user, current_setting('logs.tenant', true), current_setting('logs.scope', true)"
+        ).fetchone()
+    assert left is not None
+    assert left[0] == settings.LOGS_GATE["user"]
+    assert left[1] in (None, "")
+    assert left[2] in (None, "")
+
+
+def test_answers_overloaded_when_every_connection_stays_busy(pool: GatePool) -> None:
+    with ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(pool.connection())
+        started = time.monotonic()
+        with pytest.raises(Overloaded):
+            value_of("SELECT 1")
+        assert time.monotonic() - started < 1
+    assert value_of("SELECT 1") == 1
+
+
+def test_answers_database_unavailable_when_nothing_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = GatePool({**settings.LOGS_GATE, "host": "127.0.0.1", "port": "1"}, size=2, wait_seconds=0.3)
+    monkeypatch.setattr(execution, "_pool", nowhere)
+    try:
+        with pytest.raises(DatabaseUnavailable):
+            value_of("SELECT 1")
+    finally:
+        nowhere.close()
+
+
+def test_survives_connections_that_the_server_has_closed(pool: GatePool) -> None:
+    with pool.connection() as one, pool.connection() as two:
+        pids = [one.info.backend_pid, two.info.backend_pid]
+    with psycopg.connect(**settings.LOGS_GATE, autocommit=True) as gate:
+        for pid in pids:
+            gate.execute("SELECT pg_terminate_backend(%s)", (pid,))
+    assert value_of("SELECT 1") == 1
+
+
+def test_threads_share_the_pool_without_mixing_tenants(insert_rows: Callable[..., None]) -> None:
+    projects = [f"project{number}" for number in range(6)]
+    now = datetime.now(UTC)
+    insert_rows("edge_logs", [{"timestamp": now, "project": project, "id": project} for project in projects])
+    wrong: list[tuple[str, Any]] = []
+
+    def call(project: str) -> None:
+        for _ in range(40):
+            rows = run_statement(Statement("SELECT id FROM edge_logs"), tenant(project), max_rows=10).rows
+            if [row[0] for row in rows] != [project]:
+                wrong.append((project, rows))
+
+    threads = [threading.Thread(target=call, args=(project,)) for project in projects]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_describes_columns_without_running_the_statement() -> None:
+    statement = Statement(
+        "SELECT timestamp, metadata AS m, count(*) AS n, pg_sleep(60), array[1.5]::numeric(4,1)[] AS list"
+        " FROM edge_logs WHERE project = ($1::text) GROUP BY 1, 2",
+        (None,),
+    )
+    assert describe_statement(statement, NOBODY) == (
+        Column("timestamp", "timestamp with time zone"),
+        Column("m", "jsonb"),
+        Column("n", "bigint"),
+        Column("pg_sleep", "void"),
+        Column("list", "numeric(4,1)[]"),
+    )
+
+
+def test_describing_tells_where_postgresql_found_the_fault() -> None:
+    with pytest.raises(StatementFailed) as failure:
+        describe_statement(Statement("SELECT nothing FROM edge_logs"), NOBODY)
+    assert (failure.value.sqlstate, failure.value.position) == ("42703", 8)
+
+
+@pytest.mark.parametrize(
+    ("candidates", "index"),
+    [(["a", "("], 1), (["a", "b*"], None), ([], None), (["[", "("], 0), (["(?i)x", "\\y"], None)],
+)
+def test_finds_the_first_invalid_regular_expression(candidates: list[str], index: int | None) -> None:
+    assert first_invalid_regular_expression(candidates, NOBODY) == index
+
+
+def test_the_failure_text_for_logs_holds_no_row_value() -> None:
+    with pytest.raises(StatementFailed) as failure:
+        value_of("SELECT 'a secret value'::int")
+    assert "secret" in failure.value.primary_message
+    assert "secret" not in failure.value.loggable_message
+    assert "secret" not in str(failure.value)

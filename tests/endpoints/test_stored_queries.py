@@ -1,0 +1,185 @@
+"""The two shipped endpoints against a plain Python computation over the same rows."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from endpoints.services import find_endpoint
+from endpoints.sql.composition import compile_query
+from endpoints.sql.parameters import coerce_arguments
+from tests.conftest import ApiClient, iso
+
+pytestmark = pytest.mark.usefixtures("log_database")
+real_rows = settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+MOMENT = datetime(2025, 6, 2, 8, 15, 2, 120450, tzinfo=UTC)
+moments = st.integers(min_value=-4, max_value=4).map(lambda step: MOMENT + timedelta(microseconds=step))
+projects = st.sampled_from(["acme", "globex", "acme ", "ACME"])
+log_rows = st.lists(st.tuples(moments, projects), max_size=25)
+
+
+@real_rows
+@given(rows=log_rows, start=st.none() | moments, end=st.none() | moments)
+def test_logs_all_returns_the_rows_of_the_project_inside_the_window(
+    api: ApiClient,
+    insert_rows: Callable[..., None],
+    log_database: psycopg.Connection[Any],
+    rows: list[tuple[datetime, str]],
+    start: datetime | None,
+    end: datetime | None,
+) -> None:
+    log_database.execute("TRUNCATE logs.edge_logs")
+    stored = [
+        {"id": str(number), "timestamp": timestamp, "project": project, "event_message": f"row {number}"}
+        for number, (timestamp, project) in enumerate(rows)
+    ]
+    insert_rows("edge_logs", stored)
+
+    response = api.query(
+        "logs.all",
+        {
+            "project": "acme",
+            "iso_timestamp_start": iso(start) if start else "",
+            "iso_timestamp_end": iso(end) if end else "",
+        },
+    )
+
+    expected = [
+        row
+        for row in stored
+        if row["project"] == "acme"
+        and (start is None or row["timestamp"] > start)
+        and (end is None or row["timestamp"] <= end)
+    ]
+    result = response.json()["result"]
+    assert response.status_code == 200
+    assert {row["id"] for row in result} == {row["id"] for row in expected}
+    assert [row["timestamp"] for row in result] == sorted((iso(row["timestamp"]) for row in expected), reverse=True)
+    assert all(list(row) == ["id", "timestamp", "event_message", "metadata"] for row in result)
+
+
+def test_logs_all_answers_with_the_newest_hundred(api: ApiClient, insert_rows: Callable[..., None]) -> None:
+    insert_rows(
+        "edge_logs",
+        [{"id": str(n), "timestamp": MOMENT + timedelta(seconds=n), "project": "acme"} for n in range(130)],
+    )
+    result = api.query("logs.all", {"project": "acme"}).json()["result"]
+    assert [int(row["id"]) for row in result] == list(range(129, 29, -1))
+
+
+INTERVALS = {
+    "minutely": (timedelta(minutes=60), timedelta(minutes=1)),
+    "hourly": (timedelta(hours=1), timedelta(hours=1)),
+    "daily": (timedelta(days=7), timedelta(days=1)),
+}
+AREAS = ("rest", "storage", "auth", "realtime")
+# Seconds before the call, at a distance from every edge of a window that the test's own run time can't cross.
+ages = st.one_of(
+    st.integers(60, 3_540), st.integers(3_660, 86_000), st.integers(86_000, 604_700), st.integers(604_900, 900_000)
+)
+paths = st.sampled_from(
+    ["/rest/v1/x", "/storage/v1/auth/v1", "/auth/v1/rest", "/realtime/v1", "/other", "/REST", "/", None]
+)
+hosts = st.sampled_from(["acme.example.com", "acmex.example.com", "globex.example.com"])
+
+
+@real_rows
+@given(
+    rows=st.lists(st.tuples(ages, paths, hosts), max_size=30),
+    interval=st.sampled_from(sorted(INTERVALS)),
+    pattern=st.sampled_from(["acme", "^https://acme\\.", "glob|acmex", "nothing", "."]),
+)
+def test_usage_api_counts_equals_a_count_in_python(
+    api: ApiClient,
+    insert_rows: Callable[..., None],
+    log_database: psycopg.Connection[Any],
+    rows: list[tuple[int, str | None, str]],
+    interval: str,
+    pattern: str,
+) -> None:
+    log_database.execute("TRUNCATE logs.edge_logs")
+    now = datetime.now(UTC)
+    window, bucket = INTERVALS[interval]
+    expected: dict[datetime, dict[str, int]] = defaultdict(lambda: dict.fromkeys(AREAS, 0))
+    stored = []
+    for age, path, host in rows:
+        timestamp, url = now - timedelta(seconds=age), f"https://{host}{path or ''}"
+        request = {"url": url} | ({"path": path} if path is not None else {})
+        stored.append({"timestamp": timestamp, "project": "any", "metadata": [{"request": [request]}]})
+        if timestamp >= now - window and re.search(pattern, url):
+            start = datetime.fromtimestamp(
+                timestamp.timestamp() // bucket.total_seconds() * bucket.total_seconds(), UTC
+            )
+            for area in AREAS:
+                expected[start][area] += bool(path and re.search(f"/{area}", path))
+    insert_rows("edge_logs", stored)
+
+    response = api.query("usage.api-counts", {"interval": interval, "project": pattern})
+
+    assert response.status_code == 200
+    assert response.json()["result"] == [
+        {"timestamp": iso(start), **{f"total_{area}_requests": counts[area] for area in AREAS}}
+        for start, counts in sorted(expected.items())
+    ]
+
+
+def test_usage_api_counts_leaves_out_rows_from_the_future(api: ApiClient, insert_rows: Callable[..., None]) -> None:
+    request = {"url": "https://acme.example.com/rest/v1", "path": "/rest/v1"}
+    insert_rows(
+        "edge_logs",
+        [
+            {
+                "timestamp": datetime.now(UTC) + timedelta(hours=1),
+                "project": "acme",
+                "metadata": [{"request": [request]}],
+            }
+        ],
+    )
+    assert api.query("usage.api-counts", {"interval": "daily", "project": "acme"}).json() == {"result": []}
+
+
+@pytest.mark.parametrize("pattern", ["(", "[a", "a{2,1}", "*a"])
+def test_usage_api_counts_refuses_an_invalid_regular_expression_and_says_so(api: ApiClient, pattern: str) -> None:
+    response = api.query("usage.api-counts", {"interval": "daily", "project": pattern})
+    error = response.json()["error"]
+    assert (response.status_code, error["code"]) == (400, "invalid_parameters")
+    assert error["details"] == [{"name": "project", "reason": "is not a valid regular expression"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("logs.all", {"project": "acme", "iso_timestamp_start": iso(datetime.now(UTC) - timedelta(minutes=5))}),
+        ("usage.api-counts", {"project": "acme", "interval": "minutely"}),
+    ],
+)
+def test_stored_queries_skip_the_partitions_outside_their_window(
+    log_database: psycopg.Connection[Any], name: str, arguments: dict[str, str]
+) -> None:
+    endpoint = find_endpoint(name)
+    parameters = endpoint.parameters_of_version
+    statement = compile_query(endpoint.sql, parameters, max_rows=10).statement(coerce_arguments(parameters, arguments))
+    with psycopg.RawCursor(log_database) as cursor:
+        cursor.execute("EXPLAIN (ANALYZE, COSTS OFF) " + statement.sql, statement.arguments)
+        plan = "\n".join(row[0] for row in cursor)
+    partitions = log_database.execute(
+        "SELECT count(*) FROM pg_inherits WHERE inhparent = 'logs.edge_logs'::regclass"
+    ).fetchone()
+    scanned = set(re.findall(r"edge_logs_(?:p\d+|default)(?=.*actual)", plan))
+    assert partitions is not None
+    assert partitions[0] > 5
+    assert "Subplans Removed" in plan or "never executed" in plan or len(scanned) < partitions[0]
+    assert len(scanned) <= partitions[0] - 1

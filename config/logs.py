@@ -45,6 +45,7 @@ LOGGING: dict[str, Any] = {
         # Django's own request lines repeat ours and quote the query string.
         "django.request": {"level": "CRITICAL"},
         "django.server": {"level": "CRITICAL"},
-        "psycopg.pool": {"level": "ERROR"},
+        # psycopg tells of every pipeline that a failed statement ended; the failure itself is logged by us.
+        "psycopg": {"level": "ERROR"},
     },
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,10 @@ CELERY_BEAT_SCHEDULE = {
 # --- Logs: one JSON object a line on stderr ---------------------------------------------------------------------------
 LOGGING = logs.LOGGING
 DJANGO_STRUCTLOG_CELERY_ENABLED = False
+DJANGO_STRUCTLOG_TRUST_UPSTREAM_REQUEST_ID = True  # our middleware has settled it: echoed where fit, else made
+DJANGO_STRUCTLOG_IP_LOGGING_ENABLED = False  # an address is personal data
+DJANGO_STRUCTLOG_USER_ID_FIELD = None
+DJANGO_STRUCTLOG_STATUS_START_LOG_LEVEL = logging.DEBUG  # one line a request, when it is done
 structlog.configure(
     processors=logs.STRUCTLOG_PROCESSORS,
     logger_factory=structlog.stdlib.LoggerFactory(),

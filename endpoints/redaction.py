@@ -32,7 +32,7 @@ _LETTER = (
 _UTF8_ESCAPE = "%[89A-Fa-f][0-9A-Fa-f]"
 
 # Escapes that stand for a delimiter: digits in them belong to no address ("%20198.51.100.7").
-_DELIMITER_ESCAPES = frozenset("09 0a 0d 20 22 23 26 27 28 29 2c 2f 3a 3b 3c 3d 3e 3f 40 5b 5c 5d 7b 7c 7d".split())
+_DELIMITER_ESCAPES = frozenset(f"{ord(character):02x}" for character in "\t\n\r \"#&'(),/:;<=>?@[\\]{|}")
 
 _LABEL = rf"(?:[0-9_\-{_LETTER}]|{_UTF8_ESCAPE})++"
 # The part of an e-mail address from its @ on. The greedy loop over labels may give back labels, each at most once, and
@@ -67,16 +67,24 @@ _IPV6_COMPRESSED = re.compile(
     r"(?:[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4})*+)?+::(?:[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4})*+)?+"
 )
 _IPV6_FULL = re.compile(r"(?:[0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4}")
+# With a decimal digit, and three groups or a first group in use on networks (2000::/3, fc00::/7, fe80::/10).
+_IPV6_UNMISTAKABLE = re.compile(
+    r"(?=[^0-9]*+[0-9])(?::*+[0-9A-Fa-f.]++:++[0-9A-Fa-f.]++:++[0-9A-Fa-f]|[23fF][0-9A-Fa-f]{3}:)"
+)
 _IPV6_LONGEST = 64  # characters; generous, for zeros before the octets of an embedded IPv4 address
 
+# An octet, with leading zeros in decimal or octal: inet_aton reads 0300 as 192.
+_OCTET = r"(?:(?=[0-9])0*+(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[0-9]{0,2})|0++[0-3][0-7]{2})"
+_IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}")
 _IPV4_RUN = re.compile(r"(?<![0-9])(?<![0-9]\.)[0-9]++(?:\.[0-9]++){3}(?!\.?[0-9])")
 _IPV4_BEFORE = re.compile(r"(?<![0-9])[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\.\Z")
 
 _TERMINAL_COLOUR = re.compile(r"\x1b\[[0-9;]{0,12}m\Z")
-_BARE_BEFORE = re.compile(r"(?:\A\s*|[=,\[]|(?<![(+])(?<![(+] )\\?[\"'])\Z")
+_BARE_BEFORE = re.compile(r"(?:\A\s*|[=,\[]|(?<![(+\\])(?<![(+] )\\?[\"'])\Z")
 _BARE_AFTER = re.compile(r"(?:\s*\Z|[\],;&\"'\\\s)]|/[0-9])")
 
-_STRING_LITERAL = re.compile(r'"(?:[^"\\]++|\\.)*+"(?P<key>[ \t\r\n]*+:)?+', re.DOTALL)
+# The closing quote is optional so that a literal without one is found once, not again from each quote inside it.
+_STRING_LITERAL = re.compile(r'"(?:[^"\\]++|\\.)*+(?P<closed>"(?P<key>[ \t\r\n]*+:)?+)?+', re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -98,13 +106,15 @@ def redact_text(text: str) -> str:
 def redact_json(document: str) -> str:
     """Return the JSON text with the addresses in its string values replaced; every other character stays as it is.
 
-    Object keys, numbers and white space are copied, never decoded. Raises ValueError on a malformed escape in a value.
+    Object keys, numbers and white space are copied, never decoded. Raises ValueError on a string without its end or with a malformed escape.
     """
     return _STRING_LITERAL.sub(_literal_replacement, document)
 
 
 def _literal_replacement(match: re.Match[str]) -> str:
     literal = match.group()
+    if match["closed"] is None:
+        raise ValueError("The JSON text ends inside a string.")
     if match["key"] is not None:
         return literal
     value: str = json.loads(literal, strict=False) if "\\" in literal else literal[1:-1]
@@ -155,25 +165,21 @@ def _ipv6_replacement(match: re.Match[str]) -> str:
         colon = 3
     if "::" not in run and run.count(":") < (6 if tail else 7):
         return written
-    body = run + tail
-    span = _ipv6_span(body, match, at_end=match.end("tail") if tail else match.end("run"))
-    if span is None and tail:
-        body = run
-        span = _ipv6_span(body, match, at_end=match.end("run"))
-    if span is None:
-        return written
-    first, last = (index + (colon - 1) * body.count(":", 0, index) for index in span)
-    whole = len(run) + len(tail) if body != run or not tail else -1
-    rest = written[last:]
-    if span[1] == whole:
-        rest = rest.removeprefix(zone)
-    return written[:first] + REDACTED + rest
+    run_end = match.end("run")
+    readings = [(run + tail, run_end + len(tail), zone), (run, run_end, "")] if tail else [(run, run_end, zone)]
+    for body, end, scope in readings:
+        span = _ipv6_span(body, match, end=end)
+        if span is not None:
+            first, last = (index + (colon - 1) * body.count(":", 0, index) for index in span)
+            rest = written[last:]
+            return written[:first] + REDACTED + (rest.removeprefix(scope) if span[1] == len(body) else rest)
+    return written
 
 
-def _ipv6_span(body: str, match: re.Match[str], *, at_end: int) -> tuple[int, int] | None:
+def _ipv6_span(body: str, match: re.Match[str], *, end: int) -> tuple[int, int] | None:
     """Return where in the run the address stands: all of it, or without the name or port a colon ties to it."""
     text, start = match.string, match.start()
-    before, after = text[start - 1 : start] if start else "", text[at_end : at_end + 1]
+    before, after = text[start - 1 : start] if start else "", text[end : end + 1]
     glued_before = _is_word(before) and not _ends_escape(text, start)
     glued_after = _is_word(after)
     starts = [*_escape_lengths(text, start), 0, body.find(":") + 1]
@@ -185,7 +191,9 @@ def _ipv6_span(body: str, match: re.Match[str], *, at_end: int) -> tuple[int, in
                 continue
             address = body[first:last]
             if address == "::":
-                accepted = _is_delimited(text, start + first, at_end - len(body) + last)
+                accepted = _is_delimited(text, start + first, end - len(body) + last)
+                if not accepted and (first, last) == (starts[0], len(body)):
+                    return None
             elif (glued_before and first == 0) or (glued_after and last == len(body)):
                 accepted = _is_unmistakable(address)
             else:
@@ -196,21 +204,7 @@ def _ipv6_span(body: str, match: re.Match[str], *, at_end: int) -> tuple[int, in
 
 
 def _is_ipv4(text: str) -> bool:
-    parts = text.split(".")
-    return len(parts) == 4 and all(map(_is_octet, parts))
-
-
-def _is_octet(digits: str) -> bool:
-    if not digits.isdecimal():
-        return False
-    number = digits.lstrip("0") or "0"
-    if len(number) > 3:
-        return False
-    return int(number) <= 255 or (number != digits and number < "378" and number.isdigit() and _is_octal_octet(number))
-
-
-def _is_octal_octet(number: str) -> bool:
-    return not set(number) & {"8", "9"} and int(number, 8) <= 255
+    return _IPV4.fullmatch(text) is not None
 
 
 def _is_ipv6(text: str) -> bool:
@@ -250,8 +244,7 @@ def _is_word(character: str) -> bool:
 
 def _is_unmistakable(address: str) -> bool:
     """Say whether an address next to a word is too long to be code: x::1 is code, x2001:db8::1 is not."""
-    groups = [group for group in address.split(":") if group]
-    return len(groups) >= 3 and not address.endswith("::") and any(map(str.isdecimal, "".join(groups)))
+    return _IPV6_UNMISTAKABLE.match(address) is not None and not address.endswith("::")
 
 
 def _is_cast(address: str, before: str, after: str) -> bool:

@@ -61,22 +61,32 @@ class TableCopy:
         self._conn = conn
         self._table = tables.parent(shape.name)
         self._columns = sql.SQL(", ").join(map(sql.Identifier, tables.insertable_columns(shape)))
-        self._staging: sql.Identifier | None = None
+        self._staging = sql.Identifier("pg_temp", "staged_rows")
+        self._has_staging = False
 
     def copy(self, encoded_rows: Iterable[bytes]) -> None:
         """Add the rows; raises psycopg.errors.UniqueViolation when one is there already, and adds none then."""
         self._copy_into(self._table, encoded_rows)
 
+    def make_staging(self) -> None:
+        """Make the staging table unless it is there; outside a savepoint, or it would go when that is taken back."""
+        if not self._has_staging:
+            self._conn.execute(
+                sql.SQL("CREATE TEMPORARY TABLE staged_rows ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA").format(
+                    self._columns, self._table
+                )
+            )
+            self._has_staging = True
+
     def copy_new(self, encoded_rows: Iterable[bytes]) -> int:
-        """Add the rows whose id and timestamp are not in the table yet and return their number."""
-        staging = self._staging_table()
-        self._copy_into(staging, encoded_rows)
+        """Add the rows whose id and timestamp are not in the table yet, by way of the staging table; return how many."""
+        self._copy_into(self._staging, encoded_rows)
         added = self._conn.execute(
             sql.SQL("INSERT INTO {table} ({columns}) SELECT {columns} FROM {staging} ON CONFLICT DO NOTHING").format(
-                table=self._table, columns=self._columns, staging=staging
+                table=self._table, columns=self._columns, staging=self._staging
             )
         ).rowcount
-        self._conn.execute(sql.SQL("TRUNCATE {}").format(staging))
+        self._conn.execute(sql.SQL("TRUNCATE {}").format(self._staging))
         return added
 
     def _copy_into(self, target: sql.Identifier, encoded_rows: Iterable[bytes]) -> None:
@@ -89,14 +99,3 @@ class TableCopy:
                     copy.write(chunk)
                     chunk = bytearray()
             copy.write(chunk + _TRAILER)
-
-    def _staging_table(self) -> sql.Identifier:
-        staging = sql.Identifier("pg_temp", "staged_rows")
-        if self._staging is None:
-            self._conn.execute(
-                sql.SQL("CREATE TEMPORARY TABLE staged_rows ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA").format(
-                    self._columns, self._table
-                )
-            )
-            self._staging = staging
-        return staging

@@ -30,7 +30,7 @@ def fit_table(conn: Connection[Any], source: RolledSource) -> None:
     shape = source.shape
     with conn.transaction():
         rolling.take_turn(conn, shape.name)
-        conn.execute("SELECT set_config('lock_timeout', %s, true)", (DDL_LOCK_TIMEOUT,))
+        rolling.set_lock_timeout(conn, DDL_LOCK_TIMEOUT)
         existing = read_shape(conn, shape.name)
         if existing is not None and existing.project_path != shape.project_path:
             _drop_empty_table(conn, shape.name)
@@ -40,6 +40,14 @@ def fit_table(conn: Connection[Any], source: RolledSource) -> None:
             conn.execute(statement)
     # Without its first partitions a new table would take all rows into the default partition until the next roll.
     rolling.roll_source(conn, source, today=partitions.utc_day(datetime.now(UTC)))
+
+
+def drop_table(conn: Connection[Any], name: str) -> None:
+    """Drop a table with every row; raises psycopg.errors.DependentObjectsStillExist when a view reads it."""
+    with conn.transaction():
+        rolling.take_turn(conn, name)
+        rolling.set_lock_timeout(conn, DDL_LOCK_TIMEOUT)
+        conn.execute(tables.drop_table(name))
 
 
 def _drop_empty_table(conn: Connection[Any], name: str) -> None:

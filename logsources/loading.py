@@ -229,6 +229,7 @@ class _Batches:
 
     def _load_apart(self, batch: Sequence[_PreparedRow]) -> None:
         duplicates_before = self.duplicates
+        self._table.make_staging()
         self._load_new(batch)
         # A file loaded a second time is all duplicates: then copying straight would fail for every batch.
         self._expects_duplicates = self.duplicates > duplicates_before

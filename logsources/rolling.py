@@ -65,11 +65,12 @@ class RolledSource:
 
 def take_turn(conn: Connection[Any], source_name: str, *, timeout: str = TURN_LOCK_TIMEOUT) -> None:
     """Wait for the table's turn, which lasts as long as this transaction; raises psycopg.errors.LockNotAvailable."""
-    _set_lock_timeout(conn, timeout)
+    set_lock_timeout(conn, timeout)
     conn.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK_SPACE, source_name))
 
 
-def _set_lock_timeout(conn: Connection[Any], timeout: str) -> None:
+def set_lock_timeout(conn: Connection[Any], timeout: str) -> None:
+    """Wait for locks this long from here to the end of the transaction."""
     conn.execute("SELECT set_config('lock_timeout', %s, true)", (timeout,))
 
 
@@ -115,7 +116,7 @@ def place_day(conn: Connection[Any], shape: TableShape, day: date) -> PartitionC
         take_turn(conn, shape.name)
         if day in partition_days(conn, shape.name):
             return None
-        _set_lock_timeout(conn, LOAD_LOCK_TIMEOUT)
+        set_lock_timeout(conn, LOAD_LOCK_TIMEOUT)
         _execute(conn, tables.lock_for_partitions(shape.name))
         _execute(conn, tables.create_day_table(shape.name, day))
         moved = conn.execute(tables.move_rows(shape, day)).rowcount
@@ -149,7 +150,7 @@ def _create_empty_day(conn: Connection[Any], name: str, day: date) -> bool:
         take_turn(conn, name, timeout=TURN_LOCK_TIMEOUT_BEFORE_LOAD)
         if day in partition_days(conn, name):
             return False
-        _set_lock_timeout(conn, LOAD_LOCK_TIMEOUT_BEFORE_LOAD)
+        set_lock_timeout(conn, LOAD_LOCK_TIMEOUT_BEFORE_LOAD)
         _execute(conn, tables.lock_for_partitions(name))
         in_default = conn.execute(
             sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE timestamp >= %s AND timestamp < %s)").format(
@@ -160,7 +161,7 @@ def _create_empty_day(conn: Connection[Any], name: str, day: date) -> bool:
         if in_default is not None and in_default[0]:
             return False
         _execute(conn, tables.create_day_table(name, day))
-        _set_lock_timeout(conn, EXCLUSIVE_LOCK_TIMEOUT)
+        set_lock_timeout(conn, EXCLUSIVE_LOCK_TIMEOUT)
         conn.execute(tables.attach_day_table(name, day))
     return True
 
@@ -189,7 +190,7 @@ def _execute(conn: Connection[Any], statements: Iterable[sql.Composed]) -> None:
 
 def _execute_in_short_turns(conn: Connection[Any], statement: sql.Composed) -> None:
     """Run a statement that locks readers out, giving way to them between attempts."""
-    _set_lock_timeout(conn, EXCLUSIVE_LOCK_TIMEOUT)
+    set_lock_timeout(conn, EXCLUSIVE_LOCK_TIMEOUT)
     for attempt in range(1, EXCLUSIVE_ATTEMPTS + 1):
         try:
             with conn.transaction():

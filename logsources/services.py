@@ -18,7 +18,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from psycopg import errors
 
-from logsources import fitting, partitions, rolling, tables
+from logsources import fitting, partitions, rolling
 from logsources.connections import owner_connection
 from logsources.models import ExtractedColumn, LogSource, ProjectLocation
 from logsources.partitions import DAYS_AHEAD
@@ -114,9 +114,8 @@ def drop_source(source: LogSource) -> None:
     name = source.name
     with transaction.atomic():
         source.delete()
-        with _explained_errors(name), owner_connection() as conn, conn.transaction():
-            rolling.take_turn(conn, name)
-            conn.execute(tables.drop_table(name))
+        with _explained_errors(name), owner_connection() as conn:
+            fitting.drop_table(conn, name)
 
 
 def roll_partitions(*, now: datetime | None = None, days_ahead: int = DAYS_AHEAD) -> list[PartitionChange]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
@@ -11,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.request import UnreadablePostError
 from django.utils.http import parse_etags
 from rest_framework.authentication import BaseAuthentication
+from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -27,8 +29,20 @@ _ON = frozenset(("true", "1", "yes", "on"))
 _OFF = frozenset(("", "false", "0", "no", "off"))
 
 
+class _NoNegotiation(BaseContentNegotiation):
+    """The body is encoded before it gets here; `_result_format` reads the Accept header with its q values."""
+
+    def select_parser(self, request: Request, parsers: Sequence[Any]) -> Any:
+        return parsers[0]
+
+    def select_renderer(self, request: Request, renderers: Sequence[Any], format_suffix: str | None = None) -> Any:
+        return renderers[0], renderers[0].media_type
+
+
 class QueryView(APIView):
     """Run an endpoint by UUID or name and answer with its rows."""
+
+    content_negotiation_class = _NoNegotiation
 
     http_method_names = ["get", "head", "post", "options"]
 

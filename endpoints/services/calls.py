@@ -31,6 +31,7 @@ from endpoints.execution import (
 )
 from endpoints.models import Endpoint
 from endpoints.outcomes import BoundValue, Outcome, ResultFormat, Rows, Statement
+from endpoints.sql.coercion import is_absent
 from endpoints.sql.composition import compile_query
 from endpoints.sql.parameters import DeclaredParameter, ParameterType, RawValue, coerce_arguments, coerce_value
 
@@ -65,6 +66,8 @@ def find_endpoint(reference: str, *, caller: Caller | None = None) -> Endpoint:
 
     A caller bound to an argument may only call endpoints that have this parameter: elsewhere the bond would not hold.
     """
+    if "\0" in reference:
+        raise EndpointNotFound  # PostgreSQL cannot even compare it
     match = Q(name=reference)
     with suppress(ValueError):
         match |= Q(pk=uuid.UUID(reference))
@@ -127,7 +130,7 @@ def _arguments(endpoint: Endpoint, call: Call, caller: Caller | None) -> Mapping
     if repeated:
         raise InvalidRequest(details=[{"name": name, "reason": "is given more than once"} for name in repeated])
     bound = caller.bound_arguments if caller else {}
-    raw = {**call.arguments, **{name: value for name, value in bound.items() if call.arguments.get(name) in (None, "")}}
+    raw = {**call.arguments, **{name: value for name, value in bound.items() if is_absent(call.arguments.get(name))}}
     arguments = coerce_arguments(parameters, raw)
     for parameter in parameters:
         if parameter.name in bound and arguments[parameter.name] != coerce_value(parameter, bound[parameter.name]):

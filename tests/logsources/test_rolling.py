@@ -143,7 +143,8 @@ def test_loses_no_row_that_is_loaded_while_others_move(logs, plain_source, inser
     try:
         _wait_until(lambda: len(loaded) > 200 or faults)
         changes = rolling.roll_source(logs, plain_source, today=TODAY, days_ahead=0)
-        _wait_until(lambda seen=len(loaded): len(loaded) > seen + 200 or faults)
+        seen = len(loaded)
+        _wait_until(lambda: len(loaded) > seen + 200 or faults)
     finally:
         stop.set()
         for worker in workers:

@@ -232,7 +232,8 @@ def test_partition_has_the_indexes_of_its_parent(logs) -> None:
         logs.execute(statement)
     logs.execute(tables.attach_day_table("odd_rows", date(2025, 6, 2)))
     indexes = logs.execute(
-        "SELECT am.amname, c.reloptions FROM pg_index JOIN pg_class c ON c.oid = indexrelid JOIN pg_am am ON am.oid = relam"
+        "SELECT am.amname, c.reloptions FROM pg_index JOIN pg_class c ON c.oid = indexrelid"
+        " JOIN pg_am am ON am.oid = relam"
         " WHERE indrelid = 'logs.odd_rows_p20250602'::regclass AND c.relispartition ORDER BY 1"
     ).fetchall()
     assert indexes == [("brin", ["autosummarize=on"]), ("btree", None), ("btree", None), ("spgist", None)]

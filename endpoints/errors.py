@@ -211,7 +211,7 @@ class DatabaseUnavailable(EndpointError):
 
     def __init__(self, retry_after_seconds: int = 5) -> None:
         super().__init__(
-            "The log database cannot be reached at the moment.",
+            "The database cannot be reached at the moment.",
             headers={"Retry-After": str(retry_after_seconds)},
         )
 

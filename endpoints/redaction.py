@@ -52,8 +52,16 @@ _LOCAL_PART_BACKWARDS = re.compile(
     rf"(?:[0-9A-Fa-f]{{2}}%|[0-9._+~\-{_LETTER}]|(?<=[{_LETTER}])'(?=[{_LETTER}])))++"
 )
 
-_ZONE = r"(?P<zone>%(?:25|(?!2[0-9A-Fa-f]|3[A-Fa-f]|5[Dd]|7[CDcd]))[\w~\-]++(?:\.[\w~\-]++)*+)?+"
-_IPV4_TAIL = r"(?P<tail>(?:\.[0-9]++){3}(?!\.?[0-9]))?+"
+# An octet, with leading zeros in decimal or octal: inet_aton reads 0300 as 192.
+_OCTET = r"(?:(?=[0-9])0*+(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[0-9]{0,2})|0++[0-3][0-7]{2})"
+_IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}")
+
+# A zone, unless it is an escaped delimiter or already part of the next address.
+_ZONE = (
+    r"(?P<zone>%(?:25|(?!2[0-9A-Fa-f]|3[A-Fa-f]|40|5[Dd]|7[CDcd]))[\w~\-]++(?:\.[\w~\-]++)*+"
+    r"(?!:[0-9A-Fa-f]*+:))?+"
+)
+_IPV4_TAIL = rf"(?P<tail>(?:\.{_OCTET}){{3}}(?!\.?[0-9]))?+"
 # The look-behinds let a match start only where a run starts, or a long run would be read once for each character.
 _IPV6_RUN = re.compile(
     rf"(?<![0-9A-Fa-f:])(?P<run>[0-9A-Fa-f]*+:[0-9A-Fa-f]*+:[0-9A-Fa-f:]*+){_IPV4_TAIL}{_ZONE}", re.ASCII
@@ -73,12 +81,10 @@ _IPV6_UNMISTAKABLE = re.compile(
 )
 _IPV6_LONGEST = 64  # characters; generous, for zeros before the octets of an embedded IPv4 address
 
-# An octet, with leading zeros in decimal or octal: inet_aton reads 0300 as 192.
-_OCTET = r"(?:(?=[0-9])0*+(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[0-9]{0,2})|0++[0-3][0-7]{2})"
-_IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}")
 _IPV4_RUN = re.compile(r"(?<![0-9])(?<![0-9]\.)[0-9]++(?:\.[0-9]++){3}(?!\.?[0-9])")
-_IPV4_BEFORE = re.compile(r"(?<![0-9])[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\.\Z")
+_IPV4_BEFORE = re.compile(r"(?<![0-9])(?<![0-9]\.)[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\.\Z")
 
+_OPENING = frozenset(["", *" \t\n,;=[(<{|/@&?"])
 _TERMINAL_COLOUR = re.compile(r"\x1b\[[0-9;]{0,12}m\Z")
 _BARE_BEFORE = re.compile(r"(?:\A\s*|[=,\[]|(?<![(+\\])(?<![(+] )\\?[\"'])\Z")
 _BARE_AFTER = re.compile(r"(?:\s*\Z|[\],;&\"'\\\s)]|/[0-9])")
@@ -106,7 +112,8 @@ def redact_text(text: str) -> str:
 def redact_json(document: str) -> str:
     """Return the JSON text with the addresses in its string values replaced; every other character stays as it is.
 
-    Object keys, numbers and white space are copied, never decoded. Raises ValueError on a string without its end or with a malformed escape.
+    Object keys, numbers and white space are copied, never decoded. Raises ValueError on a string without its end or
+    with a malformed escape.
     """
     return _STRING_LITERAL.sub(_literal_replacement, document)
 
@@ -180,21 +187,25 @@ def _ipv6_span(body: str, match: re.Match[str], *, end: int) -> tuple[int, int] 
     """Return where in the run the address stands: all of it, or without the name or port a colon ties to it."""
     text, start = match.string, match.start()
     before, after = text[start - 1 : start] if start else "", text[end : end + 1]
-    glued_before = _is_word(before) and not _ends_escape(text, start)
-    glued_after = _is_word(after)
-    starts = [*_escape_lengths(text, start), 0, body.find(":") + 1]
-    if _IPV4_BEFORE.search(text, max(0, start - 12), start):
-        starts = starts[-1:]  # 198.51.100.7:2001:db8::1 - the first group is an octet
+    colon = body.find(":")
+    starts: tuple[int, ...] = (0, colon + 1)
+    glued_before = False
+    if before not in _OPENING:
+        glued_before = _is_word(before) and not _ends_escape(text, start)
+        starts = (*_escape_lengths(text, start), *starts)
+        octet = len(body) - len(body.lstrip("0123456789"))
+        if octet and _IPV4_BEFORE.search(text, max(0, start - 14), start):
+            starts = (octet, colon + 1)  # 198.51.100.7:2001:db8::1 - the run starts with an octet
     for first in starts:
         for last in (len(body), body.rfind(":")):
-            if not _is_ipv6(body[first : min(last, first + _IPV6_LONGEST + 1)]):
+            address = body[first:last] if last - first <= _IPV6_LONGEST else ""
+            if not _is_ipv6(address):
                 continue
-            address = body[first:last]
             if address == "::":
                 accepted = _is_delimited(text, start + first, end - len(body) + last)
                 if not accepted and (first, last) == (starts[0], len(body)):
                     return None
-            elif (glued_before and first == 0) or (glued_after and last == len(body)):
+            elif (glued_before and first == 0) or (last == len(body) and _is_word(after)):
                 accepted = _is_unmistakable(address)
             else:
                 accepted = not _is_cast(address, before if first == 0 else "", after)
@@ -209,8 +220,6 @@ def _is_ipv4(text: str) -> bool:
 
 def _is_ipv6(text: str) -> bool:
     """Say whether the text is an IPv6 address without zone (as ``ipaddress`` would, but zeros may lead an octet)."""
-    if len(text) > _IPV6_LONGEST:
-        return False
     if "." in text:
         head, _, tail = text.rpartition(":")
         if not _is_ipv4(tail):
@@ -218,12 +227,15 @@ def _is_ipv6(text: str) -> bool:
         text = head + ":0:0"
     if "::" in text:
         # "::" stands for at least one group, and each group but the outermost brings one colon.
-        return _IPV6_COMPRESSED.fullmatch(text) is not None and len([g for g in text.split(":") if g]) <= 7
+        colons = text.count(":") - text.startswith("::") - text.endswith("::")
+        return colons <= 7 and _IPV6_COMPRESSED.fullmatch(text) is not None
     return _IPV6_FULL.fullmatch(text) is not None
 
 
 def _escape_lengths(text: str, start: int) -> tuple[int, ...]:
-    """Return how many characters at the start are the end of an escaped delimiter: %20, or a JSON text's \\u0022."""
+    """Return how many characters at the start end an escaped delimiter (%20, a JSON text's \\u0022) or REDACTED."""
+    if text.startswith("REDACTED", start - 6):  # redacting again must not read the last two letters as a group
+        return (2,)
     if text[start - 1 : start] == "%" and text[start : start + 2].lower() in _DELIMITER_ESCAPES:
         return (2,)
     if start >= 2 and text[start - 2 : start] == "\\u":

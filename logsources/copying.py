@@ -79,7 +79,7 @@ class TableCopy:
             self._has_staging = True
 
     def copy_new(self, encoded_rows: Iterable[bytes]) -> int:
-        """Add the rows whose id and timestamp are not in the table yet, by way of the staging table; return how many."""
+        """Add, by way of the staging table, the rows that the log table does not hold yet; return their number."""
         self._copy_into(self._staging, encoded_rows)
         added = self._conn.execute(
             sql.SQL("INSERT INTO {table} ({columns}) SELECT {columns} FROM {staging} ON CONFLICT DO NOTHING").format(

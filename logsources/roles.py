@@ -23,11 +23,14 @@ Nobody but the owner has USAGE on schema logs_private: views and row policies ca
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, LiteralString
 
 from psycopg import Connection, errors, sql
+
+logger = logging.getLogger(__name__)
 
 LOGS_SCHEMA: Final = "logs"
 PRIVATE_SCHEMA: Final = "logs_private"
@@ -240,6 +243,17 @@ def _restrict_database(conn: Connection[Any], login: str) -> None:
         conn.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
 
 
+def _may_alter(conn: Connection[Any], login: str) -> bool:
+    # Until 15 CREATEROLE is enough; since 16 the role must have been made by, or given to, who alters it.
+    if _value(conn, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user"):
+        return True
+    if not _value(conn, "SELECT rolcreaterole FROM pg_roles WHERE rolname = current_user"):
+        return False
+    return conn.info.server_version < 160000 or bool(
+        _value(conn, "SELECT pg_has_role(current_user, %s, 'MEMBER WITH ADMIN OPTION')", login)
+    )
+
+
 def _limit_gate(conn: Connection[Any], login: str) -> None:
     """Set the gate's limits for this database; what is so already, or not ours to set, is left alone."""
     current = set(
@@ -251,19 +265,24 @@ def _limit_gate(conn: Connection[Any], login: str) -> None:
             _quoted(conn, login),
         )
     )
-    for name, value in {**GATE_SETTINGS, **GATE_SUPERUSER_SETTINGS}.items():
-        if f"{name}={value}" in current:
-            continue
-        if name in GATE_SUPERUSER_SETTINGS and not _may_set(conn, name):
-            continue
-        conn.execute(
-            sql.SQL("ALTER ROLE {} IN DATABASE {} SET {} = {}").format(
-                sql.Identifier(login),
-                sql.Identifier(str(_value(conn, "SELECT current_database()"))),
-                sql.Identifier(name),
-                sql.Literal(value),
-            )
+    statements = [
+        sql.SQL("ALTER ROLE {} IN DATABASE {} SET {} = {}").format(
+            sql.Identifier(login),
+            sql.Identifier(str(_value(conn, "SELECT current_database()"))),
+            sql.Identifier(name),
+            sql.Literal(value),
         )
+        for name, value in {**GATE_SETTINGS, **GATE_SUPERUSER_SETTINGS}.items()
+        if f"{name}={value}" not in current and (name in GATE_SETTINGS or _may_set(conn, name))
+    ]
+    if statements and not _may_alter(conn, login):
+        by_hand = "; ".join(statement.as_string(conn) for statement in statements)
+        logger.warning(
+            "The gate login belongs to somebody else, so its limits are not set. Let a superuser run: %s", by_hand
+        )
+        return
+    for statement in statements:
+        conn.execute(statement)
 
 
 def _quoted(conn: Connection[Any], name: str) -> str:

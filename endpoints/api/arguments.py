@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from urllib.parse import parse_qsl
 
 from endpoints.errors import InvalidRequest, UnsupportedMediaType
-from endpoints.sql.parameters import RawValue
+from endpoints.sql.parameters import RawScalar, RawValue
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
@@ -49,17 +49,15 @@ def read_query_string(query_string: bytes) -> RawArguments:
         raise InvalidRequest("The arguments are not percent-encoded UTF-8.") from error
     except ValueError as error:
         raise InvalidRequest(f"More than {_MAX_FIELDS} arguments.") from error
-    arguments: dict[str, RawValue] = {}
-    repeated: set[str] = set()
+    arguments: dict[str, str] = {}
+    repeated: dict[str, list[RawScalar]] = {}
     for name, value in pairs:
         _refuse_unstorable(name, value)
         if name not in arguments:
             arguments[name] = value
             continue
-        earlier = arguments[name]
-        arguments[name] = [*earlier, value] if isinstance(earlier, list) else [earlier, value]
-        repeated.add(name)
-    return RawArguments(values=arguments, repeated=frozenset(repeated))
+        repeated.setdefault(name, [arguments[name]]).append(value)
+    return RawArguments(values={**arguments, **repeated}, repeated=frozenset(repeated))
 
 
 def read_body(content_type: str, body: bytes) -> RawArguments:

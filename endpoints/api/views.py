@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
@@ -13,6 +13,8 @@ from django.http.request import UnreadablePostError
 from django.utils.http import parse_etags
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import BaseParser
+from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -32,16 +34,20 @@ _OFF = frozenset(("", "false", "0", "no", "off"))
 class _NoNegotiation(BaseContentNegotiation):
     """The body is encoded before it gets here; `_result_format` reads the Accept header with its q values."""
 
-    def select_parser(self, request: Request, parsers: Sequence[Any]) -> Any:
-        return parsers[0]
+    def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser:
+        return next(iter(parsers))
 
-    def select_renderer(self, request: Request, renderers: Sequence[Any], format_suffix: str | None = None) -> Any:
-        return renderers[0], renderers[0].media_type
+    def select_renderer(
+        self, request: Request, renderers: Iterable[BaseRenderer], format_suffix: str | None = None
+    ) -> tuple[BaseRenderer, str]:
+        renderer = next(iter(renderers))
+        return renderer, renderer.media_type
 
 
 class QueryView(APIView):
     """Run an endpoint by UUID or name and answer with its rows."""
 
+    schema = None  # `openapi.describe_endpoints` puts an operation per endpoint in place of this route
     content_negotiation_class = _NoNegotiation
 
     http_method_names = ["get", "head", "post", "options"]
@@ -59,12 +65,12 @@ class QueryView(APIView):
     def post(self, request: Request, reference: str) -> HttpResponse:
         return self._run(request, reference)
 
-    def options(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
+    def options(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:  # type: ignore[override]
         return HttpResponse(status=204, headers={"Allow": ", ".join(self.allowed_methods)})
 
     def _run(self, request: Request, reference: str) -> HttpResponse:
         started = perf_counter()
-        caller: Caller = request.user
+        caller = cast(Caller, request.user)  # AccessTokenAuthentication answers with nothing else
         call = read_call(request._request)
         answer = run_endpoint(reference, call=call, caller=caller)
         return render_answer(request._request, answer, started=started)

@@ -239,6 +239,15 @@ class TestEnsureRoles:
         finally:
             _drop_login(logs, name)
 
+    def test_says_what_to_run_when_the_gate_is_somebody_elses(self, logs, monkeypatch, caplog) -> None:
+        name = f"gate_{uuid.uuid4().hex}"
+        monkeypatch.setattr(roles, "_may_alter", lambda conn, login: False)
+        try:
+            ensure_roles(logs, {"user": name})
+            assert f"""ALTER ROLE "{name}" IN DATABASE "{logs.info.dbname}" SET "lock_timeout" = '1s'""" in caplog.text
+        finally:
+            _drop_login(logs, name)
+
     def test_survives_meeting_in_two_databases(self, logs) -> None:
         """Roles are the cluster's: two migrations that create the same gate at once both succeed."""
         name = f"gate_{uuid.uuid4().hex}"

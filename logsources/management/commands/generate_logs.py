@@ -20,6 +20,7 @@ from logsources.models import LogSource
 
 DEFAULT_ROWS = 20_000
 DEFAULT_DAYS = 7.0
+MAX_DAYS = 3_650  # a load takes no rows from before 2000
 DEFAULT_PROJECTS = "acme,globex,initech"
 _PROJECT = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")  # it becomes a part of a host name (RFC 1123)
 
@@ -109,8 +110,10 @@ def _read_order(options: dict[str, Any]) -> _Order:
     unknown = [name for name in names if name not in SOURCE_NAMES]
     if unknown:
         raise CommandError(f"There are no made-up rows for {unknown[0]!r}. There are for: {', '.join(SOURCE_NAMES)}.")
-    if options["rows"] < 0 or not options["days"] > 0:
-        raise CommandError("--rows must not be negative, and --days must be positive.")
+    if options["rows"] < 0:
+        raise CommandError("--rows must not be negative.")
+    if not 0 < options["days"] <= MAX_DAYS:
+        raise CommandError(f"--days must be positive and at most {MAX_DAYS:,}.")
     return _Order(
         counts=share_rows(options["rows"], names),
         until=_read_until(options["until"]),

@@ -98,7 +98,7 @@ def explained_load_errors(source: LogSource) -> Iterator[None]:
     try:
         yield
     except LoadAborted as aborted:
-        raise CommandError(f"{str(aborted).capitalize()}. {nothing}") from aborted
+        raise CommandError(f"{aborted}. {nothing}") from aborted
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise CommandError(f"The gzip data is damaged or cut short: {error}. {nothing}") from error
     except OSError as error:

@@ -1,0 +1,109 @@
+"""Which relation a name means and which columns it surely has, level by level as PostgreSQL looks names up.
+
+Columns matter because of attribute notation (PostgreSQL manual, 8.16.5): ``o.a`` is the call ``a(o)`` when ``o`` has
+no column ``a``, and no parse tree shows it. So ``o.a`` passes only where every FROM item that PostgreSQL could take
+for ``o`` surely has a column ``a``. All column sets here are therefore lower bounds: what is not sure is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+Columns = frozenset[str]
+NO_COLUMNS: Final[Columns] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Star:
+    """All columns of one FROM item, or of all of them (`owner` None), or of an expression (`owner` "")."""
+
+    owner: str | None
+
+
+# What an expression in a select list gives: a column of this name, several columns, or one whose name is not sure.
+Output = str | Star | None
+
+
+class Scope:
+    """One level of names: a query with its WITH list, or one SELECT with its FROM items.
+
+    `reading_from` holds while the FROM clause is read: there PostgreSQL shows only some of the level's own items.
+    """
+
+    __slots__ = ("common_tables", "items", "parent", "parent_in_full", "reading_from")
+
+    def __init__(self, parent: Scope | None) -> None:
+        self.parent = parent
+        self.parent_in_full = parent is None or not parent.reading_from
+        self.common_tables: dict[str, Columns] = {}
+        self.items: dict[str, Columns] = {}
+        self.reading_from = False
+
+    def common_table(self, name: str) -> Columns | None:
+        """Return the columns of the nearest common table expression of this name, None when there is none."""
+        scope: Scope | None = self
+        while scope is not None:
+            columns = scope.common_tables.get(name)
+            if columns is not None:
+                return columns
+            scope = scope.parent
+        return None
+
+    def common_table_names(self) -> set[str]:
+        """Return every common table expression that can be named from here."""
+        names: set[str] = set()
+        scope: Scope | None = self
+        while scope is not None:
+            names |= scope.common_tables.keys()
+            scope = scope.parent
+        return names
+
+    def add_item(self, name: str, columns: Columns) -> None:
+        """Add a FROM item; of two with one name only the columns of both stay sure."""
+        known = self.items.get(name)
+        self.items[name] = columns if known is None else known & columns
+
+    def candidates(self, owner: str, *, in_full: bool) -> list[Columns]:
+        """Return the columns of each FROM item that PostgreSQL could take for `owner`; nearest first.
+
+        `in_full` says that the level's own items are all visible, that is, the name stands outside the FROM clause.
+        Then the nearest level with such an item is the one; else PostgreSQL may look past it.
+        """
+        found: list[Columns] = []
+        scope: Scope | None = self
+        while scope is not None:
+            columns = scope.items.get(owner)
+            if columns is not None:
+                found.append(columns)
+                if in_full:
+                    break
+            in_full = scope.parent_in_full
+            scope = scope.parent
+        return found
+
+    def output_columns(self, outputs: Iterable[Output]) -> Columns:
+        """Return the columns that a select list surely gives, once the FROM items are known."""
+        names: set[str] = set()
+        for output in outputs:
+            if isinstance(output, str):
+                names.add(output)
+            elif isinstance(output, Star):
+                owners = self.items if output.owner is None else (output.owner,)
+                names.update(*(self.items.get(owner, NO_COLUMNS) for owner in owners))
+        return frozenset(names)
+
+
+class Reference(NamedTuple):
+    """One ``owner.attribute``, to be judged when every FROM item is known."""
+
+    scope: Scope
+    in_full: bool
+    owner: str
+    attribute: str
+    token: int
+
+    def candidates(self) -> list[Columns]:
+        """Return the columns of each FROM item that the owner may mean."""
+        return self.scope.candidates(self.owner, in_full=self.in_full)

@@ -1,0 +1,77 @@
+"""The words, types and operators of the sandbox's subset of SELECT. What is in no list here has no meaning there."""
+
+from __future__ import annotations
+
+from typing import Final
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Every word that PostgreSQL 15 to 18 reserves, for everything or for functions and types (pg_get_keywords(), catcode R
+# and T): never an identifier unless quoted. Other key words are identifiers wherever they begin no syntax known here.
+RESERVED: Final = _words(
+    """all analyse analyze and any array as asc asymmetric authorization binary both case cast check collate collation
+    column concurrently constraint create cross current_catalog current_date current_role current_schema current_time
+    current_timestamp current_user default deferrable desc distinct do else end except false fetch for foreign freeze
+    from full grant group having ilike in initially inner intersect into is isnull join lateral leading left like limit
+    localtime localtimestamp natural not notnull null offset on only or order outer overlaps placing primary references
+    returning right select session_user similar some symmetric system_user table tablesample then to trailing true
+    union unique user using variadic verbose when where window with"""
+)
+RESERVED_FUNCTIONS: Final = _words("left right")  # reserved, yet also the names of functions
+
+# Operators of schema pg_catalog on the allowed types. No query reaches an operator of another schema.
+OPERATORS: Final = _words(
+    """+ - * / % ^ = <> != < > <= >= || ~ ~* !~ !~* ~~ ~~* !~~ !~~*
+    -> ->> #> #>> #- @> <@ ? ?| ?& @? @@ & | # && << >> <<= >>= -|- &< &> ^@"""
+)
+PREFIX_OPERATORS: Final = _words("+ - ~ not")
+SET_OPERATIONS: Final = _words("union intersect except")
+JOIN_BEGINNINGS: Final = _words("join inner left right full cross natural")
+QUANTIFIERS: Final = _words("any all some")
+
+INTERVAL_FIELDS: Final = _words("year month day hour minute second")
+EXTRACT_FIELDS: Final = _words(
+    """century day decade dow doy epoch hour isodow isoyear julian microseconds millennium milliseconds minute month
+    quarter second timezone timezone_hour timezone_minute week year"""
+)
+
+# Type words → the type in pg_catalog they stand for. No oid and reg* types (their input reads the catalogs), no name,
+# xml, xid, tid or pg_lsn, no row types, no domains.
+PINNED_TYPES: Final = {word: f'pg_catalog."{name}"' for word, name in (
+    ("int", "int4"), ("integer", "int4"), ("smallint", "int2"), ("bigint", "int8"), ("real", "float4"),
+    ("boolean", "bool"), ("decimal", "numeric"), ("dec", "numeric"),
+    *((name, name) for name in (
+        "int2", "int4", "int8", "float4", "float8", "numeric", "bool", "text", "varchar", "bpchar", "bytea",
+        "date", "timestamptz", "timetz", "json", "jsonb", "jsonpath", "uuid", "inet", "cidr", "macaddr",
+        "tsrange", "tstzrange", "daterange", "int4range", "int8range", "numrange",
+    )),
+)}  # fmt: skip
+# Types with a syntax of their own, which always means the type in pg_catalog.
+KEYWORD_TYPES: Final = _words("float char character time timestamp interval double")
+TYPE_WORDS: Final = KEYWORD_TYPES | PINNED_TYPES.keys()
+TYPES_WITH_MODIFIERS: Final = _words(
+    "numeric decimal dec varchar bpchar char character float time timetz timestamp timestamptz interval"
+)
+
+# Why some words are refused wherever they turn up; the others are just "not expected here".
+_ROLE = "tells about the database session"
+_LOCK = "locks rows"
+_NO_TABLE = "reads a table without SELECT"
+REASONS: Final = {
+    **dict.fromkeys(("user", "current_user", "session_user", "system_user", "current_role"), _ROLE),
+    **dict.fromkeys(("current_catalog", "current_schema"), _ROLE),
+    "into": "would write a table",
+    "for": _LOCK,
+    "table": _NO_TABLE,
+    "only": "is not part of sandbox queries",
+    "tablesample": "is not part of sandbox queries",
+    "collate": "is not part of sandbox queries",
+    "using": "is not part of sandbox queries here",
+    "recursive": "WITH RECURSIVE is not part of sandbox queries",
+    "values": "VALUES is not part of sandbox queries; use unnest(array[…])",
+    "operator": "write the operator itself",
+    ";": "a sandbox query is one statement",
+}

@@ -1,0 +1,121 @@
+"""The OpenAPI document: an operation per endpoint, true to what the service does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from django.core.handlers.wsgi import WSGIHandler
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections
+from django.test import Client
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import status_code_conformance
+
+from endpoints.models import Endpoint
+from endpoints.services import issue_access_token, save_endpoint
+from endpoints.sql.parameters import DeclaredParameter, ParameterType
+from tests.conftest import ApiClient
+
+pytestmark = pytest.mark.django_db
+DOCUMENT = "/api/openapi.json"
+
+
+def document(client: Client) -> dict[str, Any]:
+    response = client.get(DOCUMENT)
+    assert response.status_code == 200
+    assert "json" in response["Content-Type"]
+    result: dict[str, Any] = response.json()
+    return result
+
+
+def test_describes_one_operation_per_endpoint_with_parameters_types_and_columns(api: ApiClient) -> None:
+    described = document(api)
+    assert described["openapi"].startswith("3.")
+    assert set(described["paths"]) == {"/api/endpoints/query/logs.all", "/api/endpoints/query/usage.api-counts"}
+    operation = described["paths"]["/api/endpoints/query/usage.api-counts"]["get"]
+    parameters = {parameter["name"]: parameter for parameter in operation["parameters"]}
+    assert parameters["interval"]["required"] is True
+    assert parameters["interval"]["schema"] == {"type": "string", "enum": ["minutely", "hourly", "daily"]}
+    rows = operation["responses"]["200"]["content"]["application/json"]["schema"]["properties"]["result"]
+    assert list(rows["items"]["properties"]) == [
+        "timestamp",
+        "total_rest_requests",
+        "total_storage_requests",
+        "total_auth_requests",
+        "total_realtime_requests",
+    ]
+    assert rows["items"]["properties"]["timestamp"]["format"] == "date-time"
+    assert rows["items"]["properties"]["total_rest_requests"]["type"] == "integer"
+
+
+def test_names_only_the_endpoints_the_access_token_may_call() -> None:
+    limited = ApiClient(issue_access_token(name="limited", endpoint_names=["logs.all"]).secret)
+    assert set(document(limited)["paths"]) == {"/api/endpoints/query/logs.all"}
+
+
+def test_is_public_only_where_the_setting_says_so(settings: Any) -> None:
+    assert Client().get(DOCUMENT).status_code == 401
+    settings.ENDPOINTS_PUBLIC_SCHEMA = True
+    assert "/api/endpoints/query/logs.all" in document(Client())["paths"]
+
+
+def test_the_page_loads_nothing_from_elsewhere() -> None:
+    response = Client().get("/api/docs")
+    assert response.status_code == 200
+    page = response.content.decode()
+    sources = re.findall(r"""(?:src|href)=["']([^"']+)["']""", page)
+    assert sources
+    assert not [source for source in sources if source.startswith(("http:", "https:", "//"))]
+    for source in sources:
+        file = Client().get(source)
+        assert file.status_code == 200, source
+        file.close()
+
+
+@pytest.fixture
+def every_parameter_type() -> Endpoint:
+    parameters = [
+        DeclaredParameter(name=f"p_{parameter_type.name.lower()}", type=parameter_type)
+        for parameter_type in ParameterType
+    ]
+    columns = ", ".join(f"@{parameter.name} AS {parameter.name}" for parameter in parameters)
+    return save_endpoint(Endpoint(name="every.type", sql=f"SELECT {columns}"), parameters)
+
+
+@pytest.fixture
+def schema(secret: str, every_parameter_type: Endpoint, settings: Any) -> Iterator[Any]:
+    settings.ALLOWED_HOSTS = ["localhost"]
+    # Django's handler ends the database connection of a request; here it is the test's, inside its transaction.
+    for signal in (request_started, request_finished):
+        signal.disconnect(close_old_connections)
+    yield schemathesis.openapi.from_wsgi(DOCUMENT, WSGIHandler(), headers={"X-API-KEY": secret})
+    for signal in (request_started, request_finished):
+        signal.connect(close_old_connections)
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode))
+def test_no_request_that_the_document_allows_or_forbids_makes_a_server_error(
+    schema: Any, secret: str, mode: GenerationMode
+) -> None:
+    operations = [operation.ok() for operation in schema.get_all_operations()]
+    assert len(operations) == 6  # GET and POST of both shipped endpoints and of the one with every type
+    for operation in operations:
+
+        @hypothesis_settings(
+            max_examples=40,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+        )
+        @given(case=operation.as_strategy(generation_mode=mode))
+        def call(case: Any) -> None:
+            case.headers = {**(case.headers or {}), "X-API-KEY": secret}
+            case.call_and_validate(checks=[not_a_server_error, status_code_conformance])
+
+        call()

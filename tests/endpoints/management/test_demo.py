@@ -1,0 +1,112 @@
+"""The demo as its user meets it: started, called by the lines it prints, killed, started again, ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config import embedded
+from config.embedded import places
+
+PROJECT = Path(__file__).resolve().parents[3]
+SETTINGS = ("DATABASE_URL", "LOGS_DATABASE_URL", "LOGS_GATE_URL", "REDIS_URL", "SECRET_KEY", "HTTPS_ONLY")
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    # Not tmp_path: pytest closes its folders to other accounts, and root's servers run as another one.
+    folder = Path(tempfile.mkdtemp(prefix="endpoints-demo-"))
+    folder.chmod(0o755)
+    yield folder
+    embedded.stop(folder)
+    shutil.rmtree(folder)
+
+
+def _start(root: Path, port: int) -> tuple[subprocess.Popen[str], list[str]]:
+    """Start the demo; return it and what it said until it was up."""
+    inherited = {name: value for name, value in os.environ.items() if name not in SETTINGS}
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", "demo", "--port", str(port), "--rows", "900"],
+        cwd=PROJECT,
+        env={**inherited, "ENDPOINTS_LOCAL_DIR": str(root), "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    said: list[str] = []
+    for line in process.stdout:
+        said.append(line.rstrip("\n"))
+        if line.startswith("Ctrl-C"):
+            return process, said
+    raise AssertionError("\n".join(said))
+
+
+def _call(curl: str) -> list[dict[str, Any]]:
+    """Do what a printed line does, without needing curl."""
+    words = shlex.split(curl)
+    assert words[:2] == ["curl", "-s"]
+    headers = dict(words[i + 1].split(": ", 1) for i, word in enumerate(words) if word == "-H")
+    with urllib.request.urlopen(urllib.request.Request(words[-1], headers=headers), timeout=10) as answer:
+        rows: list[dict[str, Any]] = json.load(answer)["result"]
+    return rows
+
+
+def _processes_of(root: Path) -> list[int]:
+    """Return the processes that run in the demo's environment, or on its files."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and (arguments := places.command_line(int(entry.name))):
+            try:
+                environment = (entry / "environ").read_bytes()
+            except OSError:
+                continue
+            if f"ENDPOINTS_LOCAL_DIR={root}\0".encode() in environment or str(root) in " ".join(arguments):
+                found.append(int(entry.name))
+    return found
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_demo_answers_its_own_lines_survives_a_kill_and_leaves_nothing_behind(root: Path) -> None:
+    port = _free_port()
+    process, said = _start(root, port)
+    newest, window, counts, redacted = [_call(line) for line in said if line.startswith("curl")]
+    assert len(newest) == 100
+    assert window
+    assert {"timestamp", "total_rest_requests"} <= counts[0].keys()
+    assert "REDACTED" in json.dumps(redacted)
+    assert "REDACTED" not in json.dumps(newest)
+
+    process.kill()
+    process.communicate()
+    restarted = time.monotonic()
+    process, said_again = _start(root, port)
+    assert time.monotonic() - restarted < 20  # 3 s on an idle machine
+    assert "Sample rows: kept" in said_again
+    assert [line for line in said_again if "/admin/" in line] == [line for line in said if "/admin/" in line]
+    assert _call(next(line for line in said_again if line.startswith("curl"))) == newest
+
+    process.send_signal(signal.SIGINT)
+    last_words, _ = process.communicate(timeout=30)
+    assert (process.returncode, last_words) == (0, "Stopped.\n")
+    assert not _processes_of(root)

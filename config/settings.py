@@ -192,6 +192,8 @@ UNFOLD = {
     "SITE_HEADER": "Log Query Endpoints",
     "SITE_URL": reverse_lazy("api-docs"),
     "SHOW_HISTORY": True,
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": "endpoints.admin.navigation.favicon"}],
+    "SIDEBAR": {"navigation": "endpoints.admin.navigation.sidebar"},
 }
 
 # --- Scheduled work ---------------------------------------------------------------------------------------------------

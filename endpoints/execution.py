@@ -27,6 +27,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from endpoints.encoding import register_loaders
 from endpoints.errors import DatabaseUnavailable, Overloaded, QueryTimeout
 from endpoints.outcomes import BoundValue, Column, Rows, Statement
+from logsources.connections import owner_connection
 
 QUERY_READER = "query_reader"
 GateConnection = Connection[tuple[Any, ...]]
@@ -184,11 +185,21 @@ def run_statement(statement: Statement, session: ReaderSession, *, max_rows: int
 
 
 def describe_statement(statement: Statement, session: ReaderSession) -> tuple[Column, ...]:
-    """PREPARE a statement without running it and return its result columns. Raises as `run_statement` does."""
+    """PREPARE a statement, check the reader's privileges and return its result columns; the statement is not run.
+
+    Raises as `run_statement` does.
+    """
     try:
-        with gate_pool().connection() as connection, _reading(connection, session):
-            connection.execute("SELECT 1")  # the settings of the transaction are in force from here on
-            return _describe(connection, statement)
+        with gate_pool().connection() as connection:
+            try:
+                with _reading(connection, session):
+                    fields = _prepare(connection, statement)
+                    _plan(connection, argument_count=len(statement.arguments))
+            finally:
+                # A prepared statement outlives its transaction. Where preparing failed there is none: the answer is
+                # not looked at. Behind psycopg's back, which would lose count of its own prepared statements.
+                connection.pgconn.exec_(b"DEALLOCATE described")
+        return _columns(fields)
     except psycopg.Error as error:
         raise _failure(error, session) from error
 
@@ -250,20 +261,42 @@ def _session_settings(session: ReaderSession) -> tuple[str, tuple[BoundValue, ..
     )
 
 
-def _describe(connection: GateConnection, statement: Statement) -> tuple[Column, ...]:
-    prepared = connection.pgconn.prepare(b"", statement.sql.encode())
+def _prepare(connection: GateConnection, statement: Statement) -> list[tuple[str, int, int]]:
+    """Prepare the statement as `described` and return name, type and type modifier of its result columns."""
+    prepared = connection.pgconn.prepare(b"described", statement.sql.encode())
     if prepared.status != ExecStatus.COMMAND_OK:
         raise psycopg.errors.error_from_result(prepared)
-    description = connection.pgconn.describe_prepared(b"")
+    description = connection.pgconn.describe_prepared(b"described")
     if description.status != ExecStatus.COMMAND_OK:
         raise psycopg.errors.error_from_result(description)
-    columns = []
-    for index in range(description.nfields):
-        oid, modifier = description.ftype(index), description.fmod(index)
-        row = connection.execute("SELECT format_type($1::oid, $2::int)", (str(oid), str(modifier))).fetchone()
-        name = description.fname(index)
-        columns.append(Column(name=name.decode() if name else "", type=row[0] if row else ""))
-    return tuple(columns)
+    return [
+        ((description.fname(index) or b"").decode(), description.ftype(index), description.fmod(index))
+        for index in range(description.nfields)
+    ]
+
+
+def _plan(connection: GateConnection, *, argument_count: int) -> None:
+    """EXPLAIN the statement `described`: PREPARE looks at no privilege, the start of the executor at all of them."""
+    nulls = f"({', '.join(['NULL'] * argument_count)})" if argument_count else ""
+    # A generic plan: NULL must not be computed with, it stands for an argument that is not known yet.
+    connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+    try:
+        connection.execute(f"EXPLAIN EXECUTE described{nulls}")
+    except psycopg.DataError:
+        # Partitions are pruned by the NULLs all the same, after the privileges were checked; with real arguments
+        # the same expression may well have a value.
+        return
+
+
+def _columns(fields: Sequence[tuple[str, int, int]]) -> tuple[Column, ...]:
+    """Name the types of result columns. As the owner: readers need no catalog functions."""
+    with owner_connection() as connection:
+        types = connection.execute(
+            "SELECT format_type(type, modifier)"
+            " FROM unnest(%s::oid[], %s::int[]) WITH ORDINALITY AS field (type, modifier, position) ORDER BY position",
+            ([oid for _, oid, _ in fields], [modifier for _, _, modifier in fields]),
+        ).fetchall()
+    return tuple(Column(name=name, type=type_) for (name, _, _), (type_,) in zip(fields, types, strict=True))
 
 
 def _is_unavailable(error: psycopg.Error) -> bool:

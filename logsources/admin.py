@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from django.forms import BaseInlineFormSet, BaseModelForm
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from unfold.admin import ModelAdmin, TabularInline  # type: ignore[import-untyped]
+from unfold.admin import ModelAdmin, TabularInline
 
 from logsources import services
 from logsources.models import ExtractedColumn, LogSource

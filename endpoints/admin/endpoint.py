@@ -1,107 +1,63 @@
-"""Define an endpoint: its SQL, settings and parameters, checked on the log database before anything is saved."""
+"""Define an endpoint: its SQL, settings and parameters; every save is a version that stays to be read."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django import forms
 from django.contrib import admin
 from django.core.exceptions import ValidationError
-from django.forms.models import BaseInlineFormSet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from django_ace import AceWidget
-from simple_history.admin import SimpleHistoryAdmin
-from unfold.admin import ModelAdmin, StackedInline
-from unfold.contrib.forms.widgets import ArrayWidget
 
-from endpoints.models import Endpoint, Parameter
-from endpoints.outcomes import Column
-from endpoints.services import check_endpoint, save_endpoint
-from endpoints.sql.parameters import DeclaredParameter
-
-
-class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
-    class Meta:
-        model = Endpoint
-        fields = (
-            "name", "description", "sql", "tenant_parameter", "max_rows", "statement_timeout_seconds",
-            "cache_seconds", "warm_every_seconds", "sandboxing", "redact_pii",
-        )  # fmt: skip
-        widgets = {
-            "sql": AceWidget(mode="sql", width="100%", height="480px", wordwrap=False, showprintmargin=False)
-        }
-
-
-class ParameterFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
-    """Checks the endpoint as drafted, SQL and declarations together: neither is right without the other."""
-
-    instance: Endpoint
-    checked_columns: tuple[Column, ...] = ()
-
-    def clean(self) -> None:
-        super().clean()
-        if any(self.errors) or not self.instance.sql:
-            return
-        try:
-            self.checked_columns = check_endpoint(self.instance, self.declared_parameters())
-        except ValidationError as error:
-            raise ValidationError(error.messages) from error
-
-    def declared_parameters(self) -> list[DeclaredParameter]:
-        """Return the declarations as typed, without the rows marked for deletion."""
-        forms_kept = [
-            form for form in self.forms if form.cleaned_data.get("name") and not form.cleaned_data.get("DELETE")
-        ]
-        return [form.instance.declared() for form in forms_kept]
-
-
-class ParameterInline(StackedInline):  # type: ignore[misc]
-    model = Parameter
-    formset = ParameterFormSet
-    extra = 0
-    fields = (
-        ("name", "type", "required"),
-        ("default", "pattern"),
-        ("minimum", "maximum"),
-        "allowed_values",
-        "description",
-    )
-
-    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        if db_field.name == "allowed_values":
-            kwargs["widget"] = ArrayWidget
-        if db_field.name in ("default", "description"):
-            kwargs["widget"] = admin.widgets.AdminTextInputWidget
-        return super().formfield_for_dbfield(db_field, request, **kwargs)
+from endpoints.admin.endpoint_form import EndpointForm, ParameterInline
+from endpoints.admin.history import ReadableHistoryAdmin
+from endpoints.models import Endpoint
+from endpoints.services import save_endpoint
 
 
 @admin.register(Endpoint)
-class EndpointAdmin(SimpleHistoryAdmin, ModelAdmin):  # type: ignore[misc]
+class EndpointAdmin(ReadableHistoryAdmin):
     form = EndpointForm
     inlines = (ParameterInline,)
-    list_display = (
-        "name",
-        "version",
-        "tenant_parameter",
-        "caching",
-        "warming",
-        "sandboxing",
-        "redact_pii",
-        "updated_at",
-    )
+    list_display = ("name", "version", "tenant", "caching", "warming", "sandboxing", "redact_pii", "updated_at")
     list_filter = ("sandboxing", "redact_pii")
     search_fields = ("name", "description", "sql")
-    readonly_fields = ("id", "version", "columns_of_result", "updated_at")
-    history_list_display = ("version",)
+    readonly_fields = (
+        "id", "address", "version", "columns_of_result", "updated_at", "sql_of_version", "parameters_of_this_version",
+    )  # fmt: skip
+    history_fields = {
+        "name": "name",
+        "description": "description",
+        "sql": "SQL",
+        "declared_parameters": "parameters",
+        "result_columns": "result columns",
+        "tenant_parameter": "tenant parameter",
+        "max_rows": "max rows",
+        "statement_timeout_seconds": "statement timeout",
+        "cache_seconds": "caching",
+        "warm_every_seconds": "cache warming",
+        "sandboxing": "sandboxing",
+        "redact_pii": "redaction",
+    }
+    warn_unsaved_form = True
     fieldsets = (
         (None, {"fields": ("name", "description", "sql")}),
         ("Rows and limits", {"fields": ("tenant_parameter", ("max_rows", "statement_timeout_seconds"))}),
         ("Cache", {"fields": (("cache_seconds", "warm_every_seconds"),)}),
-        ("What consumers may do", {"fields": ("sandboxing", "redact_pii")}),
-        ("Version", {"fields": ("id", "version", "columns_of_result", "updated_at")}),
+        ("What consumers may do", {"fields": (("sandboxing", "redact_pii"),)}),
+        ("Version", {"fields": ("address", "id", ("version", "updated_at"), "columns_of_result")}),
     )
+    version_fieldsets = (
+        (None, {"fields": (("version", "updated_at"), "name", "description", "sql_of_version")}),
+        ("Parameters and result", {"fields": ("parameters_of_this_version", "columns_of_result")}),
+        *fieldsets[1:4],
+    )
+
+    @admin.display(description="tenant parameter", empty_value="every project", ordering="tenant_parameter")
+    def tenant(self, endpoint: Endpoint) -> str | None:
+        return f"@{endpoint.tenant_parameter}" if endpoint.tenant_parameter else None
 
     @admin.display(description="caching", ordering="cache_seconds")
     def caching(self, endpoint: Endpoint) -> str:
@@ -111,16 +67,55 @@ class EndpointAdmin(SimpleHistoryAdmin, ModelAdmin):  # type: ignore[misc]
     def warming(self, endpoint: Endpoint) -> str:
         return f"every {endpoint.warm_every_seconds} s" if endpoint.warm_every_seconds else "off"
 
+    @admin.display(description="address")
+    def address(self, endpoint: Endpoint) -> SafeString | str:
+        if not endpoint.version:
+            return "known after the first save"
+        return format_html("<code>{}</code>", reverse("query", args=[endpoint.name]))
+
     @admin.display(description="result columns")
     def columns_of_result(self, endpoint: Endpoint) -> SafeString | str:
         if not endpoint.result_columns:
             return "known after the first save"
-        rows = ((column["name"], column["type"]) for column in endpoint.result_columns)
-        return format_html("<ul>{}</ul>", format_html_join("", "<li>{} <em>{}</em></li>", rows))
+        return _listed((column["name"], column["type"]) for column in endpoint.result_columns)
+
+    @admin.display(description="SQL")
+    def sql_of_version(self, endpoint: Endpoint) -> SafeString:
+        return format_html('<pre style="white-space:pre-wrap">{}</pre>', endpoint.sql)
+
+    @admin.display(description="parameters", empty_value="none")
+    def parameters_of_this_version(self, endpoint: Endpoint) -> SafeString | None:
+        parameters = endpoint.parameters_of_version
+        if not parameters:
+            return None
+        return _listed(
+            (f"@{one.name}", f"{one.type}, required" if one.required else one.type.value) for one in parameters
+        )
+
+    def history_title(self, record: Any) -> str:
+        return f"version {record.version}"
+
+    def get_fieldsets(self, request: HttpRequest, obj: Endpoint | None = None) -> Any:
+        if self.shows_history(request):
+            return self.version_fieldsets
+        return self.fieldsets if obj else self.fieldsets[:-1]
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        try:
+            response: HttpResponse = super().changeform_view(request, *args, **kwargs)
+        except ValidationError:
+            # Somebody has just taken the name that was free when the form was checked: checked again, it says so.
+            response = super().changeform_view(request, *args, **kwargs)
+        return response
 
     def save_model(self, request: HttpRequest, obj: Endpoint, form: Any, change: bool) -> None:
-        """Saved in `save_related`, in one piece with its parameters."""
+        """Leave saving to `save_related`: a version is the endpoint with its parameters, in one piece."""
 
     def save_related(self, request: HttpRequest, form: Any, formsets: list[Any], change: bool) -> None:
         (parameters,) = formsets
+        parameters.save(commit=False)  # fills in what the admin's log says was changed
         save_endpoint(form.instance, parameters.declared_parameters(), columns=parameters.checked_columns)
+
+
+def _listed(pairs: Any) -> SafeString:
+    return format_html("<ul>{}</ul>", format_html_join("", "<li><code>{}</code> {}</li>", pairs))

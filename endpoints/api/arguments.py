@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from urllib.parse import parse_qsl
@@ -13,6 +13,7 @@ from endpoints.sql.parameters import RawScalar, RawValue
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
+MULTIPART = "multipart/form-data"
 _MAX_FIELDS = 1000
 _REPEATED = "is given more than once"
 
@@ -49,6 +50,11 @@ def read_query_string(query_string: bytes) -> RawArguments:
         raise InvalidRequest("The arguments are not percent-encoded UTF-8.") from error
     except ValueError as error:
         raise InvalidRequest(f"More than {_MAX_FIELDS} arguments.") from error
+    return from_pairs(pairs)
+
+
+def from_pairs(pairs: Iterable[tuple[str, str]]) -> RawArguments:
+    """Return the arguments of a form's fields in order. Raises InvalidRequest for what PostgreSQL cannot store."""
     arguments: dict[str, str] = {}
     repeated: dict[str, list[RawScalar]] = {}
     for name, value in pairs:
@@ -71,7 +77,7 @@ def read_body(content_type: str, body: bytes) -> RawArguments:
         return _read_json(body)
     if content_type == FORM:
         return read_query_string(body)
-    raise UnsupportedMediaType([JSON, FORM])
+    raise UnsupportedMediaType([JSON, FORM, MULTIPART])
 
 
 def _read_json(body: bytes) -> RawArguments:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+from django.http.multipartparser import MultiPartParserError
 from django.http.request import UnreadablePostError
 from django.utils.http import parse_etags
 from rest_framework.authentication import BaseAuthentication
@@ -19,7 +20,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from endpoints.access_tokens import Caller
-from endpoints.api.arguments import RawArguments, read_body, read_query_string
+from endpoints.api.arguments import MULTIPART, RawArguments, from_pairs, read_body, read_query_string
 from endpoints.api.exceptions import error_response
 from endpoints.errors import InvalidRequest, NotAcceptable, RouteNotFound
 from endpoints.outcomes import ResultFormat
@@ -98,10 +99,27 @@ def _raw_arguments(request: HttpRequest) -> RawArguments:
     # WSGI hands the raw bytes over as Latin-1 text (PEP 3333).
     query = read_query_string(request.META.get("QUERY_STRING", "").encode("latin-1"))
     try:
-        body = read_body(request.content_type or "", request.body)
+        if request.content_type == MULTIPART and request.method == "POST":
+            body = _read_multipart(request)
+        else:
+            body = read_body(request.content_type or "", request.body)
     except UnreadablePostError as error:
         raise InvalidRequest("The body ended before its announced length.") from error
     return body.overridden_by(query)
+
+
+def _read_multipart(request: HttpRequest) -> RawArguments:
+    sent = request.body
+    try:
+        fields = [(name, str(value)) for name, values in request.POST.lists() for value in values]
+    except MultiPartParserError as error:
+        raise InvalidRequest("The multipart form cannot be read.") from error
+    if request.FILES:
+        raise InvalidRequest("The multipart form holds a file; send arguments as fields.")
+    # Django puts U+FFFD in place of bytes that are no UTF-8: it counts only where the caller has sent it.
+    if "\ufffd".encode() not in sent and any("\ufffd" in text for field in fields for text in field):
+        raise InvalidRequest("The form is not UTF-8.")
+    return from_pairs(fields)
 
 
 def _sandbox_query(arguments: RawArguments, name: str) -> str:

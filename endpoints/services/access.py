@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from endpoints import access_tokens
@@ -27,12 +28,19 @@ def authenticate_access_token(secret: str, *, now: datetime | None = None) -> Ca
     secret_hash = token.secret_hash if token else access_tokens.NO_HASH
     if not access_tokens.matches(secret, secret_hash) or token is None or not token.is_valid_at(now):
         raise NotAuthenticated
-    if token.last_used_at is None or now - token.last_used_at >= LAST_USED_PRECISION:
-        AccessToken.objects.filter(pk=token.pk).update(last_used_at=now)
+    _note_use(token, now)
     endpoint_ids = None if token.every_endpoint else frozenset(map(str, token.endpoints.values_list("pk", flat=True)))
     return Caller(
         name=token.name, prefix=token.prefix, endpoint_ids=endpoint_ids, bound_arguments=token.bound_arguments
     )
+
+
+def _note_use(token: AccessToken, now: datetime) -> None:
+    due = now - LAST_USED_PRECISION
+    if token.last_used_at is None or token.last_used_at <= due:
+        # The condition again in SQL: of many calls at the same moment one writes.
+        not_noted = Q(last_used_at=None) | Q(last_used_at__lte=due)
+        AccessToken.objects.filter(not_noted, pk=token.pk).update(last_used_at=now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +62,7 @@ def issue_access_token(
     endpoints = list(Endpoint.objects.filter(name__in=endpoint_names))
     unknown = sorted(set(endpoint_names) - {endpoint.name for endpoint in endpoints})
     if unknown:
-        raise ValidationError(f"There is no endpoint named {', '.join(unknown)}.")
+        raise ValidationError({"endpoints": f"There is no endpoint named {', '.join(unknown)}."})
     token = AccessToken(
         name=name,
         every_endpoint=not endpoint_names,
@@ -67,6 +75,29 @@ def issue_access_token(
         token.save()
         token.endpoints.set(endpoints)
     return IssuedAccessToken(access_token=token, secret=secret)
+
+
+def revoke_access_tokens(tokens: QuerySet[AccessToken]) -> int:
+    """Revoke those that are not yet revoked and return how many; calls with them are refused from now on."""
+    with transaction.atomic():
+        valid = list(tokens.select_for_update().filter(revoked_at=None))
+        for token in valid:
+            token.revoked_at = timezone.now()
+            token.save(update_fields=["revoked_at"])  # one by one: each has its own history
+    return len(valid)
+
+
+def endpoints_out_of_reach(token: AccessToken) -> list[tuple[str, str]]:
+    """Return (endpoint, argument) for each chosen endpoint that lacks a parameter of a bound argument.
+
+    The access token cannot call such an endpoint: the bond would not hold there.
+    """
+    return [
+        (endpoint.name, name)
+        for endpoint in token.endpoints.all()
+        for name in sorted(token.bound_arguments)
+        if name not in {parameter.name for parameter in endpoint.parameters_of_version}
+    ]
 
 
 def new_access_token_secret(token: AccessToken) -> str:

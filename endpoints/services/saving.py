@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from django.core.exceptions import ValidationError
-from django.db import transaction
+from django.db import IntegrityError, transaction
+from psycopg.errors import UniqueViolation
 
 from endpoints.errors import EndpointError
 from endpoints.execution import StatementFailed, describe_statement
@@ -44,7 +45,8 @@ def check_endpoint(endpoint: Endpoint, parameters: Sequence[DeclaredParameter]) 
         hint = f" {failure.hint}" if failure.hint else ""
         raise _sql_error(f"PostgreSQL: {failure.primary_message}.{hint}", endpoint.sql, position) from failure
     except EndpointError as error:
-        raise ValidationError({"sql": f"The query could not be checked: {error.message} Nothing was saved."}) from error
+        message = f"The log database could not check the query. {error.message} Nothing was saved."
+        raise ValidationError({"sql": message}) from error
 
 
 def save_endpoint(
@@ -57,20 +59,28 @@ def save_endpoint(
     endpoint.full_clean()
     if columns is None:
         columns = check_endpoint(endpoint, parameters)
-    with transaction.atomic():
-        # Two savers at once get two numbers: the row is locked while its version is read.
-        newest = Endpoint.objects.select_for_update().filter(pk=endpoint.pk).values_list("version", flat=True).first()
-        endpoint.version = (newest or 0) + 1
-        endpoint.declared_parameters = [
-            parameter.to_json() for parameter in effective_parameters(parameters, endpoint.sql)
-        ]
-        endpoint.result_columns = [asdict(column) for column in columns]
-        endpoint.save()
-        endpoint.parameters.all().delete()
-        Parameter.objects.bulk_create(
-            _parameter_row(endpoint, position, parameter) for position, parameter in enumerate(parameters)
-        )
+    rows = [_parameter_row(endpoint, position, parameter) for position, parameter in enumerate(parameters)]
+    try:
+        with transaction.atomic():
+            _save_version(endpoint, rows, columns)
+    except IntegrityError as error:
+        if not isinstance(error.__cause__, UniqueViolation):
+            raise
+        # The name was free a moment ago: somebody else saved an endpoint of this name in between.
+        raise ValidationError({"name": "Another endpoint has just taken this name. Nothing was saved."}) from error
     return endpoint
+
+
+def _save_version(endpoint: Endpoint, rows: Sequence[Parameter], columns: tuple[Column, ...]) -> None:
+    # Two savers at once get two numbers: the row is locked while its version is read.
+    newest = Endpoint.objects.select_for_update().filter(pk=endpoint.pk).values_list("version", flat=True).first()
+    endpoint.version = (newest or 0) + 1
+    declared = [row.declared() for row in rows]
+    endpoint.declared_parameters = [parameter.to_json() for parameter in effective_parameters(declared, endpoint.sql)]
+    endpoint.result_columns = [asdict(column) for column in columns]
+    endpoint.save()
+    endpoint.parameters.all().delete()
+    Parameter.objects.bulk_create(rows)
 
 
 def _check_tenant_parameter(endpoint: Endpoint, parameters: Sequence[DeclaredParameter]) -> None:
@@ -91,7 +101,7 @@ def _parameter_row(endpoint: Endpoint, position: int, parameter: DeclaredParamet
         name=parameter.name,
         type=parameter.type.value,
         required=parameter.required,
-        default="" if parameter.default is None else str(parameter.default),
+        default=_default_text(parameter),
         allowed_values=list(parameter.allowed_values),
         minimum=parameter.minimum or "",
         maximum=parameter.maximum or "",
@@ -100,6 +110,15 @@ def _parameter_row(endpoint: Endpoint, position: int, parameter: DeclaredParamet
     )
     row.clean_fields(exclude=["endpoint"])
     return row
+
+
+def _default_text(parameter: DeclaredParameter) -> str:
+    default = parameter.default
+    if isinstance(default, list | tuple):
+        if len(default) > 1:
+            raise ValidationError({"parameters": f"@{parameter.name}: a default is one text, not a list of them"})
+        default = default[0] if default else None
+    return "" if default is None else str(default)
 
 
 def _sql_error(message: str, sql: str, position: int | None) -> ValidationError:

@@ -3,7 +3,8 @@
 A function is here only if it computes its result from its arguments (and, for times, the clock): it reads no row and
 no file, keeps no effect, runs no text as SQL, and tells nothing of the server, its roles, settings or catalogs. That
 has to hold for **every** function of that name in schema pg_catalog, because a query is free to choose its arguments'
-types; a query reaches no function of another schema. A name that a server does not have yet is harmless.
+types; a query reaches no function of another schema, and no value of a type it may not name, such as age()'s xid.
+A name that a server does not have yet is harmless.
 
 Left out although they compute: what only serves to fill memory (repeat, lpad, rpad), and what reads types or rows by
 name (json_populate_record, pg_typeof, the xml functions).
@@ -53,8 +54,8 @@ MATHEMATICS: Final = FunctionGroup(
     "Mathematics",
     "Compute with numbers; random() cannot be seeded.",
     _names(
-        """abs ceil ceiling floor round trunc mod div power pow sqrt cbrt ln log log10 exp sign random pi degrees radians
-        sin cos tan cot asin acos atan atan2 sinh cosh tanh width_bucket gcd lcm scale min_scale trim_scale"""
+        """abs ceil ceiling floor round trunc mod div power pow sqrt cbrt ln log log10 exp sign random pi degrees
+        radians sin cos tan cot asin acos atan atan2 sinh cosh tanh width_bucket gcd lcm scale min_scale trim_scale"""
     ),
 )
 TEXT: Final = FunctionGroup(
@@ -110,9 +111,7 @@ ARRAYS: Final = FunctionGroup(
 NETWORK: Final = FunctionGroup(
     "Network addresses",
     "Read the parts of inet and cidr values.",
-    _names(
-        """host family masklen netmask network broadcast hostmask abbrev set_masklen inet_same_family inet_merge"""
-    ),
+    _names("""host family masklen netmask network broadcast hostmask abbrev set_masklen inet_same_family inet_merge"""),
 )
 RANGES: Final = FunctionGroup(
     "Ranges",

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from config import local
+from config.embedded.state import load_listening
 from config.local import LocalSecrets, LocalSetupError, ensure_local_secrets, keep_local_secrets, needs_servers
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -72,16 +76,22 @@ def test_production_still_asks_for_its_secret_key(tmp_path: Path) -> None:
     assert "SECRET_KEY must be set" in done.stderr
 
 
-def test_a_command_works_on_servers_of_its_own_and_stops_them(tmp_path: Path) -> None:
-    root = tmp_path / "local"
+@pytest.fixture
+def root() -> Iterator[Path]:
+    # Not tmp_path: pytest closes its folders to other accounts, and root's servers run as another one.
+    folder = Path(tempfile.mkdtemp(prefix="endpoints-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_a_command_works_on_servers_of_its_own_and_stops_them(root: Path) -> None:
     done = _manage(root, "shell", "--no-imports", "-c", "from django.db import connection as c; c.connect(); print(1)")
     assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
     assert not _listens(root)
 
 
 def _listens(root: Path) -> bool:
-    from config.embedded.state import load_listening
-
     port = load_listening(root).redis_port
     assert port is not None
     with socket.socket() as probe:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from config import processes
-from config.embedded.places import command_line
+from config.embedded.places import is_running
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -73,10 +73,6 @@ def _process_ids(file: Path) -> list[int]:
     return [int(line) for line in file.read_text(encoding="ascii").split()]
 
 
-def _is_alive(process_id: int) -> bool:
-    return bool(command_line(process_id))
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_stop_signal_ends_every_program(run: Runner, tmp_path: Path, number: signal.Signals) -> None:
     runner = run("echo $$ > one; exec sleep 60", "echo $$ > two; exec sleep 60")
@@ -84,7 +80,7 @@ def test_a_stop_signal_ends_every_program(run: Runner, tmp_path: Path, number: s
     runner.send_signal(number)
     output, _ = runner.communicate(timeout=10)
     assert (runner.returncode, output) == (0, "ended\n")
-    assert not [child for child in children if _is_alive(child)]
+    assert not [child for child in children if is_running(child)]
 
 
 def test_a_program_is_asked_before_its_workers_are_cut_off(run: Runner, tmp_path: Path) -> None:
@@ -100,16 +96,16 @@ def test_a_second_signal_ends_at_once_what_ignores_the_first(run: Runner, tmp_pa
     [child] = _process_ids(tmp_path / "one")
     runner.send_signal(signal.SIGINT)
     time.sleep(0.3)
-    assert _is_alive(child)
+    assert is_running(child)
     runner.send_signal(signal.SIGINT)
     runner.communicate(timeout=5)
-    assert not _is_alive(child)
+    assert not is_running(child)
 
 
 def test_workers_left_by_a_dead_program_are_ended(run: Runner, tmp_path: Path) -> None:
     runner = run("[ -e died ] && exec sleep 60; touch died; sleep 60 & echo $! > worker; exit 3")
     [worker] = _process_ids(tmp_path / "worker")
-    _wait_for(lambda: not _is_alive(worker))
+    _wait_for(lambda: not is_running(worker))
     runner.terminate()
     runner.communicate(timeout=10)
 
@@ -119,7 +115,7 @@ def test_nothing_survives_a_killed_runner(run: Runner, tmp_path: Path, victim: s
     runner = run("sleep 60 & echo $! > worker; echo $$ > leader; wait")
     family = _process_ids(tmp_path / "worker") + _process_ids(tmp_path / "leader")
     runner.kill() if victim == "process" else _kill_with_leader(runner, family[1])
-    _wait_for(lambda: not [member for member in family if _is_alive(member)])
+    _wait_for(lambda: not [member for member in family if is_running(member)])
 
 
 def _kill_with_leader(runner: subprocess.Popen[str], leader: int) -> None:
@@ -148,7 +144,7 @@ def test_a_program_that_keeps_dying_ends_the_others(run: Runner, tmp_path: Path)
     assert output.count("starting it again") == processes.MOST_FAILURES - 1
     assert "failed: program 0 ended with status 7" in output
     assert "(it wrote nothing)" in output
-    assert not _is_alive(other)
+    assert not is_running(other)
 
 
 def test_it_is_announced_once_and_only_when_up(run: Runner, tmp_path: Path) -> None:

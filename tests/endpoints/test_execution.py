@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -221,3 +221,40 @@ def test_the_failure_text_for_logs_holds_no_row_value() -> None:
     assert "secret" in failure.value.primary_message
     assert "secret" not in failure.value.loggable_message
     assert "secret" not in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    ("sql", "sqlstate"),
+    [
+        ("SELECT rolname FROM pg_authid", "42501"),
+        ("SELECT ($1::text) AS a FROM pg_authid WHERE coalesce(($1::text), '')::int = 1", "42501"),
+        ("SELECT * FROM logs.edge_logs_default", "42501"),
+        ("SELECT pg_read_file(($1::text))", "42501"),
+        ("SELECT pg_read_file('/etc/passwd')", "42501"),
+        ("SELECT 1 FROM edge_logs FOR UPDATE", "42501"),
+    ],
+)
+def test_describing_refuses_what_the_reader_may_not_read(sql: str, sqlstate: str) -> None:
+    with pytest.raises(StatementFailed) as failure:
+        describe_statement(Statement(sql, (None,) if "$1" in sql else ()), NOBODY)
+    assert failure.value.sqlstate == sqlstate
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT coalesce(($1::text), '')::int AS a",
+        "SELECT 1 AS a FROM edge_logs WHERE timestamp > coalesce(($1::text), '')::timestamptz",
+        "SELECT 1 / (coalesce(length(($1::text)), 0)) AS a",
+    ],
+)
+def test_describing_does_not_compute_with_arguments_that_are_not_known_yet(sql: str) -> None:
+    assert [column.name for column in describe_statement(Statement(sql, (None,)), NOBODY)] == ["a"]
+
+
+def test_describing_leaves_no_prepared_statement(pool: GatePool) -> None:
+    for sql in ("SELECT 1 AS a", "SELECT nothing", "SELECT 1 AS a FROM pg_authid"):
+        with suppress(StatementFailed):
+            describe_statement(Statement(sql), NOBODY)
+    with pool.connection() as connection:
+        assert connection.execute("SELECT name FROM pg_prepared_statements WHERE name = 'described'").fetchall() == []

@@ -114,7 +114,9 @@ ROWS = st.fixed_dictionaries(
         "project": AWKWARD_TEXT.filter(bool),
         "event_message": AWKWARD_TEXT,
         "timestamp": st.timedeltas(timedelta(days=-20), timedelta(days=5)).map(lambda ago: (TODAY + ago).isoformat()),
-        "metadata": st.dictionaries(AWKWARD_TEXT, AWKWARD_TEXT | st.lists(AWKWARD_TEXT) | st.integers(-(2**63), 2**64 - 1), max_size=4),
+        "metadata": st.dictionaries(
+            AWKWARD_TEXT, AWKWARD_TEXT | st.lists(AWKWARD_TEXT) | st.integers(-(2**63), 2**64 - 1), max_size=4
+        ),
     }
 )
 

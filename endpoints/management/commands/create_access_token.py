@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from endpoints.services import issue_access_token
+from endpoints.management.failures import USAGE_EXIT_CODE, one_line_failures
+from endpoints.services import endpoints_out_of_reach, issue_access_token
 
 _DURATION = re.compile(r"(\d{1,6})([mhdw])", re.ASCII)
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -25,34 +25,50 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="who or what will use it, as shown in logs")
         parser.add_argument(
-            "--endpoint", action="append", default=[], metavar="E", help="may call only this endpoint; repeatable"
+            "--endpoint",
+            action="append",
+            default=[],
+            metavar="E",
+            help="may call only this endpoint; repeatable; default: every endpoint",
         )
         parser.add_argument(
-            "--bind", action="append", default=[], metavar="NAME=VALUE", help="bind this argument; repeatable"
+            "--bind",
+            action="append",
+            default=[],
+            metavar="NAME=VALUE",
+            help="bind this argument: calls with another value are refused, calls without it get this one; repeatable",
         )
         parser.add_argument("--expires-in", metavar="30d", help="lifetime: a number and m, h, d or w; default: none")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        lifetime = _lifetime(options["expires_in"]) if options["expires_in"] else None
-        try:
+        bindings = _bindings(options["bind"])
+        expires_at = _end(options["expires_in"]) if options["expires_in"] is not None else None
+        with one_line_failures():
             issued = issue_access_token(
                 name=options["name"],
                 endpoint_names=options["endpoint"],
-                bound_arguments=_bindings(options["bind"]),
-                expires_at=timezone.now() + lifetime if lifetime else None,
+                bound_arguments=bindings,
+                expires_at=expires_at,
             )
-        except ValidationError as error:
-            raise CommandError("; ".join(error.messages)) from error
+            out_of_reach = endpoints_out_of_reach(issued.access_token)
         limits = ", ".join(options["endpoint"]) or "every endpoint"
-        self.stderr.write(f"Access token {issued.access_token} may call {limits}. Its secret is shown this once:")
+        bound = f" with {', '.join(f'{name}={value}' for name, value in bindings.items())}" if bindings else ""
+        until = f" until {expires_at:%Y-%m-%d %H:%M} UTC" if expires_at else ""
+        self.stderr.write(f"Access token {issued.access_token} may call {limits}{bound}{until}.")
+        for endpoint, name in out_of_reach:
+            self.stderr.write(f"Careful: {endpoint} has no parameter @{name}, so this access token cannot call it.")
+        self.stderr.write("Its secret, shown this once:")
         self.stdout.write(issued.secret)
 
 
-def _lifetime(text: str) -> timedelta:
-    match = _DURATION.fullmatch(text)
+def _end(lifetime: str) -> datetime:
+    match = _DURATION.fullmatch(lifetime)
     if not match or int(match[1]) == 0:
-        raise CommandError(f"--expires-in takes a number and one of m, h, d, w, such as 30d; not {text!r}.")
-    return timedelta(**{_UNITS[match[2]]: int(match[1])})
+        raise _usage(f"--expires-in takes a number and one of m, h, d, w, such as 30d; not {lifetime!r}.")
+    try:
+        return timezone.now() + timedelta(**{_UNITS[match[2]]: int(match[1])})
+    except OverflowError as error:
+        raise _usage(f"--expires-in {lifetime} ends after the year 9999; leave it out for no end.") from error
 
 
 def _bindings(pairs: list[str]) -> dict[str, str]:
@@ -60,8 +76,12 @@ def _bindings(pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not (name and equals and value):
-            raise CommandError(f"--bind takes NAME=VALUE, such as project=acme; not {pair!r}.")
+            raise _usage(f"--bind takes NAME=VALUE, such as project=acme; not {pair!r}.")
         if name in bindings:
-            raise CommandError(f"--bind names {name} twice.")
+            raise _usage(f"--bind names {name} twice.")
         bindings[name] = value
     return bindings
+
+
+def _usage(message: str) -> CommandError:
+    return CommandError(message, returncode=USAGE_EXIT_CODE)

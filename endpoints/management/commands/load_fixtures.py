@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +12,22 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from endpoints.management.failures import one_line, one_line_failures
 from endpoints.models import Endpoint
 from endpoints.services import save_endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from logsources.models import LogSource
-from logsources.services import create_source, roll_partitions
+from logsources.services import PartitionsNotRolled, SourceTableError, create_source, roll_partitions
+
+SOURCES = "log_sources.json"
+ENDPOINTS = "endpoints.json"
+
+Fields = dict[str, Any]
 
 
 class Command(BaseCommand):
     help = (
-        "Register the log sources and endpoints of a folder (log_sources.json, endpoints.json and the SQL files it "
+        f"Register the log sources and endpoints of a folder ({SOURCES}, {ENDPOINTS} and the SQL files it "
         "names), make their tables and partitions. Those that exist already are left alone. "
         "Example: manage.py load_fixtures"
     )
@@ -30,34 +38,56 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, folder: Path, **options: Any) -> None:
-        try:
-            for source in _read(folder / "log_sources.json"):
-                self._create_source(source)
-            roll_partitions()
-            for endpoint in _read(folder / "endpoints.json"):
-                self._create_endpoint(folder, endpoint)
-        except ValidationError as error:
-            raise CommandError("; ".join(error.messages)) from error
+        # Both files are read before anything is made of either.
+        sources, endpoints = _read(folder / SOURCES), _read(folder / ENDPOINTS)
+        if sources is None and endpoints is None:
+            raise CommandError(f"{folder} holds neither {SOURCES} nor {ENDPOINTS}.")
+        with one_line_failures():
+            self._load(folder / SOURCES, sources or [], self._create_source)
+            try:
+                roll_partitions()
+            except PartitionsNotRolled as error:
+                raise CommandError(str(error)) from error
+            self._load(folder / ENDPOINTS, endpoints or [], self._create_endpoint)
 
-    def _create_source(self, fields: dict[str, Any]) -> None:
-        if LogSource.objects.filter(name=fields["name"]).exists():
-            self.stdout.write(f"log source {fields['name']}: exists")
-            return
+    def _load(self, path: Path, entries: list[Fields], create: Callable[[Path, Fields], str]) -> None:
+        for number, fields in enumerate(entries, start=1):
+            with _faults_located(path, number, fields):
+                self.stdout.write(create(path.parent, dict(fields)))
+
+    def _create_source(self, folder: Path, fields: Fields) -> str:
+        name = fields["name"]
+        if LogSource.objects.filter(name=name).exists():
+            return f"log source {name}: exists"
         create_source(**fields)
-        self.stdout.write(f"log source {fields['name']}: created")
+        return f"log source {name}: created"
 
-    def _create_endpoint(self, folder: Path, fields: dict[str, Any]) -> None:
+    def _create_endpoint(self, folder: Path, fields: Fields) -> str:
         name = fields["name"]
         if Endpoint.objects.filter(name=name).exists():
-            self.stdout.write(f"endpoint {name}: exists")
-            return
+            return f"endpoint {name}: exists"
         sql = (folder / fields.pop("sql_file")).read_text(encoding="utf-8")
         parameters = [_declared(parameter) for parameter in fields.pop("parameters", ())]
         endpoint = save_endpoint(Endpoint(**fields, sql=sql), parameters)
-        self.stdout.write(f"endpoint {name}: created as version {endpoint.version}")
+        return f"endpoint {name}: created as version {endpoint.version}"
 
 
-def _declared(fields: dict[str, Any]) -> DeclaredParameter:
+@contextmanager
+def _faults_located(path: Path, number: int, fields: Fields) -> Iterator[None]:
+    """Turn what is wrong with an entry into CommandError that names the file and the entry."""
+    entry = f"{path}, entry {number} ({fields.get('name', 'without a name')})"
+    try:
+        yield
+    except ValidationError as error:
+        raise CommandError(f"{entry}: {one_line(error)}") from error
+    except KeyError as error:
+        raise CommandError(f"{entry}: lacks {error.args[0]!r}.") from error
+    # TypeError: a field that does not exist; the message of Python names it.
+    except (SourceTableError, OSError, TypeError, ValueError) as error:
+        raise CommandError(f"{entry}: {' '.join(str(error).split())}") from error
+
+
+def _declared(fields: Fields) -> DeclaredParameter:
     return DeclaredParameter(
         **{
             **fields,
@@ -67,8 +97,14 @@ def _declared(fields: dict[str, Any]) -> DeclaredParameter:
     )
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    document: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+def _read(path: Path) -> list[Fields] | None:
+    """Return the entries of a fixture file, or None where there is none. Raises CommandError for a broken one."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise CommandError(f"{path}: {error}") from error
+    if not isinstance(document, list) or not all(isinstance(entry, dict) for entry in document):
+        raise CommandError(f"{path}: a list of objects is expected.")
     return document

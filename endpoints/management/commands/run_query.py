@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+import os
+import shutil
 import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
-from rich.console import Console
-from rich.table import Table
+from django.core.management.base import BaseCommand, CommandError, CommandParser, OutputWrapper
 
-from endpoints.errors import EndpointError
+from endpoints.management.failures import USAGE_EXIT_CODE, one_line_failures
+from endpoints.management.text_tables import format_rows
 from endpoints.outcomes import ResultFormat
 from endpoints.services import Call, run_endpoint
 from endpoints.sql.parameters import RawValue
@@ -29,9 +30,12 @@ class Command(BaseCommand):
         parser.add_argument("endpoint", help="name or UUID")
         parser.add_argument("arguments", nargs="*", metavar="NAME=VALUE", help="an argument; a list repeats its name")
         parser.add_argument(
-            "--format", choices=["table", *_FORMATS], default="table", help="default: %(default)s", dest="format"
+            "--format",
+            choices=["table", *_FORMATS],
+            default="table",
+            help="default: %(default)s, as wide as the terminal (or COLUMNS), long values cut",
         )
-        parser.add_argument("--redact", action="store_true", help="redact addresses and e-mail addresses")
+        parser.add_argument("--redact", action="store_true", help="redact IP addresses and e-mail addresses")
 
     def handle(self, *args: Any, **options: Any) -> None:
         values, repeated = _arguments(options["arguments"])
@@ -41,28 +45,29 @@ class Command(BaseCommand):
             redact=options["redact"],
             format=_FORMATS.get(options["format"], ResultFormat.CSV),
         )
-        try:
+        with one_line_failures():
             outcome = run_endpoint(options["endpoint"], call=call).outcome
-        except EndpointError as error:
-            details = "".join(
-                "\n  " + ", ".join(f"{name}: {value}" for name, value in detail.items()) for detail in error.details
-            )
-            raise CommandError(f"{error.code}: {error.message}{details}") from error
-        if options["format"] == "table":
-            self._print_table(outcome.body.decode())
-        else:
-            self.stdout.write(outcome.body.decode(), ending="" if outcome.body.endswith(b"\n") else "\n")
-        cut = " (cut at max rows)" if outcome.truncated else ""
-        self.stderr.write(f"{outcome.row_count} rows{cut} in {outcome.database_seconds:.3f} s")
+        text = outcome.body.decode()
+        _write(self.stdout, _table(text) if options["format"] == "table" else text)
+        cut = ", cut at max rows" if outcome.truncated else ""
+        rows = "1 row" if outcome.row_count == 1 else f"{outcome.row_count} rows"
+        self.stderr.write(f"{rows}{cut}, in {outcome.database_seconds:.3f} s")
 
-    def _print_table(self, text: str) -> None:
-        header, *rows = csv.reader(io.StringIO(text, newline=""))
-        table = Table(show_lines=False)
-        for name in header:
-            table.add_column(name, overflow="ellipsis", no_wrap=True)
-        for row in rows:
-            table.add_row(*row)
-        Console(file=self.stdout if not sys.stdout.isatty() else sys.stdout, markup=False).print(table)
+
+def _table(text: str) -> str:
+    csv.field_size_limit(sys.maxsize)  # a JSON value may be larger than the 128 KiB of the default
+    header, *rows = csv.reader(io.StringIO(text, newline=""))
+    return format_rows(header, rows, width=shutil.get_terminal_size().columns)
+
+
+def _write(stdout: OutputWrapper, text: str) -> None:
+    try:
+        stdout.write(text, ending="" if text.endswith("\n") else "\n")
+        stdout.flush()
+    except BrokenPipeError as error:
+        # Such as `| head`, which has read enough. Python would complain again when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(141) from error  # 128 + SIGPIPE, as the shell reports it
 
 
 def _arguments(pairs: list[str]) -> tuple[dict[str, RawValue], frozenset[str]]:
@@ -70,7 +75,9 @@ def _arguments(pairs: list[str]) -> tuple[dict[str, RawValue], frozenset[str]]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not (name and equals):
-            raise CommandError(f"An argument is written NAME=VALUE, such as project=acme; not {pair!r}.")
+            raise CommandError(
+                f"An argument is written NAME=VALUE, such as project=acme; not {pair!r}.", returncode=USAGE_EXIT_CODE
+            )
         values.setdefault(name, []).append(value)
     repeated = frozenset(name for name, sent in values.items() if len(sent) > 1)
     return {name: list(sent) if len(sent) > 1 else sent[0] for name, sent in values.items()}, repeated

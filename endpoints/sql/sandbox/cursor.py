@@ -11,7 +11,7 @@ from endpoints.errors import SandboxViolation
 from endpoints.sql.functions import ALLOWED_FUNCTIONS, similar_functions
 from endpoints.sql.sandbox.scopes import Columns, Reference, Scope
 from endpoints.sql.sandbox.tokens import END, PARAMETER, QUOTED, STRING, SandboxLimits, Tokens
-from endpoints.sql.sandbox.violations import similar_names, violation
+from endpoints.sql.sandbox.violations import A_STRING, THE_END, similar_names, violation
 from endpoints.sql.sandbox.vocabulary import REASONS, RESERVED
 
 
@@ -122,13 +122,15 @@ class Cursor:
 
     def require_allowed_function(self) -> str:
         """Return the name of the function called at the current token, if it is one of the allowed."""
+        if self.symbol in REASONS:
+            raise self.unexpected()
         name = self.values[self.index]
         if name not in ALLOWED_FUNCTIONS:
-            raise self.refusal("this function is not allowed", construct=name, similar=similar_functions(name))
+            raise self.refusal("is not an allowed function", construct=name, similar=similar_functions(name))
         return name
 
     def resolve_relation(self) -> tuple[str, Columns]:
-        """Return the relation named at the current token and its columns: a common table expression or a sandbox table."""
+        """Return the name at the current token, and its columns as a common table expression or a sandbox table."""
         name = self.values[self.index]
         columns = self.scope.common_table(name)
         if columns is not None:
@@ -136,7 +138,7 @@ class Cursor:
         # PostgreSQL looks into pg_catalog first, whose relations all begin like this.
         if name not in self.tables or name.startswith("pg_"):
             known = self.scope.common_table_names() | self.tables.keys()
-            reason = "this table is not one that the query may read"
+            reason = "is not a table that this query may read"
             raise self.refusal(reason, construct=name, similar=similar_names(name, known))
         self.relations.add(name)
         return name, self.tables[name]
@@ -146,13 +148,11 @@ class Cursor:
         for reference in self.references:
             candidates = reference.candidates()
             if not candidates:
-                raise self.refusal(
-                    "there is no FROM item of this name here", construct=reference.owner, index=reference.token - 2
-                )
+                raise self.refusal("is not a FROM item here", construct=reference.owner, index=reference.token - 2)
             if not all(reference.attribute in columns for columns in candidates):
                 similar = similar_names(reference.attribute, frozenset.intersection(*candidates))
                 raise self.refusal(
-                    "this is not a known column; give the column a name with AS where it comes from",
+                    "is not a known column; give the column a name with AS where it comes from",
                     construct=f"{reference.owner}.{reference.attribute}",
                     index=reference.token,
                     similar=similar,
@@ -174,13 +174,13 @@ class Cursor:
         """Return the refusal of a token that no rule reads."""
         if self.symbol in REASONS:
             return self.refusal(REASONS[self.symbol])
-        expectation = f"; expected {' or '.join(word.upper() if word.islower() and word.isalpha() else word for word in wanted)}" if wanted else ""
-        return self.refusal(f"is not expected here{expectation}")
+        expected = " or ".join(word.upper() if word.isalpha() else word for word in wanted)
+        return self.refusal(f"is not expected here; expected {expected}" if wanted else "is not expected here")
 
     def _shown(self, index: int) -> str:
         symbol = self.symbols[index]
         if symbol == END:
-            return "the end of the query"
+            return THE_END
         if symbol == STRING:
-            return "a string"
+            return A_STRING
         return f"@{self.values[index]}" if symbol == PARAMETER else self.values[index]

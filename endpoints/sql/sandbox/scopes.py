@@ -32,14 +32,15 @@ class Scope:
     `reading_from` holds while the FROM clause is read: there PostgreSQL shows only some of the level's own items.
     """
 
-    __slots__ = ("common_tables", "items", "parent", "parent_in_full", "reading_from")
+    __slots__ = ("common_tables", "item_count", "items", "parent", "parent_in_full", "reading_from")
 
     def __init__(self, parent: Scope | None) -> None:
         self.parent = parent
         self.parent_in_full = parent is None or not parent.reading_from
         self.common_tables: dict[str, Columns] = {}
         self.items: dict[str, Columns] = {}
-        self.reading_from = False
+        self.item_count = 0
+        self.reading_from: bool = False
 
     def common_table(self, name: str) -> Columns | None:
         """Return the columns of the nearest common table expression of this name, None when there is none."""

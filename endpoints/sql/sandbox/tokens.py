@@ -13,7 +13,7 @@ from typing import Final
 
 from endpoints.errors import RequestTooLarge, SandboxViolation
 from endpoints.sql.lexemes import Kind, Lexeme, LexicalError, lex
-from endpoints.sql.sandbox.violations import violation
+from endpoints.sql.sandbox.violations import THE_QUERY, violation
 
 QUOTED: Final = '"'
 STRING: Final = "'"
@@ -29,7 +29,9 @@ _QUOTED: Final = re.compile(r'"[ !#-\[\]-~]+"')  # printable ASCII but the doubl
 _NUMBER: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")  # the same in 15 and in 18
 _STRING: Final = re.compile("'(?:[^']|'')*+'")  # one piece, not several continued over line ends
 # Roughly the lexemes of a text, counted fast: what surely has too many never reaches the lexer.
-_ROUGH_LEXEME: Final = re.compile(r"--[^\n\r]*+|/[*][\s\S]*?[*]/|'[^']*+'|\"[^\"]*+\"|[A-Za-z_][A-Za-z0-9_]*+|[0-9]++|\s++|.")
+_ROUGH_LEXEME: Final = re.compile(
+    r"--[^\n\r]*+|/[*][\s\S]*?[*]/|'[^']*+'|\"[^\"]*+\"|[A-Za-z_][A-Za-z0-9_]*+|[0-9]++|\s++|."
+)
 _CLOSING: Final = {"(": ")", "[": "]"}
 
 
@@ -72,7 +74,7 @@ class TokenReader:
         self._refuse_long_text()
         if unwanted := _UNWANTED.search(self._sql):
             name = f"U+{ord(unwanted.group()):04X}"
-            raise self._refusal(unwanted.start(), name, "this character cannot be part of a query")
+            raise self._refusal(unwanted.start(), name, "cannot be part of a query")
         tokens = Tokens([], [], [], [])
         for lexeme in self._lexemes():
             kind, text, start = lexeme
@@ -82,7 +84,7 @@ class TokenReader:
             if read_value is None:
                 symbol = value = text
                 if kind is not Kind.OPERATOR and kind is not Kind.PUNCTUATION:
-                    raise self._refusal(start, text, f"a {kind.value} is not part of sandbox queries")
+                    raise self._refusal(start, text, f"is not part of sandbox queries ({kind.value})")
             else:
                 symbol, value = read_value(self, lexeme)
             tokens.symbols.append(symbol)
@@ -111,12 +113,13 @@ class TokenReader:
             construct = self._sql[error.position : error.position + 1]
             if not construct.isprintable():
                 construct = f"U+{ord(construct):04X}"
-            raise self._refusal(error.position, construct, error.message) from error
+            raise self._refusal(error.position, construct, f"cannot be read: {error.message}") from error
 
     def read_word(self, lexeme: Lexeme) -> tuple[str, str]:
         """Return a word folded; only ASCII, since PostgreSQL's folding of other letters depends on the server."""
         if not _WORD.fullmatch(lexeme.text):
-            raise self._refusal(lexeme.start, lexeme.text, "a name without quotes has ASCII letters, digits and `_` only")
+            reason = "is not a name: without quotes it has ASCII letters, digits and `_` only"
+            raise self._refusal(lexeme.start, lexeme.text, reason)
         self._refuse_long_name(lexeme)
         folded = lexeme.text.lower()
         return folded, folded
@@ -124,7 +127,7 @@ class TokenReader:
     def read_quoted_identifier(self, lexeme: Lexeme) -> tuple[str, str]:
         """Return what stands between the double quotes."""
         if not _QUOTED.fullmatch(lexeme.text):
-            reason = 'a quoted name has printable ASCII characters only, without `"` and `\\`'
+            reason = 'is not a name: in quotes it has printable ASCII characters only, without `"` and `\\`'
             raise self._refusal(lexeme.start, lexeme.text, reason)
         name = lexeme.text[1:-1]
         self._refuse_long_name(lexeme, length=len(name))
@@ -133,7 +136,8 @@ class TokenReader:
     def read_string(self, lexeme: Lexeme) -> tuple[str, str]:
         """Return a literal that means the same whatever standard_conforming_strings says."""
         if not _STRING.fullmatch(lexeme.text):
-            raise self._refusal(lexeme.start, "'", "a string continued on another line is not part of sandbox queries")
+            reason = "begins a string continued on another line, which is not part of sandbox queries"
+            raise self._refusal(lexeme.start, "'", reason)
         if "\\" in lexeme.text:
             return STRING, "E" + lexeme.text.replace("\\", "\\\\")
         return STRING, lexeme.text
@@ -141,7 +145,7 @@ class TokenReader:
     def read_number(self, lexeme: Lexeme) -> tuple[str, str]:
         """Return a decimal number; PostgreSQL 15 would read ``0x1F`` and ``1_000`` as a number and a name."""
         if not _NUMBER.fullmatch(lexeme.text):
-            raise self._refusal(lexeme.start, lexeme.text, "write this number in decimal digits")
+            raise self._refusal(lexeme.start, lexeme.text, "has to be written in decimal digits")
         return NUMBER, lexeme.text
 
     def read_parameter(self, lexeme: Lexeme) -> tuple[str, str]:
@@ -154,7 +158,7 @@ class TokenReader:
         for index, symbol in enumerate(tokens.symbols):
             if symbol in _CLOSING:
                 if len(open_) >= self._limits.depth:
-                    reason = f"brackets are nested deeper than {self._limits.depth} levels"
+                    reason = f"is nested deeper than {self._limits.depth} levels"
                     raise self._refusal(tokens.starts[index], symbol, reason)
                 open_.append(index)
             elif symbol == ")" or symbol == "]":
@@ -165,11 +169,12 @@ class TokenReader:
             raise self._refusal(tokens.starts[open_[-1]], tokens.symbols[open_[-1]], "is never closed")
 
     def _refuse_long_name(self, lexeme: Lexeme, *, length: int | None = None) -> None:
-        if (len(lexeme.text) if length is None else length) > self._limits.identifier_bytes:
-            raise self._refusal(lexeme.start, lexeme.text, f"a name has at most {self._limits.identifier_bytes} bytes")
+        limit = self._limits.identifier_bytes
+        if (len(lexeme.text) if length is None else length) > limit:
+            raise self._refusal(lexeme.start, lexeme.text, f"is a name of more than {limit} bytes")
 
     def _too_many_tokens(self, offset: int) -> SandboxViolation:
-        return self._refusal(offset, self._sql[offset : offset + 20], f"a query has at most {self._limits.tokens} words and signs")
+        return self._refusal(offset, THE_QUERY, f"has more than {self._limits.tokens} words and signs")
 
     def _refusal(self, offset: int, construct: str, reason: str) -> SandboxViolation:
         return violation(self._sql, offset, construct=construct, reason=reason, tables=self._tables)

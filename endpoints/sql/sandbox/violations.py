@@ -12,6 +12,12 @@ from endpoints.sql.lexemes import line_and_column
 
 MAX_CONSTRUCT_CHARACTERS: Final = 63  # as long as an identifier can be
 
+# Constructs that are described, not quoted.
+THE_QUERY: Final = "the query"
+THE_END: Final = "the end of the query"
+A_STRING: Final = "a string"
+_DESCRIPTIONS: Final = frozenset({THE_QUERY, THE_END, A_STRING})
+
 
 def violation(
     sql: str,
@@ -22,7 +28,7 @@ def violation(
     tables: Sequence[str],
     similar: Sequence[str] = (),
 ) -> SandboxViolation:
-    """Return the refusal of `construct` at `offset` of the consumer's text; `reason` goes on where the name ends."""
+    """Return the refusal of `construct` at `offset` of the consumer's text; `reason` is its predicate."""
     line, column = line_and_column(sql, offset)
     shown = construct if len(construct) <= MAX_CONSTRUCT_CHARACTERS else construct[:MAX_CONSTRUCT_CHARACTERS] + "…"
     detail: dict[str, object] = {
@@ -36,7 +42,8 @@ def violation(
     if similar:
         detail["similar"] = list(similar)
         hint = f" Did you mean {' or '.join(f'`{name}`' for name in similar)}?"
-    return SandboxViolation(f"Line {line}, column {column}: `{shown}`: {reason}.{hint}", details=[detail])
+    subject = shown if shown in _DESCRIPTIONS else f"`{shown}`"
+    return SandboxViolation(f"Line {line}, column {column}: {subject} {reason}.{hint}", details=[detail])
 
 
 def similar_names(name: str, known: Iterable[str]) -> list[str]:

@@ -59,7 +59,7 @@ TYPES_WITH_MODIFIERS: Final = _words(
 # Why some words are refused wherever they turn up; the others are just "not expected here".
 _ROLE = "tells about the database session"
 _LOCK = "locks rows"
-_NO_TABLE = "reads a table without SELECT"
+_NO_TABLE = "is not part of sandbox queries; write SELECT * FROM"
 REASONS: Final = {
     **dict.fromkeys(("user", "current_user", "session_user", "system_user", "current_role"), _ROLE),
     **dict.fromkeys(("current_catalog", "current_schema"), _ROLE),
@@ -69,9 +69,9 @@ REASONS: Final = {
     "only": "is not part of sandbox queries",
     "tablesample": "is not part of sandbox queries",
     "collate": "is not part of sandbox queries",
-    "using": "is not part of sandbox queries here",
-    "recursive": "WITH RECURSIVE is not part of sandbox queries",
-    "values": "VALUES is not part of sandbox queries; use unnest(array[…])",
-    "operator": "write the operator itself",
-    ";": "a sandbox query is one statement",
+    "using": "is not expected here",
+    "recursive": "is not part of sandbox queries",
+    "values": "is not part of sandbox queries; use unnest(array[…])",
+    "operator": "is not part of sandbox queries; write the operator itself",
+    ";": "is not expected here; a sandbox query is one statement",
 }

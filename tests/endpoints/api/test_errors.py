@@ -95,6 +95,23 @@ def test_400_invalid_request_for_a_body_that_cannot_be_read(api: ApiClient, body
     assert_error(response, 400, "invalid_request")
 
 
+UNREADABLE_FORMS = [
+    b"no boundary at all",
+    b'--x\r\nContent-Disposition: form-data; name="project"\r\n\r\n\xff\r\n--x--\r\n',
+    b'--x\r\nContent-Disposition: form-data; name="project"\r\n\r\na\x00b\r\n--x--\r\n',
+    b'--x\r\nContent-Disposition: form-data; name="f"; filename="f.txt"\r\n\r\nacme\r\n--x--\r\n',
+]
+
+
+@pytest.mark.parametrize("body", UNREADABLE_FORMS, ids=range(len(UNREADABLE_FORMS)))
+def test_400_invalid_request_for_a_multipart_form_that_cannot_be_read(api: ApiClient, body: bytes) -> None:
+    boundary = "x" if body.startswith(b"--x") else ""
+    response = api.generic(
+        "POST", f"{QUERY}logs.all?project=acme", body, content_type=f"multipart/form-data; boundary={boundary}"
+    )
+    assert_error(response, 400, "invalid_request")
+
+
 def test_400_invalid_request_for_a_redaction_header_that_is_neither_true_nor_false(api: ApiClient) -> None:
     error = assert_error(
         api.query("logs.all", {"project": "acme"}, SVC_ENDPOINT_REDACT_PII="treu"), 400, "invalid_request"
@@ -237,7 +254,7 @@ def test_413_request_too_large(api: ApiClient) -> None:
     assert_error(response, 413, "request_too_large")
 
 
-@pytest.mark.parametrize("content_type", ["text/plain", "application/xml", "multipart/form-data; boundary=x", ""])
+@pytest.mark.parametrize("content_type", ["text/plain", "application/xml", "application/x-json", ""])
 def test_415_unsupported_media_type_names_the_accepted_ones(api: ApiClient, content_type: str) -> None:
     response = api.generic("POST", f"{QUERY}logs.all", b"project=acme", content_type=content_type)
     error = assert_error(response, 415, "unsupported_media_type")

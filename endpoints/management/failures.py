@@ -1,0 +1,56 @@
+"""What goes wrong in a command, told on one line: the cause for a log stays chained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import CommandError
+from django.db import OperationalError
+
+from endpoints.errors import Detail, EndpointError, StoredQueryFailed
+
+USAGE_EXIT_CODE = 2  # as argparse has it: the command was written wrongly, nothing was tried
+
+
+@contextmanager
+def one_line_failures() -> Iterator[None]:
+    """Turn the failures that services tell of into CommandError, all their details on its one line."""
+    try:
+        yield
+    except EndpointError as error:
+        raise CommandError(f"{error.code}: {_with_details(error)}") from error
+    except ValidationError as error:
+        raise CommandError(one_line(error)) from error
+    except OperationalError as error:
+        raise CommandError(f"Django's database cannot be used: {' '.join(str(error).split())}") from error
+
+
+def one_line(error: ValidationError) -> str:
+    """Return every message of a ValidationError, each behind the field it belongs to."""
+    if not hasattr(error, "error_dict"):
+        return " ".join(error.messages)
+    return "; ".join(
+        " ".join(messages) if field == "__all__" else f"{field}: {' '.join(messages)}"
+        for field, messages in error.message_dict.items()
+    )
+
+
+def _with_details(error: EndpointError) -> str:
+    if isinstance(error, StoredQueryFailed) and error.__cause__:
+        # Callers are told nothing; at the command line sits the operator.
+        return f"PostgreSQL says {error.__cause__}"
+    details = "; ".join(_detail(detail) for detail in error.details)
+    return f"{error.message} {details}" if details else error.message
+
+
+def _detail(detail: Detail) -> str:
+    """Return ``interval is not one of the allowed values (allowed values: hourly, daily)``."""
+    told = " ".join(str(detail[key]) for key in ("name", "reason") if key in detail)
+    rest = ", ".join(
+        f"{key.replace('_', ' ')}: {', '.join(map(str, value)) if isinstance(value, list | tuple) else value}"
+        for key, value in detail.items()
+        if key not in ("name", "reason")
+    )
+    return f"{told} ({rest})" if told and rest else told or rest

@@ -1,0 +1,183 @@
+"""Access tokens in the admin: the secret on one page, once; limits as chosen; revoked for good."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+
+from endpoints.errors import NotAuthenticated
+from endpoints.models import AccessToken, Endpoint
+from endpoints.services import authenticate_access_token, issue_access_token
+
+pytestmark = pytest.mark.django_db
+ADD = "/admin/endpoints/accesstoken/add/"
+LIST = "/admin/endpoints/accesstoken/"
+SECRET = re.compile(r"lqe_[0-9a-f]{12}_[A-Za-z0-9_-]{43}")
+
+
+def form(**fields: Any) -> dict[str, Any]:
+    data = {"name": "dashboard", "every_endpoint": "on", "bound_arguments": "", "expires_at_0": "", "expires_at_1": ""}
+    return {name: value for name, value in {**data, **fields}.items() if value is not None}
+
+
+def added(client: Client, **fields: Any) -> tuple[str, str]:
+    """Add an access token and return its secret and the page that shows it."""
+    response = client.post(ADD, form(**fields))
+    assert response.status_code == 200
+    page = response.content.decode()
+    (secret,) = SECRET.findall(page)
+    assert "no-store" in response["Cache-Control"]
+    return secret, page
+
+
+def change(token: AccessToken) -> str:
+    return reverse("admin:endpoints_accesstoken_change", args=[token.pk])
+
+
+def test_the_secret_is_shown_once_after_creation_and_nowhere_afterwards(admin_client: Client) -> None:
+    secret, page = added(admin_client)
+    assert page.count(secret) == 1
+    token = AccessToken.objects.get()
+    assert authenticate_access_token(secret).name == "dashboard"
+    addresses = [LIST, change(token), ADD, "/admin/", "/admin/endpoints/"]
+    addresses += [reverse(f"admin:endpoints_accesstoken_{page}", args=[token.pk]) for page in ("history", "delete")]
+    addresses += [reverse("admin:endpoints_accesstoken_simple_history", args=[token.pk, token.history.first().pk])]
+    for address in addresses:
+        shown = admin_client.get(address)
+        assert shown.status_code == 200
+        assert secret not in shown.content.decode(), address
+        assert token.secret_hash not in shown.content.decode(), address
+
+
+def test_the_secret_is_neither_in_a_cookie_nor_in_the_database(admin_client: Client) -> None:
+    secret, _ = added(admin_client)
+    part = secret.split("_", 2)[2]
+    assert not [cookie for cookie in admin_client.cookies.values() if part in cookie.value]
+    assert part not in str(dict(admin_client.session))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+        for (table,) in cursor.fetchall():
+            assert part not in str(cursor.execute(f'SELECT * FROM "{table}"').fetchall()), table
+
+
+@pytest.mark.parametrize("button", ["_save", "_continue", "_addanother"])
+def test_every_save_button_shows_the_secret(admin_client: Client, button: str) -> None:
+    secret, _ = added(admin_client, **{button: "on"})
+    assert authenticate_access_token(secret)
+
+
+def test_limits_are_saved_as_chosen(admin_client: Client) -> None:
+    chosen = Endpoint.objects.get(name="logs.all")
+    secret, page = added(
+        admin_client,
+        every_endpoint=None,
+        endpoints=[str(chosen.pk)],
+        bound_arguments="project = acme\n",
+        expires_at_0="2999-12-31",
+        expires_at_1="23:59:00",
+    )
+    caller = authenticate_access_token(secret)
+    assert caller.endpoint_ids == {str(chosen.pk)}
+    assert caller.bound_arguments == {"project": "acme"}
+    assert AccessToken.objects.get().expires_at == datetime(2999, 12, 31, 23, 59, tzinfo=UTC)
+    words = " ".join(re.sub(r"<[^>]+>", "", page).split())
+    assert "dashboard may call logs.all with project=acme until 2999-12-31 23:59 UTC." in words
+    assert "/api/endpoints/query/logs.all" in page
+
+
+def test_chosen_endpoints_beside_every_endpoint_are_refused(admin_client: Client) -> None:
+    """Whoever chooses endpoints means a limit; without this the access token would call everything."""
+    chosen = Endpoint.objects.get(name="logs.all")
+    response = admin_client.post(ADD, form(endpoints=[str(chosen.pk)]))
+    assert "Clear this to limit" in response.context["adminform"].form.errors["every_endpoint"][0]
+    assert not AccessToken.objects.exists()
+
+
+def test_no_endpoint_chosen_is_nothing_to_call(admin_client: Client) -> None:
+    secret, page = added(admin_client, every_endpoint=None)
+    assert authenticate_access_token(secret).endpoint_ids == frozenset()
+    assert "may call nothing" in " ".join(page.split())
+
+
+def test_an_endpoint_out_of_reach_is_told(admin_client: Client) -> None:
+    chosen = Endpoint.objects.get(name="usage.api-counts")
+    _, page = added(admin_client, every_endpoint=None, endpoints=[str(chosen.pk)], bound_arguments="tenant=acme")
+    assert "usage.api-counts has no parameter @tenant: this access token cannot call it." in page
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "fault"),
+    [
+        ("name", "", "name"),
+        ("name", "x" * 101, "name"),
+        ("bound_arguments", "project", "bound_arguments"),
+        ("bound_arguments", "no name=a", "__all__"),
+        ("expires_at_0", "soon", "expires_at"),
+    ],
+)
+def test_a_refusal_is_told_at_its_field(admin_client: Client, field: str, value: str, fault: str) -> None:
+    response = admin_client.post(ADD, form(**{field: value}))
+    assert list(response.context["adminform"].form.errors) == [fault]
+    assert not AccessToken.objects.exists()
+    assert not SECRET.search(response.content.decode())
+
+
+def test_editing_keeps_the_secret_and_shows_none(admin_client: Client) -> None:
+    issued = issue_access_token(name="old", bound_arguments={"project": "acme"})
+    address = change(issued.access_token)
+    assert "project=acme" in admin_client.get(address).content.decode()
+    response = admin_client.post(address, form(name="new", bound_arguments="project=globex"), follow=True)
+    assert response.status_code == 200
+    assert not SECRET.search(response.content.decode())
+    caller = authenticate_access_token(issued.secret)
+    assert (caller.name, caller.bound_arguments) == ("new", {"project": "globex"})
+
+
+def test_the_history_tells_what_changed_and_shows_the_limits_of_then(admin_client: Client) -> None:
+    issued = issue_access_token(name="old", endpoint_names=["logs.all"])
+    token = issued.access_token
+    admin_client.post(change(token), form(name="new"))
+    page = admin_client.get(reverse("admin:endpoints_accesstoken_history", args=[token.pk])).content.decode()
+    assert "name, endpoints" in page
+    then = token.history.filter(name="old").first()
+    shown = admin_client.get(reverse("admin:endpoints_accesstoken_simple_history", args=[token.pk, then.pk]))
+    assert "logs.all" in shown.content.decode()
+    assert admin_client.post(shown.request["PATH_INFO"], form(name="posted")).status_code == 403
+
+
+def test_the_revoke_action_refuses_calls_from_now_on(admin_client: Client) -> None:
+    issued = [issue_access_token(name=f"token {number}") for number in range(3)]
+    data = {"action": "revoke", "_selected_action": [one.access_token.pk for one in issued[:2]]}
+    page = admin_client.post(LIST, data, follow=True).content.decode()
+    assert "2 revoked" in page
+    for one in issued[:2]:
+        with pytest.raises(NotAuthenticated):
+            authenticate_access_token(one.secret)
+    assert authenticate_access_token(issued[2].secret)
+    assert "0 revoked" in admin_client.post(LIST, data, follow=True).content.decode()
+
+
+def test_who_may_only_look_can_neither_revoke_nor_issue(client: Client) -> None:
+    person = User.objects.create_user("viewer", is_staff=True)
+    person.user_permissions.add(Permission.objects.get(codename="view_accesstoken"))
+    client.force_login(person)
+    issued = issue_access_token(name="kept")
+    client.post(LIST, {"action": "revoke", "_selected_action": [issued.access_token.pk]})
+    assert authenticate_access_token(issued.secret)
+    assert client.post(ADD, form()).status_code == 403
+
+
+def test_the_list_tells_state_and_reach(admin_client: Client) -> None:
+    issue_access_token(name="one", endpoint_names=["logs.all"], bound_arguments={"project": "acme"})
+    issue_access_token(name="two", expires_at=datetime(2025, 1, 1, tzinfo=UTC))
+    AccessToken.objects.filter(name="one").update(revoked_at=datetime(2025, 1, 1, tzinfo=UTC))
+    page = admin_client.get(LIST).content.decode()
+    for shown in ("revoked", "expired", "every endpoint", "logs.all", "project=acme"):
+        assert shown in page

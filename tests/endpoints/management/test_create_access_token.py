@@ -1,0 +1,93 @@
+"""create_access_token prints the secret alone on standard output, and everything else on standard error."""
+
+from __future__ import annotations
+
+import io
+from datetime import timedelta
+
+import pytest
+from django.core.management import CommandError, call_command, load_command_class
+from django.utils import timezone
+
+from endpoints.access_tokens import prefix_of
+from endpoints.models import AccessToken
+from endpoints.services import authenticate_access_token
+
+pytestmark = pytest.mark.django_db
+
+
+def run(*arguments: str) -> tuple[str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    call_command("create_access_token", *arguments, stdout=out, stderr=err)
+    return out.getvalue(), err.getvalue()
+
+
+def test_standard_output_holds_the_secret_alone() -> None:
+    out, err = run("dashboard")
+    secret = out.rstrip("\n")
+    assert out == f"{secret}\n"
+    assert authenticate_access_token(secret).name == "dashboard"
+    assert f"dashboard ({prefix_of(secret)}…) may call every endpoint." in err
+    assert secret not in err
+
+
+def test_endpoints_bindings_and_lifetime() -> None:
+    out, err = run(
+        "dashboard", "--endpoint", "logs.all", "--endpoint", "usage.api-counts",
+        "--bind", "project=acme=1", "--bind", "interval=daily", "--expires-in", "30d",
+    )  # fmt: skip
+    caller = authenticate_access_token(out.strip())
+    token = AccessToken.objects.get()
+    assert {endpoint.name for endpoint in token.endpoints.all()} == {"logs.all", "usage.api-counts"}
+    assert caller.bound_arguments == {"project": "acme=1", "interval": "daily"}
+    assert token.expires_at is not None
+    assert abs(token.expires_at - timezone.now() - timedelta(days=30)) < timedelta(minutes=1)
+    assert f"until {token.expires_at:%Y-%m-%d %H:%M} UTC" in err
+    assert "Careful: logs.all has no parameter @interval, so this access token cannot call it." in err
+    assert "usage.api-counts has no" not in err
+
+
+@pytest.mark.parametrize(
+    ("text", "lifetime"),
+    [("1m", timedelta(minutes=1)), ("12h", timedelta(hours=12)), ("2w", timedelta(weeks=2)), ("007d", timedelta(7))],
+)
+def test_lifetimes(text: str, lifetime: timedelta) -> None:
+    run("dashboard", "--expires-in", text)
+    expires_at = AccessToken.objects.get().expires_at
+    assert expires_at is not None
+    assert abs(expires_at - timezone.now() - lifetime) < timedelta(seconds=30)
+
+
+REFUSALS = [
+    (["x", "--endpoint", "no.such", "--endpoint", "logs.all"], 1, "endpoints: There is no endpoint named no.such."),
+    ([""], 1, "name: This field cannot be blank."),
+    (["x" * 101], 1, "name: Ensure this value has at most 100 characters"),
+    (["x", "--bind", "no name=a"], 1, "A parameter name starts with a letter"),
+    *(
+        (["x", "--bind", text], 2, f"--bind takes NAME=VALUE, such as project=acme; not {text!r}.")
+        for text in ("project", "=acme", "project=", "")
+    ),
+    (["x", "--bind", "project=a", "--bind", "project=b"], 2, "--bind names project twice."),
+    *(
+        (["x", "--expires-in", text], 2, f"such as 30d; not {text!r}.")
+        for text in ("", "30", "d", "0d", "1y", "-1d", "1.5d", "30 d", "30D", "1d\n", "٣d", "1234567d")
+    ),
+    (["x", "--expires-in", "999999w"], 2, "--expires-in 999999w ends after the year 9999"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "message"), REFUSALS, ids=lambda value: str(value)[:40])
+def test_a_refusal_is_one_line_and_makes_nothing(arguments: list[str], code: int, message: str) -> None:
+    name, *options = arguments
+    with pytest.raises(CommandError) as error:
+        run(name, *(f"{option}={value}" for option, value in zip(options[::2], options[1::2], strict=True)))
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+    assert error.value.returncode == code
+    assert not AccessToken.objects.exists()
+
+
+def test_help_shows_an_example() -> None:
+    parser = load_command_class("endpoints", "create_access_token").create_parser("manage.py", "create_access_token")
+    help_text = " ".join(parser.format_help().split())
+    assert "Example: manage.py create_access_token dashboard --endpoint logs.all --bind project=acme" in help_text

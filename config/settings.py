@@ -35,13 +35,13 @@ HTTPS_ONLY = env.bool("HTTPS_ONLY", default=not DEBUG)
 
 # --- Servers: your own by URL, or the embedded ones -------------------------------------------------------------------
 LOCAL_DIR = Path(env.str("ENDPOINTS_LOCAL_DIR", default=str(BASE_DIR / ".local")))
-_embedded = embedded.known_urls(LOCAL_DIR)
+_embedded = embedded.known_urls(LOCAL_DIR) or embedded.Servers()
 # Before the embedded servers exist the settings must still load (checks, migrations to be written); connecting fails.
 _NOWHERE = f"postgresql://nobody@/none?host={LOCAL_DIR}/run"
-DATABASE_URL = env.str("DATABASE_URL", default=_embedded.database_url if _embedded else _NOWHERE)
-LOGS_DATABASE_URL = env.str("LOGS_DATABASE_URL", default=_embedded.logs_database_url if _embedded else _NOWHERE)
-LOGS_GATE_URL = env.str("LOGS_GATE_URL", default=_embedded.logs_gate_url if _embedded else _NOWHERE)
-REDIS_URL = env.str("REDIS_URL", default=_embedded.redis_url if _embedded else "redis://127.0.0.1:1/0")
+DATABASE_URL = env.str("DATABASE_URL", default=_embedded.database_url or _NOWHERE)
+LOGS_DATABASE_URL = env.str("LOGS_DATABASE_URL", default=_embedded.logs_database_url or _NOWHERE)
+LOGS_GATE_URL = env.str("LOGS_GATE_URL", default=_embedded.logs_gate_url or _NOWHERE)
+REDIS_URL = env.str("REDIS_URL", default=_embedded.redis_url or "redis://127.0.0.1:1/0")
 
 
 def _django_database(url: str) -> dict[str, Any]:
@@ -183,6 +183,7 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Log Query Endpoints",
     "VERSION": VERSION,
     "SERVE_INCLUDE_SCHEMA": False,
+    "ENABLE_DJANGO_DEPLOY_CHECK": False,  # it builds the document, which needs the database
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "POSTPROCESSING_HOOKS": ["endpoints.api.openapi.describe_endpoints"],

@@ -51,7 +51,7 @@ class Endpoint(models.Model):
         max_length=100,
         unique=True,
         validators=[validate_endpoint_name, _refuse_uuid],
-        help_text="Its address: /api/endpoints/query/<name>. Letters, digits, dots, dashes, underscores.",
+        help_text="The end of its address, /api/endpoints/query/name. Letters, digits, dots, dashes, underscores.",
     )
     description = models.TextField(blank=True, help_text="What it answers, for the people who call it.")
     sql = models.TextField(

@@ -45,6 +45,7 @@ class ExtractedColumnInline(TabularInline):  # type: ignore[misc]
 @admin.register(LogSource)
 class LogSourceAdmin(ModelAdmin):  # type: ignore[misc]
     form = LogSourceForm
+    fields = ("name", "holds", "project_location", "project_path", "retention_days")
     inlines = (ExtractedColumnInline,)
     list_display = ("name", "holds", "project_location", "project_path", "retention_days")
     search_fields = ("name", "holds")

@@ -39,6 +39,12 @@ def django_db_setup(request: pytest.FixtureRequest, django_db_blocker: Any) -> I
         teardown_databases(databases, verbosity=request.config.option.verbose)
 
 
+@pytest.fixture(autouse=True)
+def fast_passwords(settings: Any) -> None:
+    """Hashing a password of the admin slowly, as it should be, would take a third of the admin's tests."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
 @pytest.fixture
 def log_database(db: None) -> Iterator[psycopg.Connection[Any]]:
     """An owner's connection to the log database, every log table empty."""

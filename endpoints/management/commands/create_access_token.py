@@ -26,17 +26,19 @@ class Command(BaseCommand):
         parser.add_argument("name", help="who or what will use it, as shown in logs")
         parser.add_argument(
             "--endpoint",
-            action="append",
+            action="extend",
+            nargs="+",
             default=[],
             metavar="E",
-            help="may call only this endpoint; repeatable; default: every endpoint",
+            help="may call only these endpoints; repeatable; default: every endpoint",
         )
         parser.add_argument(
             "--bind",
-            action="append",
+            action="extend",
+            nargs="+",
             default=[],
             metavar="NAME=VALUE",
-            help="bind this argument: calls with another value are refused, calls without it get this one; repeatable",
+            help="bind this argument: calls with another value are refused, calls without it get this one",
         )
         parser.add_argument("--expires-in", metavar="30d", help="lifetime: a number and m, h, d or w; default: none")
 

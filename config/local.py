@@ -126,6 +126,7 @@ def _set_local_defaults(root: Path) -> None:
     os.environ.setdefault("ALLOWED_HOSTS", "127.0.0.1,localhost")
     # The demo is on loopback and has no certificate.
     os.environ.setdefault("HTTPS_ONLY", "false")
+    os.environ.setdefault("ENDPOINTS_PUBLIC_SCHEMA", "true")
 
 
 def _refuse_taken_port(arguments: Sequence[str]) -> None:

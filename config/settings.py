@@ -77,7 +77,10 @@ CACHES = {
 ENDPOINTS_HEADER_PREFIX = env.str("ENDPOINTS_HEADER_PREFIX", default="SVC")
 ENDPOINTS_POOL_SIZE = env.int("ENDPOINTS_POOL_SIZE", default=8)  # gate connections per process
 ENDPOINTS_POOL_WAIT_SECONDS = env.float("ENDPOINTS_POOL_WAIT_SECONDS", default=0.8)  # then 503 overloaded
+# How much manage.py check_sandbox must find in order: "row_security" where the log database has no superuser.
+ENDPOINTS_SANDBOX_LEVEL = env.str("ENDPOINTS_SANDBOX_LEVEL", default="full")
 ENDPOINTS_MAX_BODY_BYTES = env.int("ENDPOINTS_MAX_BODY_BYTES", default=1_048_576)
+ENDPOINTS_SANDBOX_MAX_BYTES = env.int("ENDPOINTS_SANDBOX_MAX_BYTES", default=33_554_432)  # of a result, as text
 # The OpenAPI document names every endpoint: to the public only where that is wanted, else with an access token.
 ENDPOINTS_PUBLIC_SCHEMA = env.bool("ENDPOINTS_PUBLIC_SCHEMA", default=DEBUG)
 # Multipart and form bodies are read by Django, under the same limit.
@@ -207,6 +210,7 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
 CELERY_BEAT_SCHEDULE = {
     "roll-partitions": {"task": "logsources.tasks.roll_partitions", "schedule": 3600.0},
+    "drop-old-sandbox-schemas": {"task": "endpoints.tasks.drop_old_sandbox_schemas", "schedule": 3600.0},
 }
 
 # --- Logs: one JSON object a line on stderr ---------------------------------------------------------------------------

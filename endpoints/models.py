@@ -1,8 +1,9 @@
 """What operators define: endpoints with their parameters, and the access tokens that may call them.
 
-An `Endpoint` row holds one whole version: its SQL, its settings and, frozen into `declared_parameters` and
-`result_columns`, what was checked against the log database. A call reads that one row, so it can never mix the SQL of
-one version with the parameters of another. Save through `services.save_endpoint`: it checks, freezes and numbers.
+An `Endpoint` row holds one whole version: its SQL, its settings and, frozen into `declared_parameters`,
+`result_columns` and `sandbox_tables`, what was checked against the log database. A call reads that one row, so it can
+never mix the SQL of one version with the parameters of another. Save through `services.save_endpoint`: it checks,
+freezes and numbers.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ class Endpoint(models.Model):
     )
     sandboxing = models.BooleanField(
         default=False,
-        help_text="Consumers may send their own sql or lql over the CTEs of this query.",
+        help_text="Consumers may send a SELECT of their own, which reads the CTEs of this query as its tables and "
+        "nothing else. The query must then begin with WITH; every CTE becomes readable.",
     )
     redact_pii = models.BooleanField(
         "redact PII by default",
@@ -100,6 +102,7 @@ class Endpoint(models.Model):
     version = models.PositiveIntegerField(default=0, editable=False)
     declared_parameters = models.JSONField(default=list, editable=False)
     result_columns = models.JSONField(default=list, editable=False)
+    sandbox_tables = models.JSONField(default=list, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -18,7 +19,7 @@ from django.db import connections
 from django.test import Client
 from django.test.utils import setup_databases, teardown_databases
 
-from endpoints.execution import close_gate_pool
+from endpoints.gate import close_gate_pool
 from endpoints.services import issue_access_token
 from logsources.connections import owner_connection
 
@@ -32,6 +33,7 @@ def django_db_setup(request: pytest.FixtureRequest, django_db_blocker: Any) -> I
     with django_db_blocker.unblock():
         databases = setup_databases(verbosity=request.config.option.verbose, interactive=False)
         settings.LOGS_GATE = {**settings.LOGS_GATE, "dbname": connections["logs"].settings_dict["NAME"]}
+        call_command("harden_logs", stdout=io.StringIO())  # with LOGS_SUPERUSER_URL, in the test's log database
         call_command("load_fixtures", stdout=io.StringIO())
     yield
     close_gate_pool()
@@ -54,6 +56,14 @@ def log_database(db: None) -> Iterator[psycopg.Connection[Any]]:
         ).fetchone()
         assert tables is not None
         connection.execute(f"TRUNCATE {tables[0]}")
+        yield connection
+
+
+@pytest.fixture
+def superuser(db: None) -> Iterator[psycopg.Connection[Any]]:
+    """A superuser's connection to the log database: it sees sessions and catalogs, which the gate does not."""
+    name = connections["logs"].settings_dict["NAME"]
+    with psycopg.connect(os.environ["LOGS_SUPERUSER_URL"], dbname=name, autocommit=True) as connection:
         yield connection
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
@@ -14,7 +15,7 @@ from django.utils.safestring import SafeString
 from endpoints.admin.endpoint_form import EndpointForm, ParameterInline
 from endpoints.admin.history import ReadableHistoryAdmin
 from endpoints.models import Endpoint
-from endpoints.services import save_endpoint
+from endpoints.services import delete_endpoints, save_endpoint
 
 
 @admin.register(Endpoint)
@@ -25,7 +26,8 @@ class EndpointAdmin(ReadableHistoryAdmin):
     list_filter = ("sandboxing", "redact_pii")
     search_fields = ("name", "description", "sql")
     readonly_fields = (
-        "id", "address", "version", "columns_of_result", "updated_at", "sql_of_version", "parameters_of_this_version",
+        "id", "address", "version", "columns_of_result", "tables_of_sandbox", "updated_at", "sql_of_version",
+        "parameters_of_this_version",
     )  # fmt: skip
     history_fields = {
         "name": "name",
@@ -47,11 +49,11 @@ class EndpointAdmin(ReadableHistoryAdmin):
         ("Rows and limits", {"fields": ("tenant_parameter", ("max_rows", "statement_timeout_seconds"))}),
         ("Cache", {"fields": (("cache_seconds", "warm_every_seconds"),)}),
         ("What consumers may do", {"fields": (("sandboxing", "redact_pii"),)}),
-        ("Version", {"fields": ("address", "id", ("version", "updated_at"), "columns_of_result")}),
+        ("Version", {"fields": ("address", "id", ("version", "updated_at"), "columns_of_result", "tables_of_sandbox")}),
     )
     version_fieldsets = (
         (None, {"fields": (("version", "updated_at"), "name", "description", "sql_of_version")}),
-        ("Parameters and result", {"fields": ("parameters_of_this_version", "columns_of_result")}),
+        ("Parameters and result", {"fields": ("parameters_of_this_version", "columns_of_result", "tables_of_sandbox")}),
         *fieldsets[1:4],
     )
 
@@ -78,6 +80,15 @@ class EndpointAdmin(ReadableHistoryAdmin):
         if not endpoint.result_columns:
             return "known after the first save"
         return _listed((column["name"], column["type"]) for column in endpoint.result_columns)
+
+    @admin.display(description="sandbox tables", empty_value="none: sandboxing is off")
+    def tables_of_sandbox(self, endpoint: Endpoint) -> SafeString | None:
+        if not endpoint.sandbox_tables:
+            return None
+        return _listed(
+            (table["name"], ", ".join(f"{column['name']} {column['type']}" for column in table["columns"]))
+            for table in endpoint.sandbox_tables
+        )
 
     @admin.display(description="SQL")
     def sql_of_version(self, endpoint: Endpoint) -> SafeString:
@@ -107,6 +118,12 @@ class EndpointAdmin(ReadableHistoryAdmin):
             # Somebody has just taken the name that was free when the form was checked: checked again, it says so.
             response = super().changeform_view(request, *args, **kwargs)
         return response
+
+    def delete_model(self, request: HttpRequest, obj: Endpoint) -> None:
+        delete_endpoints([obj])
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> None:
+        delete_endpoints(queryset)
 
     def save_model(self, request: HttpRequest, obj: Endpoint, form: Any, change: bool) -> None:
         """Leave saving to `save_related`: a version is the endpoint with its parameters, in one piece."""

@@ -11,6 +11,7 @@ from endpoints.services.access import (
     revoke_access_tokens,
 )
 from endpoints.services.calls import Answer, Call, check_log_database, find_endpoint, run_endpoint, visible_endpoints
+from endpoints.services.sandbox_schemas import delete_endpoints, drop_old_sandbox_schemas
 from endpoints.services.saving import check_endpoint, save_endpoint
 
 __all__ = [
@@ -20,6 +21,8 @@ __all__ = [
     "authenticate_access_token",
     "check_endpoint",
     "check_log_database",
+    "delete_endpoints",
+    "drop_old_sandbox_schemas",
     "endpoints_out_of_reach",
     "find_endpoint",
     "issue_access_token",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -17,27 +17,32 @@ from endpoints.errors import (
     AmbiguousSandboxQuery,
     ArgumentNotAllowed,
     EndpointNotFound,
-    InvalidParameters,
+    InvalidLQL,
     InvalidRequest,
     SandboxDisabled,
     StoredQueryFailed,
 )
-from endpoints.execution import (
-    QUERY_READER,
-    ReaderSession,
-    StatementFailed,
-    first_invalid_regular_expression,
-    run_statement,
-)
+from endpoints.execution import QUERY_READER, ReaderSession, StatementFailed, run_statement
 from endpoints.models import Endpoint
 from endpoints.outcomes import BoundValue, Outcome, ResultFormat, Rows, Statement
+from endpoints.services.sandbox_calls import run_sandbox_query
+from endpoints.services.sessions import (
+    INVALID_REGULAR_EXPRESSION,
+    refuse_invalid_regular_expression,
+    stored_session,
+)
 from endpoints.sql.coercion import is_absent
 from endpoints.sql.composition import compile_query
-from endpoints.sql.parameters import DeclaredParameter, ParameterType, RawValue, coerce_arguments, coerce_value
+from endpoints.sql.parameters import (
+    DeclaredParameter,
+    ParameterType,
+    RawValue,
+    UnacceptableValue,
+    coerce_arguments,
+    coerce_value,
+)
 
 logger = structlog.get_logger(__name__)
-
-INVALID_REGULAR_EXPRESSION = "2201B"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,7 @@ def run_endpoint(reference: str, *, call: Call, caller: Caller | None = None) ->
     structlog.contextvars.bind_contextvars(endpoint=endpoint.name, endpoint_version=endpoint.version)
     _refuse_sandbox_query(endpoint, call)
     arguments = _arguments(endpoint, call, caller)
-    rows = _run_stored_query(endpoint, arguments)
+    rows = _run(endpoint, call, arguments)
     started = perf_counter()
     body = encode_rows(rows, call.format, redact=endpoint.redact_pii or call.redact)
     outcome = Outcome(
@@ -112,11 +117,19 @@ def run_endpoint(reference: str, *, call: Call, caller: Caller | None = None) ->
     return Answer(outcome=outcome, endpoint_name=endpoint.name, endpoint_version=endpoint.version)
 
 
+def _run(endpoint: Endpoint, call: Call, arguments: Mapping[str, BoundValue]) -> Rows:
+    if call.sandbox_sql:
+        return run_sandbox_query(endpoint, call.sandbox_sql, arguments=arguments)
+    return _run_stored_query(endpoint, arguments)
+
+
 def _refuse_sandbox_query(endpoint: Endpoint, call: Call) -> None:
     if call.sandbox_sql and call.sandbox_lql:
         raise AmbiguousSandboxQuery
-    if call.sandbox_sql or call.sandbox_lql:
+    if (call.sandbox_sql or call.sandbox_lql) and not endpoint.sandboxing:
         raise SandboxDisabled
+    if call.sandbox_lql:
+        raise InvalidLQL("This version of the service does not read LQL; send the query as `sql`.")
 
 
 def _arguments(endpoint: Endpoint, call: Call, caller: Caller | None) -> Mapping[str, BoundValue]:
@@ -133,52 +146,30 @@ def _arguments(endpoint: Endpoint, call: Call, caller: Caller | None) -> Mapping
     raw = {**call.arguments, **{name: value for name, value in bound.items() if is_absent(call.arguments.get(name))}}
     arguments = coerce_arguments(parameters, raw)
     for parameter in parameters:
-        if parameter.name in bound and arguments[parameter.name] != coerce_value(parameter, bound[parameter.name]):
+        if parameter.name in bound and not _is_bound_to(parameter, arguments[parameter.name], bound[parameter.name]):
             raise ArgumentNotAllowed(parameter.name)
     return arguments
 
 
-def reader_session(endpoint: Endpoint, arguments: Mapping[str, BoundValue]) -> ReaderSession:
-    """Return as whom the stored query runs: under the tenant's rows where the endpoint names a tenant parameter."""
-    tenant: str | None = None
-    if endpoint.tenant_parameter:
-        value = arguments.get(endpoint.tenant_parameter)
-        # Fail closed: an argument that is no text shows no project's rows, never every project's.
-        tenant = value if isinstance(value, str) else ""
-    return ReaderSession(
-        role=QUERY_READER,
-        search_path="logs",
-        statement_timeout_seconds=endpoint.statement_timeout_seconds,
-        tenant=tenant,
-    )
+def _is_bound_to(parameter: DeclaredParameter, value: BoundValue, bound: RawValue) -> bool:
+    try:
+        return value == coerce_value(parameter, bound)
+    except UnacceptableValue:
+        # The declaration has changed since the access token was issued: no value is the one it may use.
+        return False
 
 
 def _run_stored_query(endpoint: Endpoint, arguments: Mapping[str, BoundValue]) -> Rows:
     parameters = endpoint.parameters_of_version
     statement = compile_query(endpoint.sql, parameters, max_rows=endpoint.max_rows).statement(arguments)
-    session = reader_session(endpoint, arguments)
+    session = stored_session(endpoint, arguments)
     try:
         return run_statement(statement, session, max_rows=endpoint.max_rows)
     except StatementFailed as failure:
         if failure.sqlstate == INVALID_REGULAR_EXPRESSION:
-            _refuse_invalid_regular_expression(parameters, arguments, session)
+            refuse_invalid_regular_expression(parameters, arguments, session)
         logger.error("stored_query_failed", sqlstate=failure.sqlstate, reason=failure.loggable_message)
         raise StoredQueryFailed from failure
-
-
-def _refuse_invalid_regular_expression(
-    parameters: Sequence[DeclaredParameter], arguments: Mapping[str, BoundValue], session: ReaderSession
-) -> None:
-    """Raise InvalidParameters when an argument, not the stored query, holds the invalid regular expression."""
-    candidates = [
-        (parameter.name, value)
-        for parameter in parameters
-        if parameter.type is ParameterType.TEXT and isinstance(value := arguments[parameter.name], str)
-    ]
-    index = first_invalid_regular_expression([value for _, value in candidates], session)
-    if index is not None:
-        name = candidates[index][0]
-        raise InvalidParameters(details=[{"name": name, "reason": "is not a valid regular expression"}])
 
 
 def check_log_database() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -9,11 +10,13 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from psycopg.errors import UniqueViolation
 
-from endpoints.errors import EndpointError
-from endpoints.execution import StatementFailed, describe_statement
+from endpoints.describing import describe_statement
+from endpoints.errors import DatabaseUnavailable, EndpointError
+from endpoints.execution import StatementFailed
 from endpoints.models import Endpoint, Parameter
 from endpoints.outcomes import Column
-from endpoints.services.calls import reader_session
+from endpoints.publishing import PublishingError, draft_sandbox, publish_sandbox
+from endpoints.services.sessions import sandbox_session, stored_session
 from endpoints.sql.composition import CompositionError, compile_query, original_offset
 from endpoints.sql.lexemes import LexicalError, line_and_column
 from endpoints.sql.parameters import DeclaredParameter, ParameterType, check_declarations, effective_parameters
@@ -37,7 +40,12 @@ def check_endpoint(endpoint: Endpoint, parameters: Sequence[DeclaredParameter]) 
         raise ValidationError({"sql": f"Line {error.line}, column {error.column}: {error.message}."}) from error
     nothing = {parameter.name: None for parameter in effective}
     try:
-        return describe_statement(compiled.statement(nothing), reader_session(endpoint, nothing))
+        columns = describe_statement(compiled.statement(nothing), stored_session(endpoint, nothing))
+        if endpoint.sandboxing:
+            _check_sandbox(endpoint, effective)
+        return columns
+    except PublishingError as error:
+        raise _publishing_error(error, endpoint) from error
     except StatementFailed as failure:
         position = None
         if failure.position is not None:
@@ -63,6 +71,11 @@ def save_endpoint(
     try:
         with transaction.atomic():
             _save_version(endpoint, rows, columns)
+    except PublishingError as error:
+        raise _publishing_error(error, endpoint) from error
+    except DatabaseUnavailable as error:
+        message = f"The log database could not publish the query. {error.message} Nothing was saved."
+        raise ValidationError({"sql": message}) from error
     except IntegrityError as error:
         if not isinstance(error.__cause__, UniqueViolation):
             raise
@@ -75,12 +88,35 @@ def _save_version(endpoint: Endpoint, rows: Sequence[Parameter], columns: tuple[
     # Two savers at once get two numbers: the row is locked while its version is read.
     newest = Endpoint.objects.select_for_update().filter(pk=endpoint.pk).values_list("version", flat=True).first()
     endpoint.version = (newest or 0) + 1
+    endpoint.pk = endpoint.pk or uuid.uuid4()  # Django's formsets take the default of a new row away
     declared = [row.declared() for row in rows]
     endpoint.declared_parameters = [parameter.to_json() for parameter in effective_parameters(declared, endpoint.sql)]
     endpoint.result_columns = [asdict(column) for column in columns]
+    # Before the row: no call may meet a version whose schema is not there. A schema without its row is dropped later.
+    endpoint.sandbox_tables = [table.to_json() for table in publish_sandbox(endpoint)] if endpoint.sandboxing else []
     endpoint.save()
     endpoint.parameters.all().delete()
     Parameter.objects.bulk_create(rows)
+
+
+def _check_sandbox(endpoint: Endpoint, parameters: Sequence[DeclaredParameter]) -> None:
+    """Publish the CTEs as a draft and have the sandbox's reader plan a query of each: what it may not use shows here.
+
+    Raises PublishingError, and EndpointError when the log database does not answer.
+    """
+    nothing = {parameter.name: None for parameter in parameters}
+    with draft_sandbox(endpoint, parameters) as (schema, tables):
+        session = sandbox_session(endpoint, schema, nothing)
+        for table, statement in tables.items():
+            try:
+                describe_statement(statement, session)
+            except StatementFailed as failure:
+                message = f"the CTE `{table}` cannot be read as a sandbox table: {failure.primary_message}"
+                raise PublishingError(message) from failure
+
+
+def _publishing_error(error: PublishingError, endpoint: Endpoint) -> ValidationError:
+    return _sql_error(f"{error.message}.", endpoint.sql, error.position)
 
 
 def _check_tenant_parameter(endpoint: Endpoint, parameters: Sequence[DeclaredParameter]) -> None:

@@ -24,7 +24,15 @@ OWN_SERVERS = {
     "LOGS_GATE_URL": "postgresql://c@127.0.0.1:1/logs",
     "REDIS_URL": "redis://127.0.0.1:1/0",
 }
-SETTINGS = (*OWN_SERVERS, "SECRET_KEY", "ALLOWED_HOSTS", "HTTPS_ONLY", "DEBUG", "LOGS_SUPERUSER_URL")
+SETTINGS = (
+    *OWN_SERVERS,
+    "SECRET_KEY",
+    "ALLOWED_HOSTS",
+    "HTTPS_ONLY",
+    "ENDPOINTS_PUBLIC_SCHEMA",
+    "DEBUG",
+    "LOGS_SUPERUSER_URL",
+)
 
 
 def _manage(root: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,18 +13,17 @@ import psycopg
 import pytest
 from django.conf import settings
 
-from endpoints import execution
+from endpoints import gate
 from endpoints.errors import DatabaseUnavailable, Overloaded, QueryTimeout
 from endpoints.execution import (
     QUERY_READER,
-    GatePool,
     ReaderSession,
     StatementFailed,
-    describe_statement,
     first_invalid_regular_expression,
     run_statement,
 )
-from endpoints.outcomes import Column, Statement
+from endpoints.gate import GatePool
+from endpoints.outcomes import Statement
 
 pytestmark = pytest.mark.django_db
 NOBODY = ReaderSession(role=QUERY_READER, search_path="logs", statement_timeout_seconds=5, tenant="")
@@ -42,7 +41,7 @@ def value_of(sql: str, *arguments: str | None, session: ReaderSession = NOBODY) 
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[GatePool]:
     """A pool of its own with two connections."""
     own = GatePool(settings.LOGS_GATE, size=2, wait_seconds=0.3)
-    monkeypatch.setattr(execution, "_pool", own)
+    monkeypatch.setattr(gate, "_pool", own)
     yield own
     own.close()
 
@@ -109,31 +108,37 @@ def test_a_reader_may_not_write_nor_see_more_than_the_parents(sql: str) -> None:
         run_statement(Statement(sql), NOBODY, max_rows=1)
 
 
-def test_cancels_a_statement_in_postgresql_at_its_timeout() -> None:
+def test_cancels_a_statement_in_postgresql_at_its_timeout(superuser: psycopg.Connection[Any]) -> None:
     marker = "cancelled in time"
     started = time.monotonic()
     with pytest.raises(QueryTimeout):
         run_statement(Statement("SELECT pg_sleep(30), ($1::text)", (marker,)), tenant("", seconds=0.2), max_rows=1)
     assert time.monotonic() - started < 10
-    with psycopg.connect(**settings.LOGS_GATE, autocommit=True) as gate:  # a login sees its own sessions whole
-        sessions = gate.execute("SELECT state, query FROM pg_stat_activity WHERE usename = current_user").fetchall()
-    assert len(sessions) > 1
+    sessions = superuser.execute(
+        "SELECT state, query FROM pg_stat_activity WHERE usename = %s", (settings.LOGS_GATE["user"],)
+    ).fetchall()
+    assert sessions
     assert not [query for state, query in sessions if state == "active" and query.startswith("SELECT pg_sleep")]
     assert value_of("SELECT 1") == 1
 
 
 def test_leaves_nothing_on_the_connection_for_the_next_statement(pool: GatePool) -> None:
-    value_of("SELECT set_config('logs.tenant', '=acme', false)", session=tenant("globex"))
+    value_of("SELECT 1", session=tenant("globex"))
     with pytest.raises(StatementFailed):
-        value_of("SELECT 1 / 0")
+        value_of("SELECT 1 / 0", session=tenant(None))
     with pool.connection() as connection:
-        left = connection.execute(
-            "SELECT current_user, current_setting('logs.tenant', true), current_setting('logs.scope', true)"
-        ).fetchone()
-    assert left is not None
-    assert left[0] == settings.LOGS_GATE["user"]
-    assert left[1] in (None, "")
-    assert left[2] in (None, "")
+        assert connection.execute("SELECT current_user").fetchone() == (settings.LOGS_GATE["user"],)
+        left = {name: value for name, value, *_ in connection.execute("SHOW ALL").fetchall()}
+    assert left["search_path"] != "logs"
+    assert left.get("logs.tenant", "") == ""
+    assert left.get("logs.scope", "") == ""
+
+
+@pytest.mark.parametrize("everywhere", ["true", "false"])
+def test_a_statement_cannot_change_whom_it_serves(everywhere: str) -> None:
+    with pytest.raises(StatementFailed) as failure:
+        value_of(f"SELECT set_config('logs.tenant', '=acme', {everywhere})", session=tenant("globex"))
+    assert failure.value.sqlstate == "42501"
 
 
 def test_answers_overloaded_when_every_connection_stays_busy(pool: GatePool) -> None:
@@ -149,7 +154,7 @@ def test_answers_overloaded_when_every_connection_stays_busy(pool: GatePool) -> 
 
 def test_answers_database_unavailable_when_nothing_listens(monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = GatePool({**settings.LOGS_GATE, "host": "127.0.0.1", "port": "1"}, size=2, wait_seconds=0.3)
-    monkeypatch.setattr(execution, "_pool", nowhere)
+    monkeypatch.setattr(gate, "_pool", nowhere)
     try:
         with pytest.raises(DatabaseUnavailable):
             value_of("SELECT 1")
@@ -157,13 +162,25 @@ def test_answers_database_unavailable_when_nothing_listens(monkeypatch: pytest.M
         nowhere.close()
 
 
-def test_survives_connections_that_the_server_has_closed(pool: GatePool) -> None:
+def test_survives_connections_that_the_server_has_closed(pool: GatePool, superuser: psycopg.Connection[Any]) -> None:
     with pool.connection() as one, pool.connection() as two:
         pids = [one.info.backend_pid, two.info.backend_pid]
-    with psycopg.connect(**settings.LOGS_GATE, autocommit=True) as gate:
-        for pid in pids:
-            gate.execute("SELECT pg_terminate_backend(%s)", (pid,))
+    for pid in pids:
+        superuser.execute("SELECT pg_terminate_backend(%s)", (pid,))
     assert value_of("SELECT 1") == 1
+
+
+def test_survives_a_table_altered_under_its_prepared_statement(
+    pool: GatePool, log_database: psycopg.Connection[Any]
+) -> None:
+    log_database.execute("CREATE TABLE logs.altered AS SELECT 1 AS value")
+    log_database.execute("GRANT SELECT ON logs.altered TO query_reader")
+    try:
+        assert [value_of("SELECT value FROM logs.altered") for _ in range(6)] == [1] * 6
+        log_database.execute("ALTER TABLE logs.altered ALTER value TYPE text")
+        assert [value_of("SELECT value FROM logs.altered") for _ in range(6)] == ["1"] * 6
+    finally:
+        log_database.execute("DROP TABLE logs.altered")
 
 
 def test_threads_share_the_pool_without_mixing_tenants(insert_rows: Callable[..., None]) -> None:
@@ -186,27 +203,6 @@ def test_threads_share_the_pool_without_mixing_tenants(insert_rows: Callable[...
     assert wrong == []
 
 
-def test_describes_columns_without_running_the_statement() -> None:
-    statement = Statement(
-        "SELECT timestamp, metadata AS m, count(*) AS n, pg_sleep(60), array[1.5]::numeric(4,1)[] AS list"
-        " FROM edge_logs WHERE project = ($1::text) GROUP BY 1, 2",
-        (None,),
-    )
-    assert describe_statement(statement, NOBODY) == (
-        Column("timestamp", "timestamp with time zone"),
-        Column("m", "jsonb"),
-        Column("n", "bigint"),
-        Column("pg_sleep", "void"),
-        Column("list", "numeric(4,1)[]"),
-    )
-
-
-def test_describing_tells_where_postgresql_found_the_fault() -> None:
-    with pytest.raises(StatementFailed) as failure:
-        describe_statement(Statement("SELECT nothing FROM edge_logs"), NOBODY)
-    assert (failure.value.sqlstate, failure.value.position) == ("42703", 8)
-
-
 @pytest.mark.parametrize(
     ("candidates", "index"),
     [(["a", "("], 1), (["a", "b*"], None), ([], None), (["[", "("], 0), (["(?i)x", "\\y"], None)],
@@ -221,40 +217,3 @@ def test_the_failure_text_for_logs_holds_no_row_value() -> None:
     assert "secret" in failure.value.primary_message
     assert "secret" not in failure.value.loggable_message
     assert "secret" not in str(failure.value)
-
-
-@pytest.mark.parametrize(
-    ("sql", "sqlstate"),
-    [
-        ("SELECT rolname FROM pg_authid", "42501"),
-        ("SELECT ($1::text) AS a FROM pg_authid WHERE coalesce(($1::text), '')::int = 1", "42501"),
-        ("SELECT * FROM logs.edge_logs_default", "42501"),
-        ("SELECT pg_read_file(($1::text))", "42501"),
-        ("SELECT pg_read_file('/etc/passwd')", "42501"),
-        ("SELECT 1 FROM edge_logs FOR UPDATE", "42501"),
-    ],
-)
-def test_describing_refuses_what_the_reader_may_not_read(sql: str, sqlstate: str) -> None:
-    with pytest.raises(StatementFailed) as failure:
-        describe_statement(Statement(sql, (None,) if "$1" in sql else ()), NOBODY)
-    assert failure.value.sqlstate == sqlstate
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT coalesce(($1::text), '')::int AS a",
-        "SELECT 1 AS a FROM edge_logs WHERE timestamp > coalesce(($1::text), '')::timestamptz",
-        "SELECT 1 / (coalesce(length(($1::text)), 0)) AS a",
-    ],
-)
-def test_describing_does_not_compute_with_arguments_that_are_not_known_yet(sql: str) -> None:
-    assert [column.name for column in describe_statement(Statement(sql, (None,)), NOBODY)] == ["a"]
-
-
-def test_describing_leaves_no_prepared_statement(pool: GatePool) -> None:
-    for sql in ("SELECT 1 AS a", "SELECT nothing", "SELECT 1 AS a FROM pg_authid"):
-        with suppress(StatementFailed):
-            describe_statement(Statement(sql), NOBODY)
-    with pool.connection() as connection:
-        assert connection.execute("SELECT name FROM pg_prepared_statements WHERE name = 'described'").fetchall() == []

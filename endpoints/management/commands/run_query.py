@@ -23,7 +23,9 @@ _FORMATS = {"json": ResultFormat.JSON, "csv": ResultFormat.CSV, "ndjson": Result
 class Command(BaseCommand):
     help = (
         "Run an endpoint and print its rows. "
-        "Example: manage.py run_query logs.all project=acme iso_timestamp_start=2025-06-02 --format table"
+        "Example: manage.py run_query logs.all project=acme iso_timestamp_start=2025-06-02 --format table. "
+        "With a query of one's own, under the same rules as for consumers: manage.py run_query logs.all project=acme "
+        "--sql 'select count(*) from auth_logs'"
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -35,6 +37,7 @@ class Command(BaseCommand):
             default="table",
             help="default: %(default)s, as wide as the terminal (or COLUMNS), long values cut",
         )
+        parser.add_argument("--sql", default="", help="a sandbox query, run in place of the stored final query")
         parser.add_argument("--redact", action="store_true", help="redact IP addresses and e-mail addresses")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -42,6 +45,7 @@ class Command(BaseCommand):
         call = Call(
             arguments=values,
             repeated_names=repeated,
+            sandbox_sql=options["sql"] if options["sql"].strip() else "",
             redact=options["redact"],
             format=_FORMATS.get(options["format"], ResultFormat.CSV),
         )

@@ -48,7 +48,10 @@ class _Order:
 
 
 class Command(BaseCommand):
-    help = "Make up realistic log rows and load them, the same rows for the same --seed and --until."
+    help = (
+        "Make up realistic log rows and load them, the same rows for the same --seed and --until. "
+        "Example: manage.py generate_logs --rows 20000 --days 7 --projects acme,globex"
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--rows", type=int, default=DEFAULT_ROWS, help="rows in total (default: %(default)s)")

@@ -12,9 +12,10 @@ from django.core.exceptions import ValidationError
 from django.test import Client
 from django.urls import reverse
 
-from endpoints import execution
-from endpoints.execution import GatePool
+from endpoints import gate
+from endpoints.gate import GatePool
 from endpoints.models import Endpoint
+from endpoints.publishing import published_schemas
 from endpoints.services import Call, issue_access_token, run_endpoint, save_endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
@@ -56,7 +57,13 @@ def rows(endpoint: Endpoint) -> list[dict[str, Any]]:
 
 
 def test_a_new_endpoint_is_saved_with_its_parameters_and_can_be_called(admin_client: Client, fields: Any) -> None:
-    data = fields(PROJECT, {**LEVEL, "allowed_values": "5\n 7 \n"}, sandboxing="on", tenant_parameter="project")
+    data = fields(
+        PROJECT,
+        {**LEVEL, "allowed_values": "5\n 7 \n"},
+        sql="WITH given AS (SELECT @project AS project, @level AS level) SELECT * FROM given",
+        sandboxing="on",
+        tenant_parameter="project",
+    )
     assert admin_client.post(ADD, data).status_code == 302
     saved = Endpoint.objects.get(name="test.endpoint")
     assert (saved.version, saved.sandboxing, saved.tenant_parameter) == (1, True, "project")
@@ -69,6 +76,8 @@ def test_a_new_endpoint_is_saved_with_its_parameters_and_can_be_called(admin_cli
     )
     answer = run_endpoint("test.endpoint", call=Call({"project": "acme"}))
     assert answer.outcome.body == b'{"result":[{"project":"acme","level":5}]}'
+    own = Call({"project": "acme"}, sandbox_sql="select level + 1 as more from given")
+    assert run_endpoint("test.endpoint", call=own).outcome.body == b'{"result":[{"more":6}]}'
 
 
 def test_the_saver_is_named_in_the_history_and_in_the_log(admin_client: Client, admin_user: User, fields: Any) -> None:
@@ -167,7 +176,7 @@ def test_a_log_database_that_is_down_is_told_at_the_query(
     admin_client: Client, fields: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nowhere = GatePool({**settings.LOGS_GATE, "host": "127.0.0.1", "port": "1"}, size=2, wait_seconds=0.2)
-    monkeypatch.setattr(execution, "_pool", nowhere)
+    monkeypatch.setattr(gate, "_pool", nowhere)
     try:
         form_errors, _, _ = errors_of(admin_client.post(ADD, fields()))
     finally:
@@ -268,3 +277,21 @@ def test_the_form_tells_address_and_result_columns(admin_client: Client, endpoin
     assert "/api/endpoints/query/test.endpoint" in page
     assert "<code>level</code> bigint" in page
     assert "django-ace-widget" in page
+
+
+def test_the_page_lists_the_sandbox_tables_and_their_columns(admin_client: Client) -> None:
+    endpoint = Endpoint.objects.get(name="logs.all")
+    page = admin_client.get(f"/admin/endpoints/endpoint/{endpoint.pk}/change/").content.decode()
+    assert "<code>pooler_logs</code> timestamp timestamp with time zone, id text" in page
+
+
+def test_deleting_takes_the_sandbox_schema_along(
+    admin_client: Client, fields: Any, django_capture_on_commit_callbacks: Any
+) -> None:
+    admin_client.post(ADD, fields(sql="WITH a AS (SELECT @project AS p, @level AS l) SELECT 1 AS x", sandboxing="on"))
+    saved = Endpoint.objects.get(name="test.endpoint")
+    assert any(schema.endpoint_id == saved.pk for schema in published_schemas())
+    with django_capture_on_commit_callbacks(execute=True):
+        admin_client.post(f"/admin/endpoints/endpoint/{saved.pk}/delete/", {"post": "yes"})
+    assert not Endpoint.objects.filter(pk=saved.pk).exists()
+    assert not any(schema.endpoint_id == saved.pk for schema in published_schemas())

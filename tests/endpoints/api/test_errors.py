@@ -15,8 +15,8 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
-from endpoints import execution
-from endpoints.execution import GatePool, gate_pool
+from endpoints import gate
+from endpoints.gate import GatePool, gate_pool
 from endpoints.models import AccessToken, Endpoint
 from endpoints.services import issue_access_token, save_endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
@@ -292,7 +292,7 @@ def test_500_internal_error_is_logged_and_says_nothing(
 
 def test_503_database_unavailable_with_retry_after(api: ApiClient, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = GatePool({**settings.LOGS_GATE, "host": "127.0.0.1", "port": "1"}, size=2, wait_seconds=0.2)
-    monkeypatch.setattr(execution, "_pool", nowhere)
+    monkeypatch.setattr(gate, "_pool", nowhere)
     try:
         response = api.query("logs.all", {"project": "acme"})
     finally:

@@ -9,8 +9,8 @@ from django.core.cache import caches
 from django.db import connections
 from django.test import Client
 
-from endpoints import execution
-from endpoints.execution import GatePool
+from endpoints import gate
+from endpoints.gate import GatePool
 
 pytestmark = pytest.mark.django_db
 ALL_WELL = {"database": "ok", "log_database": "ok", "redis": "ok"}
@@ -36,7 +36,7 @@ def assert_unavailable(name: str) -> None:
 
 def test_readyz_names_the_log_database_when_it_is_gone(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = GatePool({**settings.LOGS_GATE, "host": "127.0.0.1", "port": "1"}, size=1, wait_seconds=0.2)
-    monkeypatch.setattr(execution, "_pool", nowhere)
+    monkeypatch.setattr(gate, "_pool", nowhere)
     try:
         assert_unavailable("log_database")
     finally:

@@ -66,6 +66,13 @@ def test_is_public_only_where_the_setting_says_so(settings: Any) -> None:
     assert "/api/endpoints/query/logs.all" in document(Client())["paths"]
 
 
+def test_the_staff_of_the_admin_read_it_with_their_session(admin_client: Client, django_user_model: Any) -> None:
+    assert "/api/endpoints/query/logs.all" in document(admin_client)["paths"]
+    nobody = Client()
+    nobody.force_login(django_user_model.objects.create_user("nobody"))
+    assert nobody.get(DOCUMENT).status_code == 401
+
+
 def test_the_page_loads_nothing_from_elsewhere() -> None:
     response = Client().get("/api/docs")
     assert response.status_code == 200

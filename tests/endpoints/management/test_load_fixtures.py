@@ -98,6 +98,7 @@ def test_an_operators_edits_survive() -> None:
     endpoint = Endpoint.objects.get(name="logs.all")
     endpoint.sql = "SELECT @mine AS mine"
     endpoint.tenant_parameter = ""
+    endpoint.sandboxing = False
     save_endpoint(endpoint, [DeclaredParameter("mine", required=True)])
     LogSource.objects.filter(name="edge_logs").update(retention_days=3)
     assert "endpoint logs.all: exists" in run()

@@ -15,8 +15,8 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 
-from endpoints import execution
-from endpoints.execution import GatePool
+from endpoints import gate
+from endpoints.gate import GatePool
 from endpoints.models import Endpoint
 from endpoints.services import save_endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
@@ -181,7 +181,7 @@ def test_the_operator_is_told_why_the_stored_query_failed() -> None:
 
 def test_an_unreachable_log_database_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = GatePool({**settings.LOGS_GATE, "host": "127.0.0.1", "port": "1"}, size=2, wait_seconds=0.2)
-    monkeypatch.setattr(execution, "_pool", nowhere)
+    monkeypatch.setattr(gate, "_pool", nowhere)
     try:
         assert str(failure("logs.all", "project=acme")).startswith("database_unavailable: ")
     finally:
@@ -244,3 +244,16 @@ def test_a_reader_that_has_read_enough_ends_the_command_quietly() -> None:
         writer.stdout.close()
         assert writer.stderr.read() == b""
     assert writer.wait(timeout=30) == 141
+
+
+def test_runs_a_query_of_ones_own_under_the_sandboxs_rules(rows: None) -> None:
+    out, err = run("logs.all", "project=acme", "--format", "csv", "--sql", "select count(*) as n from edge_logs")
+    assert out == "n\r\n3\r\n"
+    assert err.startswith("1 row, in ")
+    refused = failure("logs.all", "project=acme", "--sql", "select rolname from pg_authid")
+    assert str(refused).startswith("sandbox_violation: Line 1, column 21: `pg_authid`")
+
+
+def test_an_empty_query_of_ones_own_is_none(rows: None) -> None:
+    out, _ = run("logs.all", "project=acme", "--format", "csv", "--sql", " ")
+    assert out.startswith("id,timestamp,event_message,metadata")

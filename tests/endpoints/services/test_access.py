@@ -283,3 +283,12 @@ def test_the_caller_names_the_access_token_by_its_public_prefix() -> None:
     caller = authenticate_access_token(issued.secret)
     assert (caller.name, caller.prefix) == ("named", issued.access_token.prefix)
     assert str(issued.access_token) == f"named ({caller.prefix}…)"
+
+
+def test_a_bound_value_that_no_longer_fits_the_parameter_allows_no_value() -> None:
+    level = DeclaredParameter("level", type=ParameterType.INTEGER)
+    save_endpoint(Endpoint(name="test.retyped", sql="SELECT @level AS level"), [level])
+    secret = issue_access_token(name="bound to a word", bound_arguments={"level": "high"}).secret
+    caller = authenticate_access_token(secret)
+    with pytest.raises(ArgumentNotAllowed):
+        run_endpoint("test.retyped", call=Call({"level": "5"}), caller=caller)

@@ -12,9 +12,9 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import connections
 
-from endpoints import execution
+from endpoints import gate
 from endpoints.errors import DatabaseUnavailable
-from endpoints.execution import GatePool, gate_pool
+from endpoints.gate import GatePool, gate_pool
 from endpoints.models import Endpoint
 from endpoints.services import Call, check_endpoint, run_endpoint, save_endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
@@ -141,7 +141,7 @@ def log_database_down(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     nowhere = GatePool({**settings.LOGS_GATE, "host": "127.0.0.1", "port": "1"}, size=2, wait_seconds=0.2)
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(execution, "_pool", nowhere)
+            patch.setattr(gate, "_pool", nowhere)
             yield
     finally:
         nowhere.close()

@@ -1,0 +1,58 @@
+"""Print what the log database guarantees about sandbox queries, and what an attacker gets where it does not."""
+
+from __future__ import annotations
+
+from argparse import RawDescriptionHelpFormatter
+from typing import Any
+
+import psycopg
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from endpoints.guarantees import SandboxLevel, Verdict, accepted_level, verify_guarantees
+from endpoints.management.failures import one_line_failures
+
+_MARKS = {SandboxLevel.ROW_SECURITY: "row_security", SandboxLevel.FULL: "full", SandboxLevel.ADVICE: "advice"}
+
+
+class Command(BaseCommand):
+    help = (
+        "Ask the log database what the readers can do there, and print each guarantee: pass or FAIL, and what an\n"
+        "attacker who got round the checker gets where it fails. Exits with 1 when one fails that the accepted level\n"
+        "(ENDPOINTS_SANDBOX_LEVEL: full, or row_security where there is no superuser) needs: sandbox queries are\n"
+        "then refused.\n\n"
+        "Example:\n"
+        "    python manage.py check_sandbox"
+    )
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        return super().create_parser(prog_name, subcommand, formatter_class=RawDescriptionHelpFormatter, **kwargs)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            level = accepted_level()
+            with one_line_failures():
+                verdicts = verify_guarantees()
+        except ImproperlyConfigured as error:
+            raise CommandError(str(error)) from error
+        except psycopg.Error as error:
+            raise CommandError(f"The log database cannot be asked: {' '.join(str(error).split())}") from error
+        for verdict in verdicts:
+            self._print(verdict)
+        failed = [verdict for verdict in verdicts if not verdict.holds and verdict.is_needed]
+        passed = sum(verdict.holds for verdict in verdicts)
+        self.stdout.write(f"{passed} of {len(verdicts)} guarantees hold; level {_MARKS[level]} is accepted.")
+        if failed:
+            raise CommandError(
+                f"Sandbox queries are refused: {len(failed)} needed guarantees fail. "
+                "manage.py harden_logs sets up most of them; it needs a superuser once."
+            )
+
+    def _print(self, verdict: Verdict) -> None:
+        guarantee = verdict.guarantee
+        mark = "pass" if verdict.holds else "FAIL"
+        self.stdout.write(f"{mark}  {_MARKS[guarantee.level]:<12}  {guarantee.name}: {guarantee.promise}")
+        for finding in verdict.findings:
+            self.stdout.write(f"      found: {finding}")
+        if not verdict.holds:
+            self.stdout.write(f"      else an attacker: {guarantee.consequence}")

@@ -1,0 +1,90 @@
+"""Harden the log database, or undo it; needs a superuser of PostgreSQL once."""
+
+from __future__ import annotations
+
+import os
+from argparse import RawDescriptionHelpFormatter
+from typing import Any
+
+import psycopg
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connections
+
+from config import embedded
+from logsources.connections import LOGS_ALIAS
+from logsources.hardening import (
+    HardeningError,
+    LogRoles,
+    harden,
+    plan_hardening,
+    plan_undo,
+    undo_hardening,
+)
+
+
+class Command(BaseCommand):
+    help = (
+        "Take PUBLIC's rights on the catalogs and functions of the log database, and give the readers only what\n"
+        "sandbox queries and stored queries need. Run it once after the first `migrate --database logs`, and again\n"
+        "after a major upgrade of PostgreSQL or a new extension; run it with --undo before pg_upgrade. It needs a\n"
+        "superuser; the embedded server's is known. manage.py check_sandbox then tells what holds.\n\n"
+        "Examples:\n"
+        "    python manage.py harden_logs --dry-run\n"
+        "    LOGS_SUPERUSER_URL=postgresql://postgres:…@db/logs python manage.py harden_logs\n"
+        "    python manage.py harden_logs --undo"
+    )
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        return super().create_parser(prog_name, subcommand, formatter_class=RawDescriptionHelpFormatter, **kwargs)
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--superuser-url",
+            metavar="URL",
+            help="a superuser of the log database's server; default: LOGS_SUPERUSER_URL, else the embedded server's",
+        )
+        parser.add_argument("--undo", action="store_true", help="give PUBLIC back what hardening took")
+        parser.add_argument("--dry-run", action="store_true", help="tell what would be done, and do nothing")
+
+    def handle(
+        self, *args: Any, superuser_url: str | None = None, undo: bool = False, dry_run: bool = False, **options: Any
+    ) -> None:
+        database = str(connections[LOGS_ALIAS].settings_dict["NAME"])
+        roles = LogRoles(
+            owner=str(connections[LOGS_ALIAS].settings_dict["USER"]), gate=str(settings.LOGS_GATE.get("user", ""))
+        )
+        try:
+            with psycopg.connect(_superuser_url(superuser_url), dbname=database, autocommit=True) as connection:
+                if dry_run:
+                    self._tell(connection, roles, undo=undo)
+                elif undo:
+                    self._finish(undo_hardening(connection, roles, report=self._report), "The hardening is undone.")
+                else:
+                    steps = harden(connection, roles, report=self._report)
+                    self._finish(steps, f"The log database {database} is hardened.")
+        except (HardeningError, psycopg.Error) as error:
+            raise CommandError(str(error)) from error
+
+    def _tell(self, connection: psycopg.Connection[Any], roles: LogRoles, *, undo: bool) -> None:
+        steps = plan_undo(connection, roles) if undo else plan_hardening(connection, roles)
+        for step in steps:
+            self.stdout.write(f"would do: {step.summary}")
+        self._finish(len(steps), "Nothing was changed.")
+
+    def _report(self, summary: str, seconds: float) -> None:
+        self.stdout.write(f"{summary} ({seconds:.1f} s)")
+
+    def _finish(self, steps: int, sentence: str) -> None:
+        self.stdout.write(sentence if steps else "Nothing to do.")
+
+
+def _superuser_url(option: str | None) -> str:
+    url = option or os.environ.get("LOGS_SUPERUSER_URL")
+    if url:
+        return url
+    known = embedded.known_urls(settings.LOCAL_DIR)
+    # The embedded superuser is of no use when the log database is on another server.
+    if known is not None and known.superuser_url and known.logs_database_url == settings.LOGS_DATABASE_URL:
+        return known.superuser_url
+    raise CommandError("No superuser is known: give --superuser-url or set LOGS_SUPERUSER_URL.")

@@ -80,6 +80,7 @@ ENDPOINTS_POOL_WAIT_SECONDS = env.float("ENDPOINTS_POOL_WAIT_SECONDS", default=0
 # How much manage.py check_sandbox must find in order: "row_security" where the log database has no superuser.
 ENDPOINTS_SANDBOX_LEVEL = env.str("ENDPOINTS_SANDBOX_LEVEL", default="full")
 ENDPOINTS_MAX_BODY_BYTES = env.int("ENDPOINTS_MAX_BODY_BYTES", default=1_048_576)
+ENDPOINTS_SANDBOX_MAX_SQL_BYTES = env.int("ENDPOINTS_SANDBOX_MAX_SQL_BYTES", default=16_384)  # of the consumer's text
 ENDPOINTS_SANDBOX_MAX_BYTES = env.int("ENDPOINTS_SANDBOX_MAX_BYTES", default=33_554_432)  # of a result, as text
 # The OpenAPI document names every endpoint: to the public only where that is wanted, else with an access token.
 ENDPOINTS_PUBLIC_SCHEMA = env.bool("ENDPOINTS_PUBLIC_SCHEMA", default=DEBUG)

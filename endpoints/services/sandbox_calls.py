@@ -21,7 +21,7 @@ from endpoints.services.sessions import (
     sandbox_session,
 )
 from endpoints.sql.lexemes import line_and_column
-from endpoints.sql.sandbox import CheckedQuery, SandboxTable, check_sandbox_query
+from endpoints.sql.sandbox import CheckedQuery, SandboxLimits, SandboxTable, check_sandbox_query
 from endpoints.sql.size_limit import is_over_budget, limit_bytes
 from endpoints.sql.sqlstates import INSUFFICIENT_PRIVILEGE, UNDEFINED_TABLE, explain, name_at
 
@@ -44,6 +44,7 @@ def run_sandbox_query(endpoint: Endpoint, sql: str, *, arguments: Mapping[str, B
         sql,
         tables=[SandboxTable(table.name, tuple(column.name for column in table.columns)) for table in tables],
         parameters=endpoint.parameters_of_version,
+        limits=SandboxLimits(bytes=settings.ENDPOINTS_SANDBOX_MAX_SQL_BYTES),
     )
     statement = checked.statement(arguments, max_rows=endpoint.max_rows)
     try:

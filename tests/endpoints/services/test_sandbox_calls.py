@@ -213,6 +213,13 @@ def test_a_query_over_the_length_limit(rows) -> None:
         ask(f"select '{'x' * 20_000}'")
 
 
+def test_the_length_limit_is_a_setting(rows, settings) -> None:
+    settings.ENDPOINTS_SANDBOX_MAX_SQL_BYTES = 20
+    assert ask("select 1 as x") == [{"x": 1}]
+    with pytest.raises(RequestTooLarge):
+        ask("select 1 as x, 2 as y")
+
+
 # --- Side channels ----------------------------------------------------------------------------------------------------
 
 # Each fails on every row of globex, and on none of acme.

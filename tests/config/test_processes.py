@@ -19,9 +19,11 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 # Runs the shell scripts given as arguments, each as a program whose log is <number>.log in the folder.
 RUNNER = """
-import os, sys
+import os, signal, sys
 from pathlib import Path
 from config.processes import Program, ProgramFailed, run_together
+# A suite started by nohup has SIGHUP ignored, and its children with it.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 folder = Path(sys.argv[1])
 programs = [
     Program(name=f"program {number}", arguments=["/bin/sh", "-c", script], log=folder / f"{number}.log")

@@ -94,6 +94,12 @@ class Endpoint(models.Model):
         help_text="Consumers may send a SELECT of their own, which reads the CTEs of this query as its tables and "
         "nothing else. The query must then begin with WITH; every CTE becomes readable.",
     )
+    default_sandbox_table = models.CharField(
+        max_length=63,
+        blank=True,
+        help_text="The CTE that LQL queries read which name no table. Blank = they must name one, unless there is one "
+        "only.",
+    )
     redact_pii = models.BooleanField(
         "redact PII by default",
         default=False,

@@ -41,6 +41,7 @@ class EndpointAdmin(ReadableHistoryAdmin):
         "cache_seconds": "caching",
         "warm_every_seconds": "cache warming",
         "sandboxing": "sandboxing",
+        "default_sandbox_table": "default sandbox table",
         "redact_pii": "redaction",
     }
     warn_unsaved_form = True
@@ -48,7 +49,7 @@ class EndpointAdmin(ReadableHistoryAdmin):
         (None, {"fields": ("name", "description", "sql")}),
         ("Rows and limits", {"fields": ("tenant_parameter", ("max_rows", "statement_timeout_seconds"))}),
         ("Cache", {"fields": (("cache_seconds", "warm_every_seconds"),)}),
-        ("What consumers may do", {"fields": (("sandboxing", "redact_pii"),)}),
+        ("What consumers may do", {"fields": (("sandboxing", "default_sandbox_table"), "redact_pii")}),
         ("Version", {"fields": ("address", "id", ("version", "updated_at"), "columns_of_result", "tables_of_sandbox")}),
     )
     version_fieldsets = (

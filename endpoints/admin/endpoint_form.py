@@ -34,7 +34,7 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
         model = Endpoint
         fields = (
             "name", "description", "sql", "tenant_parameter", "max_rows", "statement_timeout_seconds",
-            "cache_seconds", "warm_every_seconds", "sandboxing", "redact_pii",
+            "cache_seconds", "warm_every_seconds", "sandboxing", "default_sandbox_table", "redact_pii",
         )  # fmt: skip
         widgets = {"sql": SQLEditor(), "description": UnfoldAdminTextareaWidget(attrs={"rows": 3})}
         help_texts = {"name": "Its address: /api/endpoints/query/NAME. Letters, digits, dots, dashes, underscores."}

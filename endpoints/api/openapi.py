@@ -185,7 +185,7 @@ def _sandbox_parameter(name: str) -> Schema:
         "name": name,
         "in": "query",
         "required": False,
-        "description": f"A sandbox query in {name.upper()}, run in place of the stored final query.",
+        "description": f"A sandbox query in {name.upper()}, run in place of the stored final query; not both.",
         "schema": {"type": "string"},
     }
 

@@ -17,7 +17,6 @@ from endpoints.errors import (
     AmbiguousSandboxQuery,
     ArgumentNotAllowed,
     EndpointNotFound,
-    InvalidLQL,
     InvalidRequest,
     SandboxDisabled,
     StoredQueryFailed,
@@ -25,6 +24,7 @@ from endpoints.errors import (
 from endpoints.execution import QUERY_READER, ReaderSession, StatementFailed, run_statement
 from endpoints.models import Endpoint
 from endpoints.outcomes import BoundValue, Outcome, ResultFormat, Rows, Statement
+from endpoints.services.lql_calls import read_lql, run_lql_query
 from endpoints.services.sandbox_calls import run_sandbox_query
 from endpoints.services.sessions import (
     INVALID_REGULAR_EXPRESSION,
@@ -120,6 +120,8 @@ def run_endpoint(reference: str, *, call: Call, caller: Caller | None = None) ->
 def _run(endpoint: Endpoint, call: Call, arguments: Mapping[str, BoundValue]) -> Rows:
     if call.sandbox_sql:
         return run_sandbox_query(endpoint, call.sandbox_sql, arguments=arguments)
+    if call.sandbox_lql:
+        return run_lql_query(endpoint, read_lql(call.sandbox_lql), arguments=arguments)
     return _run_stored_query(endpoint, arguments)
 
 
@@ -128,8 +130,6 @@ def _refuse_sandbox_query(endpoint: Endpoint, call: Call) -> None:
         raise AmbiguousSandboxQuery
     if (call.sandbox_sql or call.sandbox_lql) and not endpoint.sandboxing:
         raise SandboxDisabled
-    if call.sandbox_lql:
-        raise InvalidLQL("This version of the service does not read LQL; send the query as `sql`.")
 
 
 def _arguments(endpoint: Endpoint, call: Call, caller: Caller | None) -> Mapping[str, BoundValue]:

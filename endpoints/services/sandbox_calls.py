@@ -1,20 +1,24 @@
-"""Run a consumer's own query: checked (wall 1), then as sandbox_reader over the version's views alone (wall 2)."""
+"""Run a consumer's own SQL: checked (wall 1), then as sandbox_reader over the version's views alone (wall 2)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Final
 
 import structlog
 from django.conf import settings
 
-from endpoints.errors import InvalidSQL, SandboxDisabled, StoredQueryFailed
-from endpoints.execution import StatementFailed, run_statement
-from endpoints.guarantees import sandbox_refusal
+from endpoints.errors import InvalidSQL
+from endpoints.execution import StatementFailed
 from endpoints.models import Endpoint
-from endpoints.outcomes import BoundValue, Rows, Statement
-from endpoints.publishing import PublishedTable, PublishingError, publish_sandbox, sandbox_schema
+from endpoints.outcomes import BoundValue, Rows
+from endpoints.publishing import PublishedTable, sandbox_schema
+from endpoints.services.sandbox_runs import (
+    offset_in_statement,
+    over_budget_reason,
+    refuse_unguarded_sandbox,
+    run_published,
+    sandbox_tables,
+)
 from endpoints.services.sessions import (
     INVALID_REGULAR_EXPRESSION,
     refuse_invalid_regular_expression,
@@ -22,12 +26,9 @@ from endpoints.services.sessions import (
 )
 from endpoints.sql.lexemes import line_and_column
 from endpoints.sql.sandbox import CheckedQuery, SandboxLimits, SandboxTable, check_sandbox_query
-from endpoints.sql.size_limit import is_over_budget, limit_bytes
 from endpoints.sql.sqlstates import INSUFFICIENT_PRIVILEGE, UNDEFINED_TABLE, explain, name_at
 
 logger = structlog.get_logger(__name__)
-
-_MEBIBYTE: Final = 1024 * 1024
 
 
 def run_sandbox_query(endpoint: Endpoint, sql: str, *, arguments: Mapping[str, BoundValue]) -> Rows:
@@ -36,9 +37,7 @@ def run_sandbox_query(endpoint: Endpoint, sql: str, *, arguments: Mapping[str, B
     Raises SandboxDisabled while the log database does not keep what the sandbox relies on, SandboxViolation,
     RequestTooLarge, InvalidSQL, InvalidParameters, StoredQueryFailed, QueryTimeout, Overloaded or DatabaseUnavailable.
     """
-    refusal = sandbox_refusal()
-    if refusal is not None:
-        raise SandboxDisabled(refusal)
+    refuse_unguarded_sandbox()
     tables = sandbox_tables(endpoint)
     checked = check_sandbox_query(
         sql,
@@ -48,56 +47,21 @@ def run_sandbox_query(endpoint: Endpoint, sql: str, *, arguments: Mapping[str, B
     )
     statement = checked.statement(arguments, max_rows=endpoint.max_rows)
     try:
-        return _run(endpoint, statement, arguments)
-    except StatementFailed as failure:
-        if not _lacks_a_table(failure, checked, sql, tables):
-            raise _refusal(failure, checked, sql, endpoint, arguments, tables) from failure
-    # A log database that was restored or made anew lacks the schemas of the versions that Django knows.
-    _publish(endpoint)
-    try:
-        return _run(endpoint, statement, arguments)
+        return run_published(
+            endpoint,
+            statement,
+            arguments,
+            lacks_a_table=lambda failure: _lacks_a_table(failure, checked, sql, tables),
+        )
     except StatementFailed as failure:
         raise _refusal(failure, checked, sql, endpoint, arguments, tables) from failure
-
-
-def sandbox_tables(endpoint: Endpoint) -> tuple[PublishedTable, ...]:
-    """Return the version's sandbox tables; one that has never been published is published now.
-
-    Raises StoredQueryFailed where its CTEs cannot be published, and DatabaseUnavailable.
-    """
-    if not endpoint.sandbox_tables:
-        published = _publish(endpoint)
-        endpoint.sandbox_tables = [table.to_json() for table in published]
-        version = Endpoint.objects.filter(pk=endpoint.pk, version=endpoint.version)
-        version.update(sandbox_tables=endpoint.sandbox_tables)
-        return published
-    return tuple(PublishedTable.from_json(table) for table in endpoint.sandbox_tables)
-
-
-def _publish(endpoint: Endpoint) -> tuple[PublishedTable, ...]:
-    try:
-        tables = publish_sandbox(endpoint)
-    except PublishingError as error:
-        logger.error("sandbox_not_published", reason=error.message)
-        raise StoredQueryFailed from error
-    logger.info("sandbox_published", tables=[table.name for table in tables])
-    return tables
-
-
-def _run(endpoint: Endpoint, statement: Statement, arguments: Mapping[str, BoundValue]) -> Rows:
-    session = sandbox_session(endpoint, sandbox_schema(endpoint), arguments)
-    limited, _ = limit_bytes(statement.sql, max_bytes=settings.ENDPOINTS_SANDBOX_MAX_BYTES)
-    rows = run_statement(Statement(limited, statement.arguments), session, max_rows=endpoint.max_rows)
-    # The last column is the sentinel of the byte budget.
-    return replace(rows, columns=rows.columns[:-1], rows=[row[:-1] for row in rows.rows])
 
 
 def _offset(failure: StatementFailed, checked: CheckedQuery) -> int | None:
     """Return the offset in the consumer's text that PostgreSQL's error points to."""
     if failure.position is None:
         return None
-    _, moved = limit_bytes("", max_bytes=settings.ENDPOINTS_SANDBOX_MAX_BYTES)
-    return checked.original_offset(failure.position - 1 - moved)
+    return checked.original_offset(offset_in_statement(failure.position))
 
 
 def _lacks_a_table(failure: StatementFailed, checked: CheckedQuery, sql: str, tables: Sequence[PublishedTable]) -> bool:
@@ -121,10 +85,10 @@ def _refusal(
         refuse_invalid_regular_expression(endpoint.parameters_of_version, arguments, session)
     log = logger.error if failure.sqlstate == INSUFFICIENT_PRIVILEGE else logger.info
     log("sandbox_query_failed", sqlstate=failure.sqlstate)
-    if is_over_budget(failure.sqlstate, failure.primary_message):
-        size = f"{settings.ENDPOINTS_SANDBOX_MAX_BYTES / _MEBIBYTE:g} MiB"
+    too_large = over_budget_reason(failure)
+    if too_large is not None:
         hint = "Select fewer columns or rows."
-        return InvalidSQL(f"The result is larger than {size}. {hint}", details=[{"hint": hint}])
+        return InvalidSQL(f"{too_large} {hint}", details=[{"hint": hint}])
     offset = _offset(failure, checked)
     name = name_at(sql, offset) if offset is not None else ""
     columns = (column.name for table in tables for column in table.columns)

@@ -20,12 +20,14 @@ from endpoints.services.sessions import sandbox_session, stored_session
 from endpoints.sql.composition import CompositionError, compile_query, original_offset
 from endpoints.sql.lexemes import LexicalError, line_and_column
 from endpoints.sql.parameters import DeclaredParameter, ParameterType, check_declarations, effective_parameters
+from endpoints.sql.stored_tables import stored_tables
 
 
 def check_endpoint(endpoint: Endpoint, parameters: Sequence[DeclaredParameter]) -> tuple[Column, ...]:
     """PREPARE the endpoint as drafted and return its result columns.
 
-    Raises ValidationError whose dict names the faulty field: `sql`, `tenant_parameter` or `parameters`.
+    Raises ValidationError whose dict names the faulty field: `sql`, `tenant_parameter`, `default_sandbox_table` or
+    `parameters`.
     """
     try:
         problems = check_declarations(parameters, endpoint.sql)
@@ -43,6 +45,7 @@ def check_endpoint(endpoint: Endpoint, parameters: Sequence[DeclaredParameter]) 
         columns = describe_statement(compiled.statement(nothing), stored_session(endpoint, nothing))
         if endpoint.sandboxing:
             _check_sandbox(endpoint, effective)
+        _check_default_sandbox_table(endpoint)
         return columns
     except PublishingError as error:
         raise _publishing_error(error, endpoint) from error
@@ -113,6 +116,18 @@ def _check_sandbox(endpoint: Endpoint, parameters: Sequence[DeclaredParameter]) 
             except StatementFailed as failure:
                 message = f"the CTE `{table}` cannot be read as a sandbox table: {failure.primary_message}"
                 raise PublishingError(message) from failure
+
+
+def _check_default_sandbox_table(endpoint: Endpoint) -> None:
+    if not endpoint.default_sandbox_table:
+        return
+    if not endpoint.sandboxing:
+        message = "Only an endpoint with sandboxing has sandbox tables."
+        raise ValidationError({"default_sandbox_table": message})
+    names = [table.name for table in stored_tables(endpoint.sql)]
+    if endpoint.default_sandbox_table not in names:
+        message = f"The query has no CTE of this name; its CTEs are {', '.join(names)}."
+        raise ValidationError({"default_sandbox_table": message})
 
 
 def _publishing_error(error: PublishingError, endpoint: Endpoint) -> ValidationError:

@@ -25,7 +25,7 @@ class Command(BaseCommand):
         "Run an endpoint and print its rows. "
         "Example: manage.py run_query logs.all project=acme iso_timestamp_start=2025-06-02 --format table. "
         "With a query of one's own, under the same rules as for consumers: manage.py run_query logs.all project=acme "
-        "--sql 'select count(*) from auth_logs'"
+        "--sql 'select count(*) from auth_logs' or --lql 'm.response.status_code:>=500 c:count(*)'"
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -38,6 +38,7 @@ class Command(BaseCommand):
             help="default: %(default)s, as wide as the terminal (or COLUMNS), long values cut",
         )
         parser.add_argument("--sql", default="", help="a sandbox query, run in place of the stored final query")
+        parser.add_argument("--lql", default="", help="the same in LQL, such as 'm.response.status_code:>=500'")
         parser.add_argument("--redact", action="store_true", help="redact IP addresses and e-mail addresses")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -46,6 +47,7 @@ class Command(BaseCommand):
             arguments=values,
             repeated_names=repeated,
             sandbox_sql=options["sql"] if options["sql"].strip() else "",
+            sandbox_lql=options["lql"] if options["lql"].strip() else "",
             redact=options["redact"],
             format=_FORMATS.get(options["format"], ResultFormat.CSV),
         )

@@ -163,6 +163,15 @@ def test_a_query_over_the_time_limit_is_504(api, rows) -> None:
     assert (response.status_code, response.json()["error"]["code"]) == (504, "query_timeout")
 
 
-def test_lql_is_refused_honestly(api) -> None:
-    error = api.query("logs.all", {"project": "acme", "lql": "s:id"}).json()["error"]
-    assert error["code"] == "invalid_lql"
+def test_lql_answers_with_rows(api, rows) -> None:
+    response = api.query("logs.all", {"project": "acme", "lql": "c:count(*) c:group_by(t::day)"})
+    assert response.status_code == 200
+    assert list(response.json()["result"][0]) == ["timestamp", "count"]
+
+
+def test_lql_that_cannot_be_read_is_a_400_with_its_place(api) -> None:
+    response = api.query("logs.all", {"project": "acme", "lql": "m.level:error\nc:min(m.latency)"})
+    error = response.json()["error"]
+    assert (response.status_code, error["code"]) == (400, "invalid_lql")
+    assert (error["details"][0]["line"], error["details"][0]["found"]) == (2, "min")
+    assert "`avg`" in error["details"][0]["expected"]

@@ -11,7 +11,6 @@ from endpoints.access_tokens import Caller
 from endpoints.errors import (
     ArgumentNotAllowed,
     EndpointError,
-    InvalidLQL,
     InvalidParameters,
     InvalidSQL,
     QueryTimeout,
@@ -118,11 +117,6 @@ def test_a_bound_access_token_sees_its_project_only(rows) -> None:
     assert json.loads(body)["result"] == [{"event_message": str(n)} for n in (1, 2, 3)]
     with pytest.raises(ArgumentNotAllowed):
         ask("select 1", caller=caller, project="globex")
-
-
-def test_lql_is_honestly_refused(rows) -> None:
-    with pytest.raises(InvalidLQL, match="does not read LQL"):
-        run_endpoint("logs.all", call=Call({"project": "acme"}, sandbox_lql="s:id"))
 
 
 # --- Publishing on the way --------------------------------------------------------------------------------------------

@@ -279,3 +279,22 @@ def test_checking_runs_nothing_and_saves_nothing(log_database: psycopg.Connectio
     endpoint = draft("SELECT pg_sleep(60) AS a, @x AS b", statement_timeout_seconds=1)
     assert [column.name for column in check_endpoint(endpoint, [])] == ["a", "b"]
     assert not Endpoint.objects.filter(name="test.endpoint").exists()
+
+
+SANDBOX_SQL = "WITH a AS (SELECT @project AS p), b AS (SELECT 1 AS x) SELECT 1 AS x FROM a"
+
+
+def test_a_default_sandbox_table_is_a_cte_of_the_query() -> None:
+    saved = save_endpoint(draft(SANDBOX_SQL, sandboxing=True, default_sandbox_table="b"), [PROJECT])
+    assert saved.default_sandbox_table == "b"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"sandboxing": True, "default_sandbox_table": "c"}, "The query has no CTE of this name; its CTEs are a, b."),
+        ({"default_sandbox_table": "a"}, "Only an endpoint with sandboxing has sandbox tables."),
+    ],
+)
+def test_refuses_a_default_sandbox_table_that_is_none(fields: dict[str, Any], message: str) -> None:
+    assert refusal(draft(SANDBOX_SQL, **fields), PROJECT) == {"default_sandbox_table": [message]}

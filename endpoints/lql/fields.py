@@ -1,0 +1,77 @@
+"""The types that a field of a table can have, as far as LQL tells them apart."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from endpoints.outcomes import Column
+
+
+class FieldType(StrEnum):
+    """What the values of a field are. The values up to `map` are the words of a declared schema."""
+
+    STRING = "string"
+    INTEGER = "integer"
+    FLOAT = "float"
+    BOOLEAN = "boolean"
+    DATETIME = "datetime"
+    MAP = "map"  # has fields, each declared by its own path, and no value that can be compared
+    JSON = "json"  # has fields that nothing is known of
+    OTHER = "other"  # compared as the text PostgreSQL writes for it: uuid, inet, interval, …
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it can be summed."""
+        return self in (FieldType.INTEGER, FieldType.FLOAT)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """What a path means: a column, or what is `inside` a column of JSON.
+
+    `stored_as` is the column's type in PostgreSQL, of one element if it `is_list`; a declared field has none.
+    """
+
+    name: str
+    type: FieldType
+    is_list: bool = False
+    stored_as: str = ""
+    inside: tuple[str, ...] = ()
+
+    @property
+    def described(self) -> str:
+        """The type for a message."""
+        type_ = self.stored_as or self.type.value
+        return f"a list of {type_}" if self.is_list else type_
+
+
+# numeric(10,2), timestamp(3) with time zone, character varying(20)
+_MODIFIER: Final = re.compile(r"\([0-9,]*\)")
+_TYPES: Final = {
+    **dict.fromkeys(("text", "character varying", "character"), FieldType.STRING),
+    **dict.fromkeys(("smallint", "integer", "bigint"), FieldType.INTEGER),
+    **dict.fromkeys(("numeric", "real", "double precision"), FieldType.FLOAT),
+    "boolean": FieldType.BOOLEAN,
+    **dict.fromkeys(("timestamp with time zone", "timestamp without time zone", "date"), FieldType.DATETIME),
+    **dict.fromkeys(("json", "jsonb"), FieldType.JSON),
+}
+
+
+def column_field(column: Column) -> Field:
+    """Return the field that a column of a table is."""
+    stored_as = _MODIFIER.sub("", column.type)
+    element = stored_as.removesuffix("[]")
+    is_list = element != stored_as
+    type_ = _TYPES.get(element, FieldType.OTHER)
+    if is_list and type_ is FieldType.JSON:
+        type_ = FieldType.OTHER
+    return Field(column.name, type_, is_list=is_list, stored_as=element)
+
+
+def declared_field(path: str, declared: str) -> Field:
+    """Return the field of a declared schema: a type's word, or ``list:`` and one. Raises ValueError for others."""
+    element = declared.removeprefix("list:")
+    return Field(path, FieldType(element), is_list=element != declared)

@@ -1,0 +1,53 @@
+"""How a refusal of an LQL query is told: one sentence, and where, what was found and what was expected as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from endpoints.errors import InvalidLQL
+from endpoints.sql.lexemes import line_and_column
+
+MAX_FOUND_CHARACTERS: Final = 60
+
+
+def refusal(
+    text: str,
+    position: int,
+    reason: str,
+    *,
+    found: str = "",
+    expected: Sequence[str] = (),
+    hint: str = "",
+) -> InvalidLQL:
+    """Return the refusal at this offset of the query's text.
+
+    `reason` is a sentence without its full stop, such as "`min` is not an aggregate"; `expected` what would be right
+    there, `hint` one whole sentence. The details hold reason, line and column (1-based), and found, expected and hint
+    where they are given.
+    """
+    line, column = line_and_column(text, position)
+    detail: dict[str, object] = {"reason": reason, "line": line, "column": column}
+    if found:
+        detail["found"] = shortened(found)
+    if expected:
+        detail["expected"] = list(expected)
+    if hint:
+        detail["hint"] = hint
+    sentences = [f"Line {line}, column {column}: {reason}."]
+    if expected:
+        sentences.append(f"Expected {_either(expected)}.")
+    if hint:
+        sentences.append(hint)
+    return InvalidLQL(" ".join(sentences), details=[detail])
+
+
+def shortened(found: str) -> str:
+    """Return text to show in a message: its beginning when it is long."""
+    return found if len(found) <= MAX_FOUND_CHARACTERS else found[:MAX_FOUND_CHARACTERS] + "…"
+
+
+def _either(expected: Sequence[str]) -> str:
+    if len(expected) == 1:
+        return expected[0]
+    return f"{', '.join(expected[:-1])} or {expected[-1]}"

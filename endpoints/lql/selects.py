@@ -1,0 +1,70 @@
+"""The columns of a query without a chart: all of the table, or one for each select rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from endpoints.lql.bindings import Bindings, quoted_name
+from endpoints.lql.faults import Fault, named
+from endpoints.lql.fields import Field
+from endpoints.lql.filters import json_column
+from endpoints.lql.jsonpaths import value_path
+from endpoints.lql.rules import SelectRule
+from endpoints.lql.schema import Schema, resolve
+from endpoints.outcomes import Column
+
+MAX_NAME_BYTES: Final = 63  # PostgreSQL's NAMEDATALEN - 1; a longer column name would be cut
+
+Output = tuple[str, Field]
+
+
+def outputs(selects: Sequence[SelectRule], schema: Schema, columns: Sequence[Column]) -> list[Output]:
+    """Return each column's name and what it shows; without selects or with a wildcard, the table's own columns.
+
+    A select written twice counts once. Raises Fault for a path that means nothing, for two columns of one name and for
+    a name that PostgreSQL would cut.
+    """
+    if not selects or any(select.is_wildcard for select in selects):
+        return [(column.name, schema[column.name]) for column in columns]
+    paths: dict[str, str] = {}
+    found: list[Output] = []
+    for select in selects:
+        name = select.alias or select.path
+        if len(name.encode()) > MAX_NAME_BYTES:
+            hint = "Give it a shorter name with an alias, such as `s:m.status@status`."
+            raise Fault(select.position, f"the column name {named(name)} is over {MAX_NAME_BYTES} bytes", hint=hint)
+        if paths.setdefault(name, select.path) != select.path:
+            hint = "Give one of them another name with an alias, such as `s:m.status@status`."
+            raise Fault(select.position, f"two columns are called {named(name)}", found=name, hint=hint)
+        output = (name, resolve(select.path, schema, position=select.position))
+        if output not in found:
+            found.append(output)
+    return found
+
+
+def lower_selects(chosen: Sequence[Output], source: str, bindings: Bindings) -> str:
+    """Return the query of these columns over `source`, which is FROM and all that follows.
+
+    What is inside JSON takes a second SELECT around the first, where the values found on the way are named once: none
+    is NULL, one is itself, several are an array.
+    """
+    if not any(field.inside for _, field in chosen):
+        columns = [_labelled(quoted_name(field.name), name) for name, field in chosen]
+        return f"SELECT {', '.join(columns)} {source}"
+    inner, outer = [], []
+    for number, (name, field) in enumerate(chosen, start=1):
+        found = quoted_name(str(number))
+        if field.inside:
+            path = bindings.jsonpath(value_path(field.inside))
+            inner.append(f"jsonb_path_query_array({json_column(field)}, {path}) AS {found}")
+            outer.append(f"CASE WHEN {found} -> 1 IS NULL THEN {found} -> 0 ELSE {found} END AS {quoted_name(name)}")
+        else:
+            inner.append(f"{quoted_name(field.name)} AS {found}")
+            outer.append(f"{found} AS {quoted_name(name)}")
+    return f"SELECT {', '.join(outer)} FROM (SELECT {', '.join(inner)} {source}) AS s"  # noqa: S608 - quoted names
+
+
+def _labelled(column: str, name: str) -> str:
+    label = quoted_name(name)
+    return column if column == label else f"{column} AS {label}"

@@ -1,0 +1,98 @@
+"""Run what came through the sandbox's checker: as sandbox_reader over the version's views, under a byte budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+import structlog
+from django.conf import settings
+
+from endpoints.errors import SandboxDisabled, StoredQueryFailed
+from endpoints.execution import StatementFailed, run_statement
+from endpoints.guarantees import sandbox_refusal
+from endpoints.models import Endpoint
+from endpoints.outcomes import BoundValue, Rows, Statement
+from endpoints.publishing import PublishedTable, PublishingError, publish_sandbox, sandbox_schema
+from endpoints.services.sessions import sandbox_session
+from endpoints.sql.size_limit import is_over_budget, limit_bytes
+
+logger = structlog.get_logger(__name__)
+
+_MEBIBYTE: Final = 1024 * 1024
+
+
+def refuse_unguarded_sandbox() -> None:
+    """Raise SandboxDisabled while the log database does not keep what the sandbox relies on."""
+    refusal = sandbox_refusal()
+    if refusal is not None:
+        raise SandboxDisabled(refusal)
+
+
+def sandbox_tables(endpoint: Endpoint) -> tuple[PublishedTable, ...]:
+    """Return the version's sandbox tables; one that has never been published is published now.
+
+    Raises StoredQueryFailed where its CTEs cannot be published, and DatabaseUnavailable.
+    """
+    if not endpoint.sandbox_tables:
+        published = _publish(endpoint)
+        endpoint.sandbox_tables = [table.to_json() for table in published]
+        version = Endpoint.objects.filter(pk=endpoint.pk, version=endpoint.version)
+        version.update(sandbox_tables=endpoint.sandbox_tables)
+        return published
+    return tuple(PublishedTable.from_json(table) for table in endpoint.sandbox_tables)
+
+
+def run_published(
+    endpoint: Endpoint,
+    statement: Statement,
+    arguments: Mapping[str, BoundValue],
+    *,
+    lacks_a_table: Callable[[StatementFailed], bool],
+) -> Rows:
+    """Run a checked statement over the views of this version, which read the call's `arguments` themselves.
+
+    A failure for which `lacks_a_table` is true is a log database that was restored or made anew, without the schemas
+    of the versions that Django knows: the schema is made and the statement sent once more.
+
+    Raises StatementFailed, StoredQueryFailed, QueryTimeout, Overloaded or DatabaseUnavailable.
+    """
+    try:
+        return _run(endpoint, statement, arguments)
+    except StatementFailed as failure:
+        if not lacks_a_table(failure):
+            raise
+    _publish(endpoint)
+    return _run(endpoint, statement, arguments)
+
+
+def offset_in_statement(position: int) -> int:
+    """Return the 0-based offset in the statement that a position which PostgreSQL tells (1-based) stands for."""
+    _, moved = limit_bytes("", max_bytes=settings.ENDPOINTS_SANDBOX_MAX_BYTES)
+    return position - 1 - moved
+
+
+def over_budget_reason(failure: StatementFailed) -> str | None:
+    """Return the sentence for a result that was larger than its byte budget, None for every other failure."""
+    if not is_over_budget(failure.sqlstate, failure.primary_message):
+        return None
+    return f"The result is larger than {settings.ENDPOINTS_SANDBOX_MAX_BYTES / _MEBIBYTE:g} MiB."
+
+
+def _publish(endpoint: Endpoint) -> tuple[PublishedTable, ...]:
+    try:
+        tables = publish_sandbox(endpoint)
+    except PublishingError as error:
+        logger.error("sandbox_not_published", reason=error.message)
+        raise StoredQueryFailed from error
+    logger.info("sandbox_published", tables=[table.name for table in tables])
+    return tables
+
+
+def _run(endpoint: Endpoint, statement: Statement, arguments: Mapping[str, BoundValue]) -> Rows:
+    session = sandbox_session(endpoint, sandbox_schema(endpoint), arguments)
+    limited, _ = limit_bytes(statement.sql, max_bytes=settings.ENDPOINTS_SANDBOX_MAX_BYTES)
+    rows = run_statement(Statement(limited, statement.arguments), session, max_rows=endpoint.max_rows)
+    # The last column is the sentinel of the byte budget.
+    return replace(rows, columns=rows.columns[:-1], rows=[row[:-1] for row in rows.rows])

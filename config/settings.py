@@ -12,7 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.urls import reverse_lazy
 from psycopg.conninfo import conninfo_to_dict
 
-from config import embedded, logs
+from config import embedded, logs, rates
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION = "0.1.0"
@@ -59,8 +59,9 @@ def _django_database(url: str) -> dict[str, Any]:
 
 
 DATABASES = {"default": _django_database(DATABASE_URL), "logs": _django_database(LOGS_DATABASE_URL)}
-# One connection per thread, checked before use, so that a restarted PostgreSQL is noticed and not answered with a 500.
-DATABASES["default"] |= {"CONN_MAX_AGE": 600, "CONN_HEALTH_CHECKS": True}
+# One connection per thread, checked before use, so that a restarted PostgreSQL is noticed and not answered with a 500;
+# and waited for no longer than a call may take.
+DATABASES["default"] |= {"ENGINE": "config.state_database", "CONN_MAX_AGE": 600, "CONN_HEALTH_CHECKS": True}
 DATABASE_ROUTERS = ["logsources.router.LogDatabaseRouter"]
 LOGS_GATE: dict[str, Any] = conninfo_to_dict(LOGS_GATE_URL)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -69,7 +70,12 @@ CACHES = {
     "default": {
         "BACKEND": "django_redis.cache.RedisCache",
         "LOCATION": REDIS_URL,
-        "OPTIONS": {"SOCKET_CONNECT_TIMEOUT": 0.25, "SOCKET_TIMEOUT": 0.25},
+        "OPTIONS": {
+            "SOCKET_CONNECT_TIMEOUT": 0.25,
+            "SOCKET_TIMEOUT": 0.25,
+            # RESP3 brings nothing to plain commands, and redis-py then no longer notices a connection left unread.
+            "CONNECTION_POOL_KWARGS": {"protocol": 2, "max_connections": 1000},
+        },
     }
 }
 
@@ -79,9 +85,18 @@ ENDPOINTS_POOL_SIZE = env.int("ENDPOINTS_POOL_SIZE", default=8)  # gate connecti
 ENDPOINTS_POOL_WAIT_SECONDS = env.float("ENDPOINTS_POOL_WAIT_SECONDS", default=0.8)  # then 503 overloaded
 # How much manage.py check_sandbox must find in order: "row_security" where the log database has no superuser.
 ENDPOINTS_SANDBOX_LEVEL = env.str("ENDPOINTS_SANDBOX_LEVEL", default="full")
+ENDPOINTS_STALE_SECONDS = env.int("ENDPOINTS_STALE_SECONDS", default=3600)  # a result is kept beyond its period
 ENDPOINTS_MAX_BODY_BYTES = env.int("ENDPOINTS_MAX_BODY_BYTES", default=1_048_576)
 ENDPOINTS_SANDBOX_MAX_SQL_BYTES = env.int("ENDPOINTS_SANDBOX_MAX_SQL_BYTES", default=16_384)  # of the consumer's text
 ENDPOINTS_SANDBOX_MAX_BYTES = env.int("ENDPOINTS_SANDBOX_MAX_BYTES", default=33_554_432)  # of a result, as text
+# How long after its caching period a result may still be answered, marked stale, when nothing newer can be had.
+ENDPOINTS_STALE_SECONDS = env.int("ENDPOINTS_STALE_SECONDS", default=3600)
+ENDPOINTS_WARM_RESULTS = env.int("ENDPOINTS_WARM_RESULTS", default=100)  # argument sets of one warm run
+ENDPOINTS_WARM_SECONDS = env.float("ENDPOINTS_WARM_SECONDS", default=60.0)  # in the database, of one warm run
+ENDPOINTS_WARM_CONCURRENCY = env.int("ENDPOINTS_WARM_CONCURRENCY", default=2)  # endpoints warmed at the same time
+# Calls of one access token, such as 600/minute; empty: as many as it likes.
+ENDPOINTS_RATE_LIMIT = rates.read_rate(env.str("ENDPOINTS_RATE_LIMIT", default=""), setting="ENDPOINTS_RATE_LIMIT")
+ENDPOINTS_METRICS_TOKEN = env.str("ENDPOINTS_METRICS_TOKEN", default="")  # empty: /metrics answers loopback alone
 # The OpenAPI document names every endpoint: to the public only where that is wanted, else with an access token.
 ENDPOINTS_PUBLIC_SCHEMA = env.bool("ENDPOINTS_PUBLIC_SCHEMA", default=DEBUG)
 # Multipart and form bodies are read by Django, under the same limit.

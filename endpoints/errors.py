@@ -12,6 +12,7 @@
     ├── InvalidLQL                400 invalid_lql
     ├── NotAuthenticated          401 not_authenticated
     ├── ArgumentNotAllowed        403 argument_not_allowed
+    ├── PurgeNotAllowed           403 purge_not_allowed
     ├── EndpointNotFound          404 endpoint_not_found
     ├── RouteNotFound             404 not_found
     ├── MethodNotAllowed          405 method_not_allowed
@@ -23,6 +24,7 @@
     ├── InternalError             500 internal_error
     ├── DatabaseUnavailable       503 database_unavailable
     ├── Overloaded                503 overloaded
+    ├── CacheNotReachable         503 cache_unavailable
     └── QueryTimeout              504 query_timeout
 
 ``message`` and ``details`` are for the caller; the cause belongs in the log, chained with ``raise … from``.
@@ -133,6 +135,12 @@ class ArgumentNotAllowed(EndpointError):
         )
 
 
+class PurgeNotAllowed(EndpointError):
+    status = 403
+    code = "purge_not_allowed"
+    default_message = "This access token may not remove cached results."
+
+
 class EndpointNotFound(EndpointError):
     status = 404
     code = "endpoint_not_found"
@@ -223,6 +231,19 @@ class Overloaded(EndpointError):
     def __init__(self, retry_after_seconds: int = 1) -> None:
         super().__init__(
             "Every database connection is busy.",
+            headers={"Retry-After": str(retry_after_seconds)},
+        )
+
+
+class CacheNotReachable(EndpointError):
+    """Only for purging: a call itself goes on without the cache."""
+
+    status = 503
+    code = "cache_unavailable"
+
+    def __init__(self, retry_after_seconds: int = 5) -> None:
+        super().__init__(
+            "Redis does not answer, so cached results may still be there.",
             headers={"Retry-After": str(retry_after_seconds)},
         )
 

@@ -202,6 +202,11 @@ class AccessToken(models.Model):
         help_text='Arguments this access token is bound to, such as {"project": "acme"}: a call with another value is '
         "refused, a call with none gets this one.",
     )
+    may_purge = models.BooleanField(
+        "may purge caches",
+        default=False,
+        help_text="May remove the cached results of the endpoints it may call (DELETE /api/endpoints/cache/name).",
+    )
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)

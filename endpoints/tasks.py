@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from celery import shared_task
 
 from endpoints import services
@@ -11,3 +13,9 @@ from endpoints import services
 def drop_old_sandbox_schemas() -> None:
     """Drop the sandbox schemas of older versions and of deleted endpoints."""
     services.drop_old_sandbox_schemas()
+
+
+@shared_task(name="endpoints.tasks.warm_endpoint")
+def warm_endpoint(endpoint_id: str) -> None:
+    """Renew the results of an endpoint that were asked for within its caching period."""
+    services.warm_endpoint(UUID(endpoint_id))

@@ -29,7 +29,7 @@ class AccessTokenForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscri
 
     class Meta:
         model = AccessToken
-        fields = ("name", "every_endpoint", "endpoints", "bound_arguments", "expires_at")
+        fields = ("name", "every_endpoint", "endpoints", "bound_arguments", "may_purge", "expires_at")
         help_texts = {"expires_at": "UTC; blank = never."}
 
     def clean(self) -> dict[str, Any] | None:
@@ -52,15 +52,18 @@ class AccessTokenAdmin(ReadableHistoryAdmin):
         "every_endpoint": "endpoints",
         "endpoints": "endpoints",
         "bound_arguments": "bound arguments",
+        "may_purge": "purging",
         "expires_at": "expiry",
         "revoked_at": "revocation",
     }
     fieldsets = (
         (None, {"fields": ("name", "expires_at")}),
-        ("What it may do", {"fields": ("every_endpoint", "endpoints", "bound_arguments")}),
+        ("What it may do", {"fields": ("every_endpoint", "endpoints", "bound_arguments", "may_purge")}),
         ("Use", {"fields": (("prefix", "created_at"), ("last_used_at", "revoked_at"))}),
     )
-    history_fieldsets = ((None, {"fields": ("name", "prefix", "reach", "bonds", "expires_at", "revoked_at")}),)
+    history_fieldsets = (
+        (None, {"fields": ("name", "prefix", "reach", "bonds", "may_purge", "expires_at", "revoked_at")}),
+    )
 
     @display(description="state", label={"valid": "success", "expired": "warning", "revoked": "danger"})  # type: ignore[untyped-decorator]
     def state(self, token: AccessToken) -> str:

@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from endpoints.admin.cached_results import describe_cache, purge_url, report_purge
 from endpoints.admin.endpoint_form import EndpointForm, ParameterInline
 from endpoints.admin.history import ReadableHistoryAdmin
 from endpoints.models import Endpoint
@@ -27,7 +28,7 @@ class EndpointAdmin(ReadableHistoryAdmin):
     search_fields = ("name", "description", "sql")
     readonly_fields = (
         "id", "address", "version", "columns_of_result", "tables_of_sandbox", "updated_at", "sql_of_version",
-        "parameters_of_this_version",
+        "parameters_of_this_version", "cached_results",
     )  # fmt: skip
     history_fields = {
         "name": "name",
@@ -45,17 +46,20 @@ class EndpointAdmin(ReadableHistoryAdmin):
         "redact_pii": "redaction",
     }
     warn_unsaved_form = True
+    actions = ("purge",)
     fieldsets = (
         (None, {"fields": ("name", "description", "sql")}),
         ("Rows and limits", {"fields": ("tenant_parameter", ("max_rows", "statement_timeout_seconds"))}),
-        ("Cache", {"fields": (("cache_seconds", "warm_every_seconds"),)}),
+        ("Cache", {"fields": (("cache_seconds", "warm_every_seconds"), "cached_results")}),
         ("What consumers may do", {"fields": (("sandboxing", "default_sandbox_table"), "redact_pii")}),
         ("Version", {"fields": ("address", "id", ("version", "updated_at"), "columns_of_result", "tables_of_sandbox")}),
     )
     version_fieldsets = (
         (None, {"fields": (("version", "updated_at"), "name", "description", "sql_of_version")}),
         ("Parameters and result", {"fields": ("parameters_of_this_version", "columns_of_result", "tables_of_sandbox")}),
-        *fieldsets[1:4],
+        fieldsets[1],
+        ("Cache", {"fields": (("cache_seconds", "warm_every_seconds"),)}),
+        fieldsets[3],
     )
 
     @admin.display(description="tenant parameter", empty_value="every project", ordering="tenant_parameter")
@@ -90,6 +94,18 @@ class EndpointAdmin(ReadableHistoryAdmin):
             (table["name"], ", ".join(f"{column['name']} {column['type']}" for column in table["columns"]))
             for table in endpoint.sandbox_tables
         )
+
+    @admin.display(description="cached results")
+    def cached_results(self, endpoint: Endpoint) -> SafeString | str:
+        return describe_cache(endpoint) if endpoint.version else "known after the first save"
+
+    @admin.action(description="Remove the cached results of the chosen endpoints", permissions=["change"])
+    def purge(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> None:
+        for endpoint in queryset:
+            report_purge(request, endpoint, self.message_user)
+
+    def get_urls(self) -> list[Any]:
+        return [purge_url(self), *super().get_urls()]
 
     @admin.display(description="SQL")
     def sql_of_version(self, endpoint: Endpoint) -> SafeString:

@@ -8,7 +8,7 @@ from rest_framework.request import Request
 
 from endpoints.access_tokens import Caller
 from endpoints.errors import NotAuthenticated
-from endpoints.services import authenticate_access_token
+from endpoints.services import admit, authenticate_access_token
 
 
 class AccessTokenAuthentication(BaseAuthentication):
@@ -17,6 +17,7 @@ class AccessTokenAuthentication(BaseAuthentication):
     def authenticate(self, request: Request) -> tuple[Caller, None]:
         caller = authenticate_access_token(_secret(request))
         structlog.contextvars.bind_contextvars(access_token=caller.name, access_token_prefix=caller.prefix)
+        admit(caller)
         return caller, None
 
 

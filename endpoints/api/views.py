@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from time import perf_counter
 from typing import Any, cast
@@ -24,7 +23,7 @@ from endpoints.api.arguments import MULTIPART, RawArguments, from_pairs, read_bo
 from endpoints.api.exceptions import error_response
 from endpoints.errors import InvalidRequest, NotAcceptable, RouteNotFound
 from endpoints.outcomes import ResultFormat
-from endpoints.services import Answer, Call, run_endpoint
+from endpoints.services import Answer, CacheState, Call, Served, run_endpoint
 from endpoints.sql.parameters import RawValue
 
 _FORMATS = [result_format.value for result_format in ResultFormat]
@@ -153,22 +152,32 @@ def _result_format(request: HttpRequest) -> ResultFormat:
 
 def render_answer(request: HttpRequest, answer: Answer, *, started: float) -> HttpResponse:
     """Return the 200 (or 304) of a call with the headers of the service contract; `started` is a perf_counter."""
-    outcome = answer.outcome
-    etag = f'"{hashlib.sha256(outcome.body).hexdigest()[:32]}"'
+    served, outcome = answer.served, answer.outcome
     headers = {
-        "ETag": etag,
-        "Cache-Control": "private, no-cache",
+        "ETag": served.etag,
+        "Cache-Control": _cache_control(served),
         "Vary": f"Accept, X-API-KEY, Authorization, {settings.ENDPOINTS_HEADER_PREFIX}-ENDPOINT-REDACT-PII",
-        "X-Cache": "bypass",
+        "X-Cache": served.state.value,
         "X-Result-Rows": str(outcome.row_count),
         "Server-Timing": f"db;dur={outcome.database_seconds * 1000:.2f}, "
         f"encode;dur={outcome.encoding_seconds * 1000:.2f}, total;dur={(perf_counter() - started) * 1000:.2f}",
     }
+    if served.state is not CacheState.BYPASS:
+        headers["Age"] = str(int(served.age_seconds))
     if outcome.truncated:
         headers["X-Result-Truncated"] = "true"
-    if request.method in ("GET", "HEAD") and _is_known(etag, request):
+    if request.method in ("GET", "HEAD") and _is_known(served.etag, request):
         return HttpResponse(status=304, headers=headers)
     return HttpResponse(outcome.body, content_type=f"{outcome.format.value}; charset=utf-8", headers=headers)
+
+
+def _cache_control(served: Served) -> str:
+    """RFC 9111 and, for the seconds in which an old answer may be shown while a new one is fetched, RFC 5861."""
+    if served.state is CacheState.BYPASS:
+        return "private, no-cache"
+    # Max-age counts from when the result was made: the recipient takes Age off it.
+    fresh_for = int(served.age_seconds + served.fresh_for_seconds)
+    return f"private, max-age={fresh_for}, stale-while-revalidate={settings.ENDPOINTS_STALE_SECONDS}"
 
 
 def _is_known(etag: str, request: HttpRequest) -> bool:

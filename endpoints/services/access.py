@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Q, QuerySet
@@ -13,7 +14,8 @@ from django.utils import timezone
 
 from endpoints import access_tokens
 from endpoints.access_tokens import Caller
-from endpoints.errors import NotAuthenticated
+from endpoints.cache.rate_limits import seconds_until_admitted
+from endpoints.errors import NotAuthenticated, RateLimited
 from endpoints.models import AccessToken, Endpoint
 
 # last_used_at is for people: to the minute is enough, and a write a call is not worth it.
@@ -31,8 +33,22 @@ def authenticate_access_token(secret: str, *, now: datetime | None = None) -> Ca
     _note_use(token, now)
     endpoint_ids = None if token.every_endpoint else frozenset(map(str, token.endpoints.values_list("pk", flat=True)))
     return Caller(
-        name=token.name, prefix=token.prefix, endpoint_ids=endpoint_ids, bound_arguments=token.bound_arguments
+        name=token.name,
+        prefix=token.prefix,
+        endpoint_ids=endpoint_ids,
+        bound_arguments=token.bound_arguments,
+        may_purge=token.may_purge,
     )
+
+
+def admit(caller: Caller) -> None:
+    """Count a call against the rate limit of its access token. Raises RateLimited."""
+    limit = settings.ENDPOINTS_RATE_LIMIT
+    if limit is None:
+        return
+    wait = seconds_until_admitted(caller.prefix, calls=limit.calls, window_seconds=limit.seconds)
+    if wait:
+        raise RateLimited(wait)
 
 
 def _note_use(token: AccessToken, now: datetime) -> None:
@@ -57,6 +73,7 @@ def issue_access_token(
     endpoint_names: Sequence[str] = (),
     bound_arguments: Mapping[str, str] | None = None,
     expires_at: datetime | None = None,
+    may_purge: bool = False,
 ) -> IssuedAccessToken:
     """Make an access token; with no endpoint names it may call every endpoint. Raises ValidationError."""
     endpoints = list(Endpoint.objects.filter(name__in=endpoint_names))
@@ -68,6 +85,7 @@ def issue_access_token(
         every_endpoint=not endpoint_names,
         bound_arguments=dict(bound_arguments or {}),
         expires_at=expires_at,
+        may_purge=may_purge,
     )
     secret = new_access_token_secret(token)
     token.full_clean()

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from endpoints.models import MAX_STATEMENT_TIMEOUT_SECONDS, Endpoint
 from endpoints.publishing import PublishedSchema, drop_schemas, published_schemas
+from endpoints.services.schedules import remove_warming_schedules
 
 # A call that has read the older version's row runs for at most the longest timeout, once more after a lost connection.
 KEPT_AFTER_SAVE: Final = timedelta(seconds=2 * MAX_STATEMENT_TIMEOUT_SECONDS)
@@ -45,6 +46,7 @@ def delete_endpoints(endpoints: Iterable[Endpoint]) -> None:
     """Delete endpoints with their parameters, and, once that is committed, their sandbox schemas."""
     with transaction.atomic():
         for endpoint in endpoints:
+            remove_warming_schedules([endpoint.pk])
             transaction.on_commit(partial(_drop_schemas_of, endpoint.pk.hex), robust=True)
             endpoint.delete()
 

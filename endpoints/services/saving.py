@@ -16,6 +16,7 @@ from endpoints.execution import StatementFailed
 from endpoints.models import Endpoint, Parameter
 from endpoints.outcomes import Column
 from endpoints.publishing import PublishingError, draft_sandbox, publish_sandbox
+from endpoints.services.schedules import keep_warming_schedule
 from endpoints.services.sessions import sandbox_session, stored_session
 from endpoints.sql.composition import CompositionError, compile_query, original_offset
 from endpoints.sql.lexemes import LexicalError, line_and_column
@@ -100,6 +101,7 @@ def _save_version(endpoint: Endpoint, rows: Sequence[Parameter], columns: tuple[
     endpoint.save()
     endpoint.parameters.all().delete()
     Parameter.objects.bulk_create(rows)
+    keep_warming_schedule(endpoint)
 
 
 def _check_sandbox(endpoint: Endpoint, parameters: Sequence[DeclaredParameter]) -> None:
@@ -119,11 +121,8 @@ def _check_sandbox(endpoint: Endpoint, parameters: Sequence[DeclaredParameter]) 
 
 
 def _check_default_sandbox_table(endpoint: Endpoint) -> None:
-    if not endpoint.default_sandbox_table:
-        return
-    if not endpoint.sandboxing:
-        message = "Only an endpoint with sandboxing has sandbox tables."
-        raise ValidationError({"default_sandbox_table": message})
+    if not (endpoint.sandboxing and endpoint.default_sandbox_table):
+        return  # what is chosen waits for sandboxing to be switched on again
     names = [table.name for table in stored_tables(endpoint.sql)]
     if endpoint.default_sandbox_table not in names:
         message = f"The query has no CTE of this name; its CTEs are {', '.join(names)}."

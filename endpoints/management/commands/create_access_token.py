@@ -40,6 +40,7 @@ class Command(BaseCommand):
             metavar="NAME=VALUE",
             help="bind this argument: calls with another value are refused, calls without it get this one",
         )
+        parser.add_argument("--may-purge", action="store_true", help="may remove cached results")
         parser.add_argument("--expires-in", metavar="30d", help="lifetime: a number and m, h, d or w; default: none")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -51,6 +52,7 @@ class Command(BaseCommand):
                 endpoint_names=options["endpoint"],
                 bound_arguments=bindings,
                 expires_at=expires_at,
+                may_purge=options["may_purge"],
             )
             out_of_reach = endpoints_out_of_reach(issued.access_token)
         limits = ", ".join(options["endpoint"]) or "every endpoint"

@@ -1,0 +1,82 @@
+"""/metrics in Prometheus' text format: what Redis knows of each endpoint, the same from every process."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Iterator
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from endpoints.api.exceptions import error_response
+from endpoints.errors import RouteNotFound
+from endpoints.services import CacheReport, CacheUnavailable, cache_reports, visible_endpoints
+
+
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Return the metrics to who holds ENDPOINTS_METRICS_TOKEN, or, where none is set, to loopback alone."""
+    if not _may_read(request):
+        return error_response(request, RouteNotFound())
+    registry = CollectorRegistry()
+    registry.register(_CacheCollector())
+    return HttpResponse(
+        generate_latest(registry), content_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"}
+    )
+
+
+def _may_read(request: HttpRequest) -> bool:
+    expected = settings.ENDPOINTS_METRICS_TOKEN
+    if expected:
+        scheme, _, credentials = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(credentials.strip().encode(), expected.encode())
+    # A proxy on the same machine is loopback too: what it passes on says so.
+    forwarded = "HTTP_X_FORWARDED_FOR" in request.META or "HTTP_FORWARDED" in request.META
+    return not forwarded and _is_loopback(request.META.get("REMOTE_ADDR", ""))
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+class _CacheCollector(Collector):
+    """Reads Redis when it is scraped; without Redis only `endpoints_redis_up` 0 is told."""
+
+    def collect(self) -> Iterator[Metric]:
+        try:
+            reports = cache_reports(visible_endpoints(None))
+        except CacheUnavailable:
+            yield GaugeMetricFamily("endpoints_redis_up", "Whether Redis answers.", value=0)
+            return
+        yield GaugeMetricFamily("endpoints_redis_up", "Whether Redis answers.", value=1)
+        yield from _families(reports)
+
+
+def _families(reports: list[CacheReport]) -> Iterator[Metric]:
+    by_endpoint = ("endpoint",)
+    calls = CounterMetricFamily("endpoints_calls", "Calls, by what the cache did.", labels=("endpoint", "cache"))
+    warmed = CounterMetricFamily("endpoints_warmed", "Results renewed ahead of time.", labels=by_endpoint)
+    runs = CounterMetricFamily("endpoints_warm_runs", "Warm runs.", labels=by_endpoint)
+    failures = CounterMetricFamily("endpoints_warm_failures", "Results not renewed, by a failure.", labels=by_endpoint)
+    last = GaugeMetricFamily("endpoints_last_warm_timestamp_seconds", "Last warm run, Unix time.", labels=by_endpoint)
+    live = GaugeMetricFamily("endpoints_cached_results", "Results in the cache.", labels=by_endpoint)
+    for report in reports:
+        name, statistics = report.endpoint_name, report.statistics
+        calls.add_metric((name, "hit"), statistics.hits)
+        calls.add_metric((name, "stale"), statistics.stale)
+        calls.add_metric((name, "miss"), statistics.misses)
+        calls.add_metric((name, "bypass"), statistics.bypass)
+        warmed.add_metric((name,), statistics.warmed)
+        runs.add_metric((name,), statistics.warm_runs)
+        failures.add_metric((name,), statistics.warm_failures)
+        if statistics.last_warm_at:
+            last.add_metric((name,), statistics.last_warm_at)
+        live.add_metric((name,), report.live_entries)
+    yield from (calls, warmed, runs, failures, last, live)

@@ -1,0 +1,133 @@
+"""What names a result: everything that can change its bytes, and nothing else.
+
+>>> result_key("6f9619ff8b86d011b42d00c04fc964ff", 3, recipe).entry
+'lqe:entry:6f9619ff8b86d011b42d00c04fc964ff:3:9c1f…'
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from endpoints.outcomes import BoundValue, ResultFormat
+
+PREFIX = "lqe"  # before every name in Redis, which other applications may share
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How to make a result of one version again: what a caller asked for, after typing and normalising."""
+
+    arguments: Mapping[str, BoundValue]
+    sandbox_language: str  # "sql", "lql", or "" for the stored query
+    sandbox_text: str
+    redact: bool
+    format: ResultFormat
+
+    def to_json(self) -> bytes:
+        """Return the canonical form: equal recipes give equal bytes, different ones different bytes.
+
+        JSON keeps null, "", [] and ["x"] apart by itself and quotes every separator. `surrogatepass`, not escapes:
+        an escaped pair of lone surrogates would read like the character that the pair stands for.
+        """
+        fields = [
+            sorted(self.arguments.items(), key=lambda argument: argument[0]),
+            self.sandbox_language,
+            self.sandbox_text,
+            self.redact,
+            self.format.value,
+        ]
+        return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Recipe:
+        """Return the recipe that was written as this text. Raises ValueError when it is none."""
+        try:
+            fields = json.loads(text.decode("utf-8", "surrogatepass"))
+            arguments, sandbox_language, sandbox_text, redact, media_type = fields
+            return cls(
+                arguments=dict(arguments),
+                sandbox_language=sandbox_language,
+                sandbox_text=sandbox_text,
+                redact=redact,
+                format=ResultFormat(media_type),
+            )
+        except (ValueError, TypeError) as error:
+            raise ValueError("not a recipe") from error
+
+
+@dataclass(frozen=True, slots=True)
+class ResultKey:
+    """One result of one version of an endpoint, by the digest of its recipe."""
+
+    endpoint_id: str
+    version: int
+    digest: str
+
+    @property
+    def member(self) -> str:
+        """The key within its endpoint, as the endpoint's index lists it."""
+        return f"{self.version}:{self.digest}"
+
+    @property
+    def entry(self) -> str:
+        return f"{entry_prefix(self.endpoint_id)}{self.member}"
+
+    @property
+    def lease(self) -> str:
+        return f"{lease_prefix(self.endpoint_id)}{self.member}"
+
+    @property
+    def recipe(self) -> str:
+        return f"{PREFIX}:recipe:{self.endpoint_id}:{self.member}"
+
+    @property
+    def failures(self) -> str:
+        return f"{PREFIX}:failures:{self.endpoint_id}:{self.member}"
+
+    @property
+    def backoff(self) -> str:
+        return f"{PREFIX}:backoff:{self.endpoint_id}:{self.member}"
+
+
+def result_key(endpoint_id: str, version: int, recipe: Recipe) -> ResultKey:
+    """Return the key of a result. Raises ValueError when the endpoint's id is not a UUID."""
+    endpoint_id = endpoint_hex(endpoint_id)
+    # 32 digits, a number, a colon: where the recipe begins is never in doubt.
+    digest = hashlib.sha256(f"{endpoint_id}{version}:".encode() + recipe.to_json()).hexdigest()
+    return ResultKey(endpoint_id=endpoint_id, version=version, digest=digest)
+
+
+def endpoint_hex(endpoint_id: str) -> str:
+    """Return a UUID as its 32 digits, however it was written. Raises ValueError."""
+    return UUID(endpoint_id).hex
+
+
+def entry_prefix(endpoint_id: str) -> str:
+    return f"{PREFIX}:entry:{endpoint_id}:"
+
+
+def lease_prefix(endpoint_id: str) -> str:
+    return f"{PREFIX}:lease:{endpoint_id}:"
+
+
+def index_name(endpoint_id: str) -> str:
+    """The endpoint's entries (`version:digest`), scored by when they expire."""
+    return f"{PREFIX}:index:{endpoint_id}"
+
+
+def statistics_name(endpoint_id: str) -> str:
+    return f"{PREFIX}:stats:{endpoint_id}"
+
+
+def asked_name(endpoint_id: str, version: int) -> str:
+    """The version's digests, scored by when they were last asked for."""
+    return f"{PREFIX}:asked:{endpoint_id}:{version}"
+
+
+def uses_name(endpoint_id: str, version: int, window: int) -> str:
+    """The version's digests, scored by how often they were asked for in one window of time."""
+    return f"{PREFIX}:uses:{endpoint_id}:{version}:{window}"

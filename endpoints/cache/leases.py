@@ -1,0 +1,155 @@
+"""Who may run something: one holder over all processes and machines, and how the others hear that it is done.
+
+A lease is a name in Redis that holds its owner's random word until it expires. Its holder finishes it with a note,
+which lies in the owner's latch, a list of one element: every waiter takes it out and puts it back, which wakes the
+next. Nobody polls; a waiter looks up once a second to see whether holder and Redis are still there.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections import deque
+from dataclasses import dataclass
+from types import TracebackType
+from typing import cast
+
+from endpoints.cache.connection import (
+    WAIT_SECONDS,
+    CacheUnavailable,
+    Part,
+    RedisLeftAlone,
+    Script,
+    ask_and_wait,
+    ask_for_all,
+    ask_script,
+)
+from endpoints.cache.keys import PREFIX
+
+# A waiter that was away for a moment still finds the note.
+_LATCH_MS = 60_000
+_UNFINISHED_LIMIT = 1000
+
+# The note may find no room in a full Redis; the lease ends all the same.
+_FINISH = Script("""
+local lease, latch = KEYS[1], KEYS[2]
+local owner, note, latch_ms = ARGV[1], ARGV[2], ARGV[3]
+if redis.call('GET', lease) ~= owner then return 0 end
+redis.call('DEL', lease)
+if note ~= '' then
+    redis.pcall('RPUSH', latch, note)
+    redis.pcall('PEXPIRE', latch, latch_ms)
+end
+return 1
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to run what `name` stands for, until it is finished or has run out."""
+
+    name: str
+    owner: str
+
+
+# Leases that Redis could not be told about; else everybody would wait for each of them until it has run out.
+_unfinished: deque[tuple[Lease, bytes]] = deque(maxlen=_UNFINISHED_LIMIT)
+
+
+def acquire(name: str, *, seconds: float) -> Lease | None:
+    """Return the lease without waiting, None while somebody else holds it. Raises CacheUnavailable."""
+    taken = contend(name, seconds=seconds)
+    return taken if isinstance(taken, Lease) else None
+
+
+def contend(name: str, *, seconds: float) -> Lease | str:
+    """Return the lease, or who holds it (for `wait_for_note`). Raises CacheUnavailable."""
+    _finish_late()
+    lease = Lease(name=name, owner=secrets.token_hex(16))
+    milliseconds = max(1, round(seconds * 1000))
+
+    take: list[Part] = ["SET", name, lease.owner, "NX", "PX", milliseconds]
+    holder = None
+    try:
+        while holder is None:  # another's lease may run out between the two commands
+            _, holder = ask_for_all([take, ["GET", name]])
+    except RedisLeftAlone:
+        raise
+    except CacheUnavailable:
+        # Taken perhaps, and only the answer is missing.
+        _unfinished.append((lease, b""))
+        raise
+    holder = bytes(holder).decode()
+    return lease if holder == lease.owner else holder
+
+
+def finish(lease: Lease, note: bytes = b"") -> bool:
+    """End the lease and give everyone who waits for it the note; False when it was no longer held.
+
+    Never raises: what cannot be told to Redis now is told before the next lease is taken.
+    """
+    try:
+        return _end(lease, note)
+    except CacheUnavailable:
+        _unfinished.append((lease, note))
+        return False
+
+
+def wait_for_note(owner: str) -> bytes | None:
+    """Return the note this owner finished with, None when it has not within WAIT_SECONDS.
+
+    Raises CacheUnavailable.
+    """
+    latch = _latch(owner)
+    return cast("bytes | None", ask_and_wait("BLMOVE", latch, latch, "LEFT", "RIGHT", WAIT_SECONDS))
+
+
+class Slot:
+    """One of a limited number of places to work in; left at the end of a `with` block."""
+
+    def __init__(self, lease: Lease) -> None:
+        self._lease = lease
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        finish(self._lease)
+
+
+def slot(limit: int, *, seconds: float) -> Slot | None:
+    """Return a place, None while `limit` others are taken; given up by itself after `seconds`.
+
+    Raises CacheUnavailable.
+    """
+    places = list(range(limit))
+    random.shuffle(places)  # two that look at the same moment should not meet at each place
+    for place in places:
+        lease = acquire(f"{PREFIX}:warm-slot:{place}", seconds=seconds)
+        if lease is not None:
+            return Slot(lease)
+    return None
+
+
+def _end(lease: Lease, note: bytes) -> bool:
+    return bool(ask_script(_FINISH, [lease.name, _latch(lease.owner)], [lease.owner, note, _LATCH_MS]))
+
+
+def _finish_late() -> None:
+    """Tell Redis of the leases it could not be told about. Raises CacheUnavailable when it still can't."""
+    while _unfinished:
+        try:
+            lease, note = _unfinished.popleft()
+        except IndexError:  # another thread was faster
+            return
+        try:
+            _end(lease, note)
+        except CacheUnavailable:
+            _unfinished.appendleft((lease, note))
+            raise
+
+
+def _latch(owner: str) -> str:
+    return f"{PREFIX}:latch:{owner}"

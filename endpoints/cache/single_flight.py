@@ -1,0 +1,242 @@
+"""One runner per key: over all threads by an event, over all processes and machines by a lease in Redis.
+
+The threads of a process that want the same result follow one leader; the leaders compete for the key's lease. The
+winner runs, stores and leaves a note; the others wait for the note and fetch the entry. Where Redis fails, at any
+moment, each process's leader runs by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from time import monotonic
+
+from endpoints.cache import error_notes
+from endpoints.cache.connection import CacheUnavailable
+from endpoints.cache.entries import Entry, fetch, store
+from endpoints.cache.entry_format import entity_tag
+from endpoints.cache.keys import ResultKey
+from endpoints.cache.leases import Lease, acquire, contend, finish, wait_for_note
+from endpoints.errors import EndpointError, InternalError
+from endpoints.outcomes import Outcome
+
+_STORED = b"stored"
+_NOT_STORED = b"not stored"
+_FAILED = b"failed "  # and the error
+# A result that twice could not be stored (removed at once, too large) is not worth queueing for.
+_FUTILE_WAITS = 2
+
+
+class Role(StrEnum):
+    """How a caller came by its result."""
+
+    RAN = "ran"
+    WAITED = "waited"  # for somebody else's run
+    FOUND = "found"  # stored by somebody who was just faster
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """A result; `shared` is False when Redis had no part in it, so other processes may have run it too."""
+
+    outcome: Outcome
+    etag: str
+    role: Role
+    shared: bool
+    age_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    key: ResultKey
+    produce: Callable[[], Outcome]
+    fresh_seconds: float
+    stale_seconds: float
+    lease_seconds: float
+
+    def fetch(self) -> Entry | None:
+        return fetch(self.key, fresh_seconds=self.fresh_seconds, stale_seconds=self.stale_seconds)
+
+
+class _Flight:
+    """What the threads of this process that want one key have in common."""
+
+    def __init__(self) -> None:
+        self.landed = threading.Event()
+        self.landing: Landing | None = None
+        self.error: EndpointError | None = None
+
+    def wait(self) -> Landing | None:
+        """Return the leader's landing, or raise its error; None when the leader gave up without either."""
+        self.landed.wait()
+        if self.error is not None:
+            # A copy: an exception raised in several threads at once would collect all their tracebacks.
+            raise error_notes.from_json(error_notes.to_json(self.error)) from self.error
+        return self.landing
+
+
+_lock = threading.Lock()
+_flights: dict[ResultKey, _Flight] = {}
+
+
+def fly(
+    key: ResultKey,
+    *,
+    produce: Callable[[], Outcome],
+    fresh_seconds: float,
+    stale_seconds: float,
+    lease_seconds: float,
+) -> Landing:
+    """Return the result of one run, this caller's or that of somebody who wants the same at the same time.
+
+    `lease_seconds` must outlast `produce`, or two run at once; so long do the others wait for a runner that died.
+    Raises what `produce` raises; to those who waited an equal EndpointError, InternalError for anything else.
+    """
+    plan = _Plan(key, produce, fresh_seconds, stale_seconds, lease_seconds)
+    while True:
+        flight = _board(key)
+        if flight is None:
+            landing = _lead(key, lambda: _compete(plan))
+        else:
+            waited = flight.wait()
+            landing = None if waited is None else replace(waited, role=Role.WAITED)
+        if landing is not None:
+            return landing
+
+
+def refresh(
+    key: ResultKey,
+    *,
+    produce: Callable[[], Outcome],
+    fresh_seconds: float,
+    stale_seconds: float,
+    lease_seconds: float,
+) -> Landing | None:
+    """Run now, however fresh the entry is; None when somebody is running it already.
+
+    Raises what `produce` raises, and CacheUnavailable before it has run.
+    """
+    plan = _Plan(key, produce, fresh_seconds, stale_seconds, lease_seconds)
+
+    def run_unless_taken() -> Landing | None:
+        lease = acquire(key.lease, seconds=lease_seconds)
+        return None if lease is None else _run(plan, lease)
+
+    return _lead(key, run_unless_taken) if _board(key) is None else None
+
+
+def _board(key: ResultKey) -> _Flight | None:
+    """Return the flight to wait for; None when there was none and this thread leads a new one."""
+    with _lock:
+        flight = _flights.get(key)
+        if flight is None:
+            _flights[key] = _Flight()
+        return flight
+
+
+def _lead(key: ResultKey, work: Callable[[], Landing | None]) -> Landing | None:
+    """Do the work and land the flight with it, whatever happens."""
+    flight = _flights[key]
+    try:
+        flight.landing = work()
+        return flight.landing
+    except EndpointError as error:
+        flight.error = error
+        raise
+    except CacheUnavailable:
+        raise  # a refresh that has not begun: who waits leads now
+    except Exception:
+        flight.error = InternalError()
+        raise
+    finally:
+        with _lock:
+            del _flights[key]
+        flight.landed.set()
+
+
+def _compete(plan: _Plan) -> Landing:
+    # Half of it for a runner that died, half for the one who took over.
+    deadline = monotonic() + 2 * plan.lease_seconds
+    futile_waits = 0
+    while futile_waits < _FUTILE_WAITS and monotonic() < deadline:
+        note = entry = None
+        try:
+            taken = contend(plan.key.lease, seconds=plan.lease_seconds)
+            if isinstance(taken, str):
+                note = wait_for_note(taken)
+                entry = plan.fetch() if note == _STORED else None
+        except CacheUnavailable:
+            break
+        if isinstance(taken, Lease):
+            return _run_unless_fresh(plan, taken)
+        if entry is not None:
+            return _landing(entry, role=Role.WAITED)
+        if note is not None:
+            _raise_noted_error(note)
+            futile_waits += 1
+    outcome = plan.produce()
+    return Landing(outcome=outcome, etag=entity_tag(outcome.body), role=Role.RAN, shared=False)
+
+
+def _run_unless_fresh(plan: _Plan, lease: Lease) -> Landing:
+    """Look once more: between this caller's fetch and its lease another runner may have finished."""
+    try:
+        entry = plan.fetch()
+    except CacheUnavailable:
+        entry = None
+    if entry is None or not entry.is_fresh:
+        return _run(plan, lease)
+    finish(lease, _STORED)
+    return _landing(entry, role=Role.FOUND)
+
+
+def _run(plan: _Plan, lease: Lease) -> Landing:
+    """Produce, store, and tell those who wait; the lease is finished whatever happens."""
+    try:
+        outcome = plan.produce()
+    except EndpointError as error:
+        finish(lease, _FAILED + error_notes.to_json(error))
+        raise
+    except Exception:
+        finish(lease, _FAILED + error_notes.to_json(InternalError()))
+        raise
+    except BaseException:  # the thread is being ended, which says nothing about the query
+        finish(lease, _NOT_STORED)
+        raise
+    etag = entity_tag(outcome.body)
+    is_shared = True
+    try:
+        is_stored = store(
+            plan.key,
+            outcome,
+            fresh_seconds=plan.fresh_seconds,
+            stale_seconds=plan.stale_seconds,
+            lease=lease,
+            etag=etag,
+        )
+    except CacheUnavailable:
+        is_stored = is_shared = False
+    finish(lease, _STORED if is_stored else _NOT_STORED)
+    return Landing(outcome=outcome, etag=etag, role=Role.RAN, shared=is_shared)
+
+
+def _landing(entry: Entry, *, role: Role) -> Landing:
+    return Landing(outcome=entry.outcome, etag=entry.etag, role=role, shared=True, age_seconds=entry.age_seconds)
+
+
+def _raise_noted_error(note: bytes) -> None:
+    if note.startswith(_FAILED):
+        raise error_notes.from_json(note.removeprefix(_FAILED))
+
+
+def _forget_flights() -> None:
+    """A forked child has none of its parent's threads, so nobody there would ever land these."""
+    global _lock
+    _lock = threading.Lock()
+    _flights.clear()
+
+
+os.register_at_fork(after_in_child=_forget_flights)

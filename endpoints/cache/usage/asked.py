@@ -1,0 +1,159 @@
+"""What callers ask for: counters per endpoint, and per version which results, so that warming knows its work.
+
+Counted in the process and written at most once a second by whoever calls then, so a hit pays for a dictionary, not for
+a round trip. What was counted for warming while Redis is away is lost; the counters wait for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from time import monotonic, time
+
+from redis import Redis
+
+from endpoints.cache import keys
+from endpoints.cache.connection import CacheUnavailable, Part, ask, ask_for, ask_for_all
+from endpoints.cache.keys import Recipe, ResultKey
+from endpoints.cache.usage.counters import COUNTER_OF_KIND, counter_commands
+
+FLUSH_SECONDS = 1.0
+_RESULTS_LIMIT = 1000  # different results noted between two flushes; the rest is only counted
+
+
+@dataclass(slots=True)
+class _Asked:
+    recipe: Recipe
+    keep_seconds: float
+    uses: int = 0
+
+
+@dataclass(slots=True)
+class _Notes:
+    """What was noted since the last flush."""
+
+    asked: dict[ResultKey, _Asked] = field(default_factory=dict)
+    counters: Counter[tuple[str, str]] = field(default_factory=Counter)  # (endpoint, field) → calls
+
+
+@dataclass(frozen=True, slots=True)
+class AskedFor:
+    """A result that callers want, and how to make it; `last_asked` is unix seconds."""
+
+    key: ResultKey
+    recipe: Recipe
+    uses: int
+    last_asked: float
+
+
+_lock = threading.Lock()
+_notes = _Notes()
+_flushed_at: float | None = None
+
+
+def note_call(key: ResultKey, recipe: Recipe, *, kind: str, keep_seconds: float) -> None:
+    """Count a call, and remember for `keep_seconds`, the endpoint's caching period, what it asked for.
+
+    `kind` is hit, stale, miss or bypass. Never raises for what Redis does.
+    """
+    global _flushed_at
+    now = monotonic()
+    with _lock:
+        _notes.counters[key.endpoint_id, COUNTER_OF_KIND[kind]] += 1
+        asked = _notes.asked.get(key)
+        if asked is not None:
+            asked.uses += 1
+        elif len(_notes.asked) < _RESULTS_LIMIT:
+            _notes.asked[key] = _Asked(recipe=recipe, keep_seconds=keep_seconds, uses=1)
+        is_due = _flushed_at is None or now - _flushed_at >= FLUSH_SECONDS
+        if is_due:
+            _flushed_at = now
+    if is_due:
+        flush()
+
+
+def flush() -> None:
+    """Write what was noted; never raises. For the end of a process and for who wants to read it at once."""
+    global _notes
+    with _lock:
+        notes, _notes = _notes, _Notes()
+    if not notes.counters:
+        return
+    try:
+        ask_for_all(_commands(notes, now=time()))
+    except CacheUnavailable:
+        with _lock:
+            _notes.counters.update(notes.counters)
+
+
+def worth_warming(
+    endpoint_id: str, version: int, *, asked_within_seconds: float, limit: int, now: float
+) -> list[AskedFor]:
+    """Return what was asked for within the last caching period, the most used first, at most `limit`.
+
+    `asked_within_seconds` is the caching period that the calls were noted with, `now` is unix seconds; uses are those
+    of this and of the last window of that length. Raises CacheUnavailable.
+    """
+    endpoint_id = keys.endpoint_hex(endpoint_id)
+    last_asked, uses = ask(
+        lambda client: _read_uses(client, endpoint_id, version, period=asked_within_seconds, now=now)
+    )
+    digests = sorted(last_asked, key=lambda digest: (-uses.get(digest, 0), -last_asked[digest], digest))[:limit]
+    result_keys = [ResultKey(endpoint_id=endpoint_id, version=version, digest=digest) for digest in digests]
+    recipes = ask_for("MGET", *(key.recipe for key in result_keys)) if result_keys else []
+    return [
+        AskedFor(key=key, recipe=recipe, uses=uses.get(key.digest, 0), last_asked=last_asked[key.digest])
+        for key, recipe in zip(result_keys, map(_read_recipe, recipes), strict=True)
+        if recipe is not None
+    ]
+
+
+def _commands(notes: _Notes, *, now: float) -> list[list[Part]]:
+    commands = [command for key, asked in notes.asked.items() for command in _asked_commands(key, asked, now=now)]
+    counters: dict[str, dict[str, int]] = {}
+    for (endpoint_id, counter), count in notes.counters.items():
+        counters.setdefault(endpoint_id, {})[counter] = count
+    for endpoint_id, counts in counters.items():
+        commands += counter_commands(keys.statistics_name(endpoint_id), counts)
+    return commands
+
+
+def _asked_commands(key: ResultKey, asked: _Asked, *, now: float) -> list[list[Part]]:
+    keep_ms = max(1, round(asked.keep_seconds * 1000))
+    moments = keys.asked_name(key.endpoint_id, key.version)
+    uses = keys.uses_name(key.endpoint_id, key.version, _window(now, asked.keep_seconds))
+    return [
+        ["SET", key.recipe, asked.recipe.to_json(), "PX", keep_ms],
+        ["ZADD", moments, now, key.digest],
+        ["ZREMRANGEBYSCORE", moments, "-inf", now - asked.keep_seconds],
+        ["PEXPIRE", moments, keep_ms],
+        ["ZINCRBY", uses, asked.uses, key.digest],
+        ["PEXPIRE", uses, 2 * keep_ms],  # to the end of the next window
+    ]
+
+
+def _read_uses(
+    client: Redis, endpoint_id: str, version: int, *, period: float, now: float
+) -> tuple[dict[str, float], Counter[str]]:
+    window = _window(now, period)
+    with client.pipeline(transaction=False) as pipeline:
+        pipeline.zrange(keys.asked_name(endpoint_id, version), now - period, "+inf", byscore=True, withscores=True)
+        for each in (window, window - 1):
+            pipeline.zrange(keys.uses_name(endpoint_id, version, each), 0, -1, withscores=True)
+        moments, *windows = pipeline.execute()
+    uses: Counter[str] = Counter()
+    for counts in windows:
+        uses.update({digest.decode(): int(count) for digest, count in counts})
+    return {digest.decode(): float(moment) for digest, moment in moments}, uses
+
+
+def _window(now: float, period: float) -> int:
+    return int(now // max(1.0, period))
+
+
+def _read_recipe(text: bytes | None) -> Recipe | None:
+    try:
+        return None if text is None else Recipe.from_json(text)
+    except ValueError:  # written by another release
+        return None

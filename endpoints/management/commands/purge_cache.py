@@ -1,0 +1,33 @@
+"""Throw cached results away from the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from endpoints.management.failures import USAGE_EXIT_CODE, one_line_failures
+from endpoints.services import purge_cache, visible_endpoints
+
+
+class Command(BaseCommand):
+    help = (
+        "Throw the cached results of endpoints away; the next call runs the query. "
+        "Example: manage.py purge_cache usage.api-counts"
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("endpoint", nargs="*", help="name or UUID")
+        parser.add_argument("--all", action="store_true", help="of every endpoint")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if bool(options["endpoint"]) == options["all"]:
+            raise CommandError("Name the endpoints, or say --all.", returncode=USAGE_EXIT_CODE)
+        with one_line_failures():
+            references = (
+                [endpoint.name for endpoint in visible_endpoints(None)] if options["all"] else options["endpoint"]
+            )
+            for reference in references:
+                purged = purge_cache(reference)
+                results = "1 result" if purged.results == 1 else f"{purged.results} results"
+                self.stdout.write(f"{purged.endpoint_name}: {results} removed")

@@ -1,0 +1,45 @@
+"""Warm the cache of endpoints now, as their schedule does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from endpoints.management.failures import one_line_failures
+from endpoints.services import find_endpoint, visible_endpoints, warm_endpoint
+from endpoints.services.warming import WarmRun
+
+
+class Command(BaseCommand):
+    help = (
+        "Renew the cached results that were asked for within the caching period, as the schedule of each endpoint "
+        "does. Example: manage.py warm_cache usage.api-counts"
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("endpoint", nargs="*", help="name or UUID; default: every endpoint that is warmed")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        with one_line_failures():
+            if options["endpoint"]:
+                chosen = [find_endpoint(reference) for reference in options["endpoint"]]
+            else:
+                chosen = [endpoint for endpoint in visible_endpoints(None) if endpoint.warm_every_seconds]
+            if not chosen:
+                self.stdout.write("No endpoint is warmed: set cache warming on one.")
+            for endpoint in chosen:
+                self.stdout.write(f"{endpoint.name}: {_told(warm_endpoint(endpoint.pk))}")
+
+
+def _told(run: WarmRun) -> str:
+    if run.skipped_because:
+        return f"skipped, {run.skipped_because}"
+    parts = [
+        f"{run.warmed} renewed",
+        f"{run.fresh_enough} fresh enough" if run.fresh_enough else "",
+        f"{run.failed} failed" if run.failed else "",
+        f"{run.backing_off} left alone after failures" if run.backing_off else "",
+        f"{run.left_over} beyond the budget" if run.left_over else "",
+    ]
+    return f"{', '.join(filter(None, parts))}, in {run.seconds:.3f} s"

@@ -1,0 +1,114 @@
+"""Answer a recipe from the cache, or run it once for everybody who asks for it at that moment.
+
+fresh entry                          → hit
+expired entry, somebody renews it    → stale, at once
+expired entry, nobody does           → renewed by this call (miss); stale where PostgreSQL does not answer
+no entry                             → one caller runs the query, over all processes; the others wait (miss)
+caching off, or Redis does not answer → bypass: the query runs for this call
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from django.conf import settings
+
+from endpoints import cache
+from endpoints.cache import CacheUnavailable, Entry, Landing, Recipe, ResultKey, Role, usage
+from endpoints.errors import DatabaseUnavailable, Overloaded, QueryTimeout
+from endpoints.models import Endpoint
+from endpoints.outcomes import Outcome
+from endpoints.services.producing import produce
+
+# A runner may wait for a connection and encodes after its statement ended: its lease lasts longer than the statement.
+LEASE_MARGIN_SECONDS: Final = 10
+
+
+class CacheState(StrEnum):
+    """What the cache did for a call: the value of ``X-Cache``."""
+
+    HIT = "hit"
+    STALE = "stale"
+    MISS = "miss"
+    BYPASS = "bypass"
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A result and where it came from; the seconds are 0 where the cache had no part."""
+
+    outcome: Outcome
+    etag: str
+    state: CacheState
+    age_seconds: float = 0.0
+    fresh_for_seconds: float = 0.0
+
+
+def serve(endpoint: Endpoint, recipe: Recipe) -> Served:
+    """Return the result of a recipe of this version of the endpoint. Raises an EndpointError."""
+    if not endpoint.cache_seconds:
+        return _bypass(produce(endpoint, recipe))
+    key = cache.result_key(endpoint.pk.hex, endpoint.version, recipe)
+    served = _serve(endpoint, key, recipe)
+    usage.note_call(key, recipe, kind=served.state.value, keep_seconds=endpoint.cache_seconds)
+    return served
+
+
+def renew_entry(endpoint: Endpoint, key: ResultKey, recipe: Recipe) -> Landing | None:
+    """Run the recipe and replace its entry; None when somebody else is running it at this moment.
+
+    Raises an EndpointError, and CacheUnavailable.
+    """
+    return cache.refresh(
+        key,
+        produce=lambda: produce(endpoint, recipe),
+        fresh_seconds=endpoint.cache_seconds,
+        stale_seconds=settings.ENDPOINTS_STALE_SECONDS,
+        lease_seconds=endpoint.statement_timeout_seconds + LEASE_MARGIN_SECONDS,
+    )
+
+
+def _serve(endpoint: Endpoint, key: ResultKey, recipe: Recipe) -> Served:
+    try:
+        entry = cache.fetch(key, fresh_seconds=endpoint.cache_seconds, stale_seconds=settings.ENDPOINTS_STALE_SECONDS)
+    except CacheUnavailable:
+        entry = None
+    if entry is None:
+        return _serve_run(endpoint, key, recipe)
+    if entry.is_fresh:
+        return _serve_entry(entry, CacheState.HIT)
+    try:
+        landing = renew_entry(endpoint, key, recipe)
+    except (CacheUnavailable, DatabaseUnavailable, Overloaded, QueryTimeout):
+        # Better an old answer, marked as one, than none: RFC 5861, stale-if-error.
+        return _serve_entry(entry, CacheState.STALE)
+    return _serve_entry(entry, CacheState.STALE) if landing is None else _landed(endpoint, landing)
+
+
+def _serve_run(endpoint: Endpoint, key: ResultKey, recipe: Recipe) -> Served:
+    landing = cache.fly(
+        key,
+        produce=lambda: produce(endpoint, recipe),
+        fresh_seconds=endpoint.cache_seconds,
+        stale_seconds=settings.ENDPOINTS_STALE_SECONDS,
+        lease_seconds=endpoint.statement_timeout_seconds + LEASE_MARGIN_SECONDS,
+    )
+    return _landed(endpoint, landing)
+
+
+def _landed(endpoint: Endpoint, landing: Landing) -> Served:
+    if not landing.shared:
+        return _bypass(landing.outcome)
+    state = CacheState.HIT if landing.role is Role.FOUND else CacheState.MISS
+    fresh_for_seconds = max(0.0, endpoint.cache_seconds - landing.age_seconds)
+    return Served(landing.outcome, landing.etag, state, landing.age_seconds, fresh_for_seconds)
+
+
+def _serve_entry(entry: Entry, state: CacheState) -> Served:
+    return Served(entry.outcome, entry.etag, state, entry.age_seconds, entry.remaining_fresh_seconds)
+
+
+def _bypass(outcome: Outcome) -> Served:
+    return Served(outcome, cache.entity_tag(outcome.body), CacheState.BYPASS)

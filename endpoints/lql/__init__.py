@@ -1,18 +1,22 @@
 """LQL, the query language of the `lql` parameter. Pure: no clock, no database, no Django.
 
-=============  =======================================================================================
-grammar.lark   how text is cut into clauses
-clauses        one clause → one rule
-times          the values of time filters
-parser         a whole text → Rules, or InvalidLQL
-rules          what a query says, as frozen values
-printing       Rules → canonical text
-schema         whether the rules fit the types of a table
-casting        a value's text → a value of a type
-lowering       Rules → one SELECT over one sandbox table
-faults         what is wrong with a part, and how it is quoted
-refusals       how a refusal is told
-=============  =======================================================================================
+===============  =============================================================================
+grammar.lark     how text is cut into clauses
+clauses          one clause → one rule
+times            the values of time filters
+parser           a whole text → Rules, or InvalidLQL
+rules            what a query says, as frozen values
+printing         Rules → canonical text
+fields           the types that a field of a table can have
+casting          a value as written → a value of its field's type
+schema           what the paths of a query mean in a table, and whether its values fit there
+intervals        times and shorthands → intervals between two moments, from one clock reading
+lowering         Rules → one SELECT over one sandbox table, every value bound
+filters          conditions of that SELECT, with jsonpaths and bindings
+selects, charts  its columns
+faults           what is wrong with a part, and how text is quoted
+refusals         how a refusal is told
+===============  =============================================================================
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from endpoints.lql.casting import CastValue, cast_value, read_boolean, read_number
 from endpoints.lql.faults import Fault
-from endpoints.lql.fields import Field, FieldType, column_field
+from endpoints.lql.fields import Field, FieldType, column_field, declared_field
 from endpoints.lql.rules import (
     LEVEL_PATH,
     MESSAGE,
@@ -61,9 +61,24 @@ def table_schema(columns: Sequence[Column]) -> Schema:
 
 
 def check_rules(rules: Rules, schema: Schema) -> CheckedRules:
-    """Return the filters and the chart with their fields and values. Raises Fault for the first that does not fit."""
-    filters = tuple(_check_filter(rule, schema) for rule in rules.filters)
-    return CheckedRules(filters, None if rules.chart is None else _check_chart(rules.chart, schema))
+    """Return the filters and the chart with their fields and values.
+
+    Raises InvalidLQL for the first path that means nothing and the first value that does not fit its field. What is
+    selected is not looked at.
+    """
+    try:
+        filters = tuple(_check_filter(rule, schema) for rule in rules.filters)
+        return CheckedRules(filters, None if rules.chart is None else _check_chart(rules.chart, schema))
+    except Fault as fault:
+        fault.refuse(rules.text)
+
+
+def declared_schema(types: Mapping[str, str]) -> Schema:
+    """Return the schema that declares these paths, each with a word of `FieldType` or ``list:`` and one.
+
+    Raises ValueError for another word.
+    """
+    return {path: declared_field(path, type_) for path, type_ in types.items()}
 
 
 def resolve(path: str, schema: Schema, *, position: int) -> Field:

@@ -1,3 +1,4 @@
+# ruff: noqa: DTZ001 - every datetime here is UTC without zone
 """What LQL means, in plain Python over plain rows: the other opinion that the lowering is held against.
 
 Written from the language's rules, not from the lowering: no SQL, no jsonpath, no code of `endpoints.lql` but the rules.
@@ -11,7 +12,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from operator import eq, ge, gt, le, lt
 from typing import Any
 
@@ -92,12 +93,13 @@ class Evaluation:
     def _holds_in_column(self, rule: Filter, stored: Any, type_: str) -> bool:
         if isinstance(rule, FilterRule) and rule.value is None:
             return stored is None
-        elements = [element for element in (stored if type_.endswith("[]") else [stored]) if element is not None]
+        elements = [element for element in (stored if isinstance(stored, list) else [stored]) if element is not None]
         type_ = type_.removesuffix("[]")
         if isinstance(rule, RangeRule):
             ends = ((Operator.GREATER_OR_EQUAL, rule.lower.text), (Operator.LESS_OR_EQUAL, rule.upper.text))
             return any(all(column_compares(value, *end, type_) for end in ends) for value in elements)
-        assert isinstance(rule, FilterRule) and rule.value is not None
+        assert isinstance(rule, FilterRule)
+        assert rule.value is not None
         if rule.operator in REGEXPS:
             return any(re.search(rule.value.text, column_text(value)) for value in elements)
         if rule.operator is Operator.STRING_CONTAINS:
@@ -116,7 +118,7 @@ class Evaluation:
         if shorthand.kind is ShorthandKind.TODAY:
             return moment.date() == cut.date()
         if shorthand.kind is ShorthandKind.YESTERDAY:
-            return moment.date() + timedelta(days=1) == cut.date()
+            return moment.date() == cut.date() - timedelta(days=1)
         if moment > cut:
             return False
         if shorthand.kind is ShorthandKind.THIS:
@@ -294,7 +296,8 @@ def bucket(moment: datetime, period: Period) -> datetime:
 
 def aggregated(aggregate: Aggregate, numbers: Sequence[Any]) -> Any:
     if aggregate is Aggregate.SUM:
-        return sum(numbers)
+        with localcontext(prec=100):
+            return sum(numbers)
     if aggregate is Aggregate.MAXIMUM:
         return max(numbers)
     if aggregate is Aggregate.AVERAGE:

@@ -13,11 +13,10 @@ import psycopg
 
 from endpoints.lql.lowering import LQLTable, lower
 from endpoints.lql.rules import Rules
-from endpoints.outcomes import Column
 from endpoints.sql.sandbox import SandboxTable, check_sandbox_query
 from tests.endpoints.lql.evaluation import MISSING, Evaluation, Row, json_text
 
-NOW = datetime(2024, 5, 15, 12, 30, 45, 500_000)
+NOW = datetime(2024, 5, 15, 12, 30, 45, 500_000)  # noqa: DTZ001 - UTC, as every datetime here
 TYPES = {
     "id": "text",
     "timestamp": "timestamp with time zone",
@@ -39,16 +38,20 @@ TYPES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LiveTable:
     """The table, and the other opinion on what a query means there."""
 
     connection: psycopg.Connection[Any]
     table: LQLTable
     evaluation: Evaluation
+    rows: Sequence[Row] = ()
 
     def fill(self, rows: Sequence[Row]) -> None:
         """Make these all the rows."""
+        if rows is self.rows:
+            return
+        self.rows = rows
         self.connection.execute("TRUNCATE lql_rows")
         marks = ", ".join(["%s"] * len(TYPES))
         with self.connection.cursor() as cursor:

@@ -1,0 +1,251 @@
+"""Which table a query reads, how its SQL looks, what is refused, and that the largest queries pass the checker."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from itertools import cycle, islice
+
+import psycopg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from endpoints.errors import InvalidLQL
+from endpoints.lql.lowering import LoweredQuery, LQLTable, choose_table, lower
+from endpoints.lql.parser import parse_lql
+from endpoints.outcomes import Column
+from endpoints.sql.parameters import ParameterType, find_parameters
+from endpoints.sql.sandbox import CheckedQuery, SandboxTable, check_sandbox_query
+from tests.endpoints.lql.live_table import LiveTable
+
+NOW = datetime(2024, 5, 15, 12, 30, 45, 500_000, tzinfo=UTC)
+LOGS = LQLTable(
+    "edge_logs",
+    (
+        Column("timestamp", "timestamp with time zone"),
+        Column("id", "text"),
+        Column("event_message", "text"),
+        Column("metadata", "jsonb"),
+        Column("total", "integer"),
+    ),
+)
+OTHERS = (LQLTable("auth_logs", LOGS.columns), LQLTable("database_logs", LOGS.columns))
+ALL_COLUMNS = '"timestamp", "id", "event_message", "metadata", "total"'
+
+
+def lowered(lql: str, table: LQLTable = LOGS) -> LoweredQuery:
+    return lower(parse_lql(lql), table, now=NOW)
+
+
+def checked(query: LoweredQuery, table: LQLTable = LOGS) -> CheckedQuery:
+    columns = tuple(column.name for column in table.columns)
+    return check_sandbox_query(query.sql, tables=[SandboxTable(table.name, columns)], parameters=query.parameters)
+
+
+# ── tables
+
+
+@pytest.mark.parametrize(
+    ("lql", "tables", "default", "name"),
+    [
+        ("f:auth_logs", (LOGS, *OTHERS), "edge_logs", "auth_logs"),
+        ("m.a:1", (LOGS, *OTHERS), "edge_logs", "edge_logs"),
+        ("m.a:1", (LOGS,), "", "edge_logs"),
+        ("f:edge_logs", (LOGS,), "", "edge_logs"),
+        ("", (LOGS,), "auth_logs", "edge_logs"),
+    ],
+)
+def test_reads_the_table_named_or_the_only_one_or_the_default(
+    lql: str, tables: tuple[LQLTable, ...], default: str, name: str
+) -> None:
+    assert choose_table(parse_lql(lql), tables, default=default).name == name
+
+
+@pytest.mark.parametrize(
+    ("lql", "message"),
+    [
+        ("m.a:1 f:auth_log", "Line 1, column 7: there is no table `auth_log`. Expected"),
+        ("f:auth_log", "Did you mean `f:auth_logs`?"),
+        ("f:secrets", "there is no table `secrets`. Expected `f:edge_logs`, `f:auth_logs` or `f:database_logs`."),
+        ("m.a:1", "the query does not say which table it reads. Expected `f:edge_logs`, `f:auth_logs` or"),
+    ],
+)
+def test_refuses_a_table_that_cannot_be_chosen_and_lists_the_tables(lql: str, message: str) -> None:
+    with pytest.raises(InvalidLQL) as refusal:
+        choose_table(parse_lql(lql), (LOGS, *OTHERS), default="")
+    assert message in refusal.value.message
+
+
+def test_a_default_that_is_gone_is_no_table() -> None:
+    with pytest.raises(InvalidLQL, match="does not say which table"):
+        choose_table(parse_lql(""), OTHERS, default="edge_logs")
+
+
+# ── the SQL
+
+
+@pytest.mark.parametrize(
+    ("lql", "sql"),
+    [
+        ("", f'SELECT {ALL_COLUMNS} FROM "edge_logs" AS t ORDER BY t."timestamp" DESC'),
+        (
+            "id:abc -total:>5",
+            f'SELECT {ALL_COLUMNS} FROM "edge_logs" AS t WHERE "id" = @lql_1 AND ("total" > @lql_2) IS NOT TRUE'
+            ' ORDER BY t."timestamp" DESC',
+        ),
+        (
+            "m.level:error t:2024-05-14 s:id s:m.user.id@user",
+            'SELECT "1" AS "id", CASE WHEN "2" -> 1 IS NULL THEN "2" -> 0 ELSE "2" END AS "user"'
+            ' FROM (SELECT "id" AS "1", jsonb_path_query_array("metadata", @lql_5::jsonpath) AS "2"'
+            ' FROM "edge_logs" AS t WHERE jsonb_path_exists("metadata", @lql_1::jsonpath, @lql_2::jsonb)'
+            ' AND "timestamp" >= @lql_3 AND "timestamp" <= @lql_4 ORDER BY t."timestamp" DESC) AS s',
+        ),
+        (
+            "50% -~x c:count(*)",
+            'SELECT date_trunc(\'minute\', "timestamp", \'UTC\') AS "timestamp", count(*) AS "count"'
+            ' FROM "edge_logs" AS t WHERE strpos("event_message", @lql_1) > 0'
+            ' AND ("event_message" ~ @lql_2) IS NOT TRUE'
+            " AND GREATEST('' ~ @lql_2) IS NOT NULL GROUP BY 1 ORDER BY 1",
+        ),
+    ],
+)
+def test_writes_this_sql(lql: str, sql: str) -> None:
+    query = lowered(lql)
+    assert query.sql == sql
+    assert checked(query).relations == {"edge_logs"}
+
+
+def test_a_time_is_a_parameter_of_its_own_type() -> None:
+    query = lowered("t:2024-05-14 total:7 total:7.5 total:99999999999999999999")
+    types = [(parameter.type, query.arguments[parameter.name]) for parameter in query.parameters]
+    assert types == [
+        (ParameterType.TIMESTAMP, "2024-05-14T00:00:00.000000Z"),
+        (ParameterType.TIMESTAMP, "2024-05-14T23:59:59.999999Z"),
+        (ParameterType.INTEGER, "7"),
+        (ParameterType.NUMBER, "7.5"),
+        (ParameterType.NUMBER, "99999999999999999999"),
+    ]
+
+
+def test_every_relative_time_counts_from_the_given_reading_of_the_clock() -> None:
+    query = lowered("t:last@1h t:<=now")
+    assert list(query.arguments.values()) == ["2024-05-15T11:00:00.000000Z", "2024-05-15T12:30:45.000000Z"]
+
+
+def test_equal_values_share_a_parameter() -> None:
+    assert dict(lowered("m.a:x m.a:x -m.a:x").arguments) == {
+        "lql_1": '$."a" ? (@ == $v && @.type() != "array")',
+        "lql_2": '{"v": ["x"]}',
+    }
+
+
+HOSTILE = st.text(max_size=40) | st.sampled_from(
+    ("'; DROP TABLE x --", '") ? (@ == 1', "$v", "@lql_1", "\\", "\\'", '"', "/*", "$$", "{}", "1e5", "é\u2028", "%s")
+)
+
+
+@given(HOSTILE.filter(lambda text: not re.search("[\0\ud800-\udfff]", text)))
+def test_no_value_ever_stands_in_the_sql(text: str) -> None:
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+    template = 'm.a:"{0}" m.b.c:>"{0}" m.d:~"{0}" m.e:@>~"{0}" id:"{0}" -id:>"{0}" "{0}" ~"{0}"'
+    query = lowered(template.format(quoted))
+    assert re.sub(r"@lql_\d+", "@", query.sql) == re.sub(r"@lql_\d+", "@", lowered(template.format("zzz")).sql)
+    assert set(find_parameters(query.sql)) == set(query.arguments)
+    checked(query)
+
+
+# ── refusals
+
+
+@pytest.mark.parametrize(
+    ("lql", "message"),
+    [
+        ("s:a s:m.b@a", "Line 1, column 5: two columns are called `a`. Give one of them another name with an alias"),
+        ("s:id@x s:id@y s:total@x", "two columns are called `x`"),
+        (f"s:m.{'a' * 60}", "is over 63 bytes. Give it a shorter name with an alias"),
+        ("s:id.x", "`id` is not JSON but text"),
+        ("m.a:1\n t:last@9999y", "Line 2, column 2: the interval begins before the year 1"),
+        ("total:x", "Line 1, column 1: expected number for `total`, got 'x'"),
+    ],
+)
+def test_refuses_with_the_place(lql: str, message: str) -> None:
+    with pytest.raises(InvalidLQL) as refusal:
+        lowered(lql)
+    assert message in refusal.value.message
+
+
+def test_a_select_written_twice_counts_once() -> None:
+    assert lowered("s:id s:id s:id@id").sql.startswith('SELECT "id" FROM')
+    assert lowered("s:id s:id@other").sql.startswith('SELECT "id", "id" AS "other" FROM')
+
+
+def test_a_name_of_63_bytes_is_a_name() -> None:
+    query = lowered(f"s:m.{'a' * 54} s:m.{'b' * 60}@short")
+    assert f'"metadata.{"a" * 54}"' in checked(query).sql
+
+
+@pytest.mark.parametrize("lql", ["t:today", "c:count(*)", "foo", "m.a:1", "s:a"])
+def test_a_table_without_the_column_is_refused_not_searched_for_it(lql: str) -> None:
+    table = LQLTable("counts", (Column("day", "date"), Column("total", "integer")))
+    with pytest.raises(InvalidLQL) as refusal:
+        lowered(lql, table)
+    assert refusal.value.details[0]["expected"] == ["`day`", "`total`"]
+
+
+def test_a_table_without_timestamp_has_no_order() -> None:
+    table = LQLTable("counts", (Column("day", "date"), Column("total", "integer")))
+    assert lowered("total:1", table).sql == 'SELECT "day", "total" FROM "counts" AS t WHERE "total" = @lql_1'
+
+
+def test_regular_expressions_are_told_with_their_places() -> None:
+    query = lowered('~a m.x:~"b" -m.y:@>~c m.z:"~d" ~a')
+    assert query.regular_expressions == (("a", 0), ("b", 3), ("c", 13), ("a", 31))
+
+
+@pytest.mark.parametrize("lql", ["~(", 'm.x:~"[a"', "-m.x:@>~*a", "tags:~a{2,1}", "~ok ~(", "m.a:1 ~( m.b:2"])
+def test_an_invalid_pattern_fails_over_an_empty_table(live_table: LiveTable, lql: str) -> None:
+    live_table.fill([])
+    with pytest.raises(psycopg.errors.InvalidRegularExpression):
+        live_table.fetch(parse_lql(lql))
+
+
+@pytest.mark.parametrize("lql", ["~a", 'm.x:~"b"', "tags:~a ~b ~c"])
+def test_a_valid_pattern_leaves_nothing_in_the_plan(live_table: LiveTable, lql: str) -> None:
+    query = lower(parse_lql(lql), live_table.table, now=NOW)
+    statement = checked(query, live_table.table).statement(query.arguments, max_rows=10)
+    with psycopg.RawCursor(live_table.connection) as cursor:
+        cursor.execute("EXPLAIN " + statement.sql, statement.arguments, prepare=False)
+        assert not [row for row in cursor if "GREATEST" in row[0]]
+
+
+# ── size
+
+CLAUSES = (
+    "-m.request.headers.{n}:~x{n}",
+    "-m.request.headers.a{n}:>{n}",
+    "m.response.status_code:{n}..1000",
+    "-m.a{n}:@>~y{n}",
+    "t:2024-05-14",
+    "word{n}",
+    "-~word{n}",
+    "-id:>a{n}",
+    "m.a{n}:NULL",
+    "-m.level:debug..error",
+    "-total:{n}..2000",
+)
+
+
+@pytest.mark.parametrize("clause", [*CLAUSES, "mixed"])
+def test_a_hundred_clauses_pass_the_checker(clause: str) -> None:
+    clauses = list(islice(cycle(CLAUSES), 100)) if clause == "mixed" else [clause] * 100
+    query = lowered(" ".join(clause.format(n=n) for n, clause in enumerate(clauses)))
+    assert len(checked(query).parameter_names) == len(query.arguments)
+
+
+@pytest.mark.parametrize("clause", [*CLAUSES, "mixed"])
+def test_fifty_selects_and_fifty_filters_pass_the_checker(clause: str) -> None:
+    clauses = list(islice(cycle(CLAUSES), 50)) if clause == "mixed" else [clause] * 50
+    selects = [f"s:m.{'a' * 48}.b{n:03}" for n in range(50)]
+    query = lowered(" ".join([*selects, *(clause.format(n=n) for n, clause in enumerate(clauses))]))
+    assert len(checked(query).parameter_names) == len(query.arguments)

@@ -1,0 +1,120 @@
+"""Time filters skip partitions and equality of `id` finds an index: in a log table, and through the sandbox's views."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+import pytest
+from django.conf import settings
+
+from endpoints.lql.lowering import LQLTable, lower
+from endpoints.lql.parser import parse_lql
+from endpoints.models import Endpoint
+from endpoints.outcomes import Column
+from endpoints.publishing import draft_sandbox
+from endpoints.sql.sandbox import SandboxTable, check_sandbox_query
+
+TABLE = LQLTable(
+    "edge_logs",
+    (
+        Column("timestamp", "timestamp with time zone"),
+        Column("id", "text"),
+        Column("event_message", "text"),
+        Column("metadata", "jsonb"),
+    ),
+)
+PARTITION = re.compile(r"edge_logs_(?:p[0-9]+|default)\b")
+
+pytestmark = pytest.mark.django_db
+
+
+def explain(connection: psycopg.Connection[Any], lql: str) -> str:
+    """Return the plan of the checked statement as the service would send it: once, with its values known."""
+    lowered = lower(parse_lql(lql), TABLE, now=datetime.now(UTC))
+    tables = [SandboxTable(TABLE.name, tuple(column.name for column in TABLE.columns))]
+    statement = check_sandbox_query(lowered.sql, tables=tables, parameters=lowered.parameters).statement(
+        lowered.arguments, max_rows=1000
+    )
+    with psycopg.RawCursor(connection) as cursor:
+        cursor.execute("EXPLAIN (COSTS OFF) " + statement.sql, statement.arguments, prepare=False)
+        return "\n".join(row[0] for row in cursor)
+
+
+@pytest.fixture
+def owner(log_database: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
+    """The owner of the log tables, who sees them without views and policies."""
+    log_database.execute("SET search_path = logs")
+    return log_database
+
+
+@pytest.fixture
+def reader(log_database: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any]]:
+    """sandbox_reader over the views of logs.all, for one project and with row security below them."""
+    endpoint = Endpoint.objects.get(name="logs.all")
+    with (
+        draft_sandbox(endpoint, endpoint.parameters_of_version) as (schema, _),
+        psycopg.connect(**settings.LOGS_GATE, autocommit=True) as gate,
+    ):
+        armed = {
+            "logs.scope": "tenant",
+            "logs.tenant": "=acme",
+            "logs.arg_project": "=acme",
+            "search_path": f'"{schema}", pg_catalog, pg_temp',
+            "role": "sandbox_reader",
+        }
+        for setting in armed.items():
+            gate.execute("SELECT set_config(%s, %s, false)", setting)
+        yield gate
+
+
+@pytest.fixture(params=["owner", "reader"])
+def session(request: pytest.FixtureRequest, log_database: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
+    """Either of them, with enough rows of one project today for an index to be worth it."""
+    log_database.execute(
+        "INSERT INTO logs.edge_logs (id, project, timestamp, event_message, metadata)"
+        " SELECT md5(n::text), 'acme', now(), 'GET /', '[{}]' FROM generate_series(1, 1000) AS n"
+    )
+    log_database.execute("ANALYZE logs.edge_logs")
+    connection: psycopg.Connection[Any] = request.getfixturevalue(request.param)
+    # The partitions without rows would else be read in one piece.
+    connection.execute("SET enable_seqscan = off")
+    return connection
+
+
+@pytest.mark.parametrize(
+    ("lql", "partitions"),
+    [
+        ("t:today", 1),
+        ("t:yesterday", 1),
+        ("t:now", 1),
+        ("t:last@1d", 2),
+        ("t:>=9998-01-01", 1),
+        ("t:today m.level:error 50% s:m.level", 1),
+        ("t:today c:avg(m.status) m.level:error..alert", 1),
+    ],
+)
+def test_a_time_filter_skips_the_other_partitions(session: psycopg.Connection[Any], lql: str, partitions: int) -> None:
+    everywhere = set(PARTITION.findall(explain(session, "m.level:error")))
+    assert len(everywhere) > 5
+    assert len(set(PARTITION.findall(explain(session, lql)))) == partitions
+
+
+@pytest.mark.parametrize("lql", ["id:abc", 'id:"a b" m.x:1', "id:abc s:m.x", "id:abc c:count(*)", "~x id:abc"])
+def test_equality_of_id_finds_the_index(session: psycopg.Connection[Any], lql: str) -> None:
+    today = f"edge_logs_p{datetime.now(UTC):%Y%m%d}"
+    plan = explain(session, lql)
+    assert re.search(rf"Index (Only )?Scan( Backward)? (using|on) {today}_pkey.*\n\s+Index Cond: \(+id = '", plan), plan
+    assert "Seq Scan" not in plan
+
+
+def test_a_time_filter_finds_the_index_inside_a_partition(session: psycopg.Connection[Any]) -> None:
+    assert re.search(r'Index Cond: .*"timestamp" >= ', explain(session, "t:today"))
+
+
+def test_a_negated_filter_finds_none(session: psycopg.Connection[Any]) -> None:
+    """The comparison above can fail."""
+    assert not re.search(r'Cond: .*(id|"timestamp") [<>=]+ \'', explain(session, "-id:abc -t:today"))

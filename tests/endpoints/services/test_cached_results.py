@@ -60,7 +60,8 @@ def test_the_second_call_is_a_hit_with_the_same_bytes(ask: Ask) -> None:
     assert (first.state, second.state) == ("miss", "hit")
     assert first.outcome == second.outcome
     assert first.etag == second.etag
-    assert 59 < first.fresh_for_seconds <= 60 and 58 < second.fresh_for_seconds <= 60
+    assert 59 < first.fresh_for_seconds <= 60
+    assert 58 < second.fresh_for_seconds <= 60
 
 
 def test_an_endpoint_without_caching_always_runs(ask: Ask, endpoint: Endpoint) -> None:

@@ -1,0 +1,106 @@
+"""The cache over HTTP: its headers, purging, the rate limit and the metrics."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from config.rates import Rate
+from endpoints.models import Endpoint
+from endpoints.services import issue_access_token, save_endpoint
+from endpoints.sql.parameters import DeclaredParameter
+from tests.conftest import ApiClient
+
+pytestmark = pytest.mark.django_db
+SQL = "SELECT @key AS key, random()::text AS run"
+PURGE = "/api/endpoints/cache/test.cached"
+
+
+@pytest.fixture
+def endpoint(db: None) -> Endpoint:
+    return save_endpoint(Endpoint(name="test.cached", sql=SQL, cache_seconds=600), [DeclaredParameter("key")])
+
+
+def test_a_miss_and_a_hit_say_so(api: ApiClient, endpoint: Endpoint) -> None:
+    first, second = api.query("test.cached"), api.query("test.cached")
+    assert (first["X-Cache"], second["X-Cache"]) == ("miss", "hit")
+    assert first.content == second.content
+    assert (first["Age"], first["ETag"]) == ("0", second["ETag"])
+    for response in (first, second):
+        assert re.fullmatch(r"private, max-age=(599|600), stale-while-revalidate=\d+", response["Cache-Control"])
+
+
+def test_a_hit_that_the_client_has_is_a_304(api: ApiClient, endpoint: Endpoint) -> None:
+    etag = api.query("test.cached")["ETag"]
+    response = api.query("test.cached", If_None_Match=etag)
+    assert (response.status_code, response.content, response["X-Cache"]) == (304, b"", "hit")
+
+
+def test_without_caching_a_client_has_to_ask_again(api: ApiClient) -> None:
+    response = api.query("logs.all", {"project": "acme"})
+    assert (response["X-Cache"], response["Cache-Control"]) == ("bypass", "private, no-cache")
+    assert "Age" not in response
+
+
+def test_an_access_token_that_may_purge_removes_the_results(endpoint: Endpoint) -> None:
+    purger = ApiClient(issue_access_token(name="deploys", may_purge=True).secret)
+    body = purger.query("test.cached").content
+    response = purger.delete(PURGE)
+    assert (response.status_code, response.json()) == (200, {"result": [{"endpoint": "test.cached", "removed": 1}]})
+    renewed = purger.query("test.cached")
+    assert (renewed["X-Cache"], renewed.content == body) == ("miss", False)
+
+
+def test_purging_needs_the_right(api: ApiClient, endpoint: Endpoint) -> None:
+    response = api.delete(PURGE)
+    assert (response.status_code, response.json()["error"]["code"]) == (403, "purge_not_allowed")
+
+
+def test_purging_tells_nothing_of_endpoints_out_of_reach(endpoint: Endpoint) -> None:
+    limited = issue_access_token(name="limited", endpoint_names=["logs.all"], may_purge=True).secret
+    response = ApiClient(limited).delete(PURGE)
+    assert (response.status_code, response.json()["error"]["code"]) == (404, "endpoint_not_found")
+    assert Client().delete(PURGE).status_code == 401
+
+
+def test_only_delete_purges(api: ApiClient, endpoint: Endpoint) -> None:
+    assert api.get(PURGE).status_code == 405
+    assert api.post(PURGE).status_code == 405
+
+
+def test_the_rate_limit_is_that_of_the_access_token(endpoint: Endpoint, settings: Any) -> None:
+    settings.ENDPOINTS_RATE_LIMIT = Rate(calls=2, seconds=60)
+    busy, calm = (ApiClient(issue_access_token(name=name).secret) for name in ("busy", "calm"))
+    assert [busy.query("test.cached").status_code for _ in range(3)] == [200, 200, 429]
+    refused = busy.query("test.cached")
+    assert refused.json()["error"]["code"] == "rate_limited"
+    assert 1 <= int(refused["Retry-After"]) <= 60
+    assert calm.query("test.cached").status_code == 200
+
+
+def test_metrics_are_for_loopback_alone_unless_there_is_a_token(endpoint: Endpoint, settings: Any) -> None:
+    client = Client()
+    assert client.get("/metrics").status_code == 200
+    assert client.get("/metrics", REMOTE_ADDR="203.0.113.9").status_code == 404
+    assert client.get("/metrics", headers={"X-Forwarded-For": "203.0.113.9"}).status_code == 404
+    settings.ENDPOINTS_METRICS_TOKEN = "for-prometheus"
+    assert client.get("/metrics").status_code == 404
+    assert client.get("/metrics", headers={"Authorization": "Bearer wrong"}).status_code == 404
+    remote = client.get("/metrics", REMOTE_ADDR="203.0.113.9", headers={"Authorization": "Bearer for-prometheus"})
+    assert remote.status_code == 200
+
+
+def test_metrics_count_calls_by_what_the_cache_did(api: ApiClient, endpoint: Endpoint) -> None:
+    from endpoints.cache import usage
+
+    for _ in range(3):
+        api.query("test.cached")
+    usage.flush()
+    text = Client().get("/metrics").content.decode()
+    assert 'endpoints_calls_total{cache="miss",endpoint="test.cached"} 1.0' in text
+    assert 'endpoints_calls_total{cache="hit",endpoint="test.cached"} 2.0' in text
+    assert 'endpoints_cached_results{endpoint="test.cached"} 1.0' in text
+    assert "endpoints_redis_up 1.0" in text

@@ -46,23 +46,28 @@ def outputs(selects: Sequence[SelectRule], schema: Schema, columns: Sequence[Col
 def lower_selects(chosen: Sequence[Output], source: str, bindings: Bindings) -> str:
     """Return the query of these columns over `source`, which is FROM and all that follows.
 
-    What is inside JSON takes a second SELECT around the first, where the values found on the way are named once: none
-    is NULL, one is itself, several are an array.
+    What is inside JSON takes two SELECTs around the one that filters and sorts. In the middle one the values found on
+    the way are named once; then none is NULL, one is itself, several are an array. Behind the sort, because PostgreSQL
+    holds such a call for cheap and else would do it for every row before LIMIT: fifty of them took 5.5 s over 200,000
+    rows.
     """
     if not any(field.inside for _, field in chosen):
         columns = [_labelled(quoted_name(field.name), name) for name, field in chosen]
         return f"SELECT {', '.join(columns)} {source}"
-    inner, outer = [], []
+    found, shown = [], []
     for number, (name, field) in enumerate(chosen, start=1):
-        found = quoted_name(str(number))
+        value = quoted_name(str(number))
         if field.inside:
             path = bindings.jsonpath(value_path(field.inside))
-            inner.append(f"jsonb_path_query_array({json_column(field)}, {path}) AS {found}")
-            outer.append(f"CASE WHEN {found} -> 1 IS NULL THEN {found} -> 0 ELSE {found} END AS {quoted_name(name)}")
+            found.append(f"jsonb_path_query_array({json_column(field)}, {path}) AS {value}")
+            shown.append(f"CASE WHEN {value} -> 1 IS NULL THEN {value} -> 0 ELSE {value} END AS {quoted_name(name)}")
         else:
-            inner.append(f"{quoted_name(field.name)} AS {found}")
-            outer.append(f"{found} AS {quoted_name(name)}")
-    return f"SELECT {', '.join(outer)} FROM (SELECT {', '.join(inner)} {source}) AS s"  # noqa: S608 - quoted names
+            found.append(f"{quoted_name(field.name)} AS {value}")
+            shown.append(f"{value} AS {quoted_name(name)}")
+    read = ", ".join(dict.fromkeys(quoted_name(field.name) for _, field in chosen))
+    rows = f"SELECT {read} {source}"
+    values = f"SELECT {', '.join(found)} FROM ({rows}) AS r"  # noqa: S608 - quoted names
+    return f"SELECT {', '.join(shown)} FROM ({values}) AS s"  # noqa: S608 - quoted names
 
 
 def _labelled(column: str, name: str) -> str:

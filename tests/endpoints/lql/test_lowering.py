@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from itertools import cycle, islice
+from typing import Any
 
 import psycopg
 import pytest
@@ -98,8 +99,9 @@ def test_a_default_that_is_gone_is_no_table() -> None:
             "m.level:error t:2024-05-14 s:id s:m.user.id@user",
             'SELECT "1" AS "id", CASE WHEN "2" -> 1 IS NULL THEN "2" -> 0 ELSE "2" END AS "user"'
             ' FROM (SELECT "id" AS "1", jsonb_path_query_array("metadata", @lql_5::jsonpath) AS "2"'
-            ' FROM "edge_logs" AS t WHERE jsonb_path_exists("metadata", @lql_1::jsonpath, @lql_2::jsonb)'
-            ' AND "timestamp" >= @lql_3 AND "timestamp" <= @lql_4 ORDER BY t."timestamp" DESC) AS s',
+            ' FROM (SELECT "id", "metadata" FROM "edge_logs" AS t'
+            ' WHERE jsonb_path_exists("metadata", @lql_1::jsonpath, @lql_2::jsonb)'
+            ' AND "timestamp" >= @lql_3 AND "timestamp" <= @lql_4 ORDER BY t."timestamp" DESC) AS r) AS s',
         ),
         (
             "50% -~x c:count(*)",
@@ -153,6 +155,74 @@ def test_no_value_ever_stands_in_the_sql(text: str) -> None:
     assert re.sub(r"@lql_\d+", "@", query.sql) == re.sub(r"@lql_\d+", "@", lowered(template.format("zzz")).sql)
     assert set(find_parameters(query.sql)) == set(query.arguments)
     checked(query)
+
+
+ODD = {
+    "timestamp": "date",
+    "id": "text",
+    "document": "json",
+    "owners": "uuid[]",
+    "metadata.level": "text",
+    "place": "point",
+    "days": "date[]",
+    "code": "character(5)",
+}
+
+
+@pytest.mark.parametrize(
+    ("lql", "ids"),
+    [
+        ("t:2024-05-14", ["a"]),
+        ("t:>2024-05-14", ["b"]),
+        ("t:>=2024-05-14T00:00:01", ["b"]),
+        ("t:today", ["b"]),
+        ("t:last@2d", ["a", "b"]),
+        ("document.n:>1", ["b"]),
+        ('document.n:~"^1$"', ["a"]),
+        ("-document.n:NULL", ["a", "b"]),
+        ("owners:@>00000000-0000-0000-0000-000000000001", ["a"]),
+        ("owners:~7$", ["b"]),
+        ("m.level:info..error", ["a"]),
+        ("place:~^.1", ["a"]),
+        ('place:"(2,3)"', ["b"]),
+        ("days:2024-05-14", ["a"]),
+        ("code:x", ["a"]),
+    ],
+)
+def test_columns_of_other_types(live_table: LiveTable, lql: str, ids: list[str]) -> None:
+    assert [row[1] for row in odd_rows(live_table, lql)] == list(reversed(ids))
+
+
+@pytest.mark.parametrize(
+    ("lql", "values"),
+    [
+        ("c:countd(place)", [1, 1]),
+        ("c:count(owners)", [1, 1]),
+        ("c:sum(document.n)", [1, 2]),
+        ("c:countd(document.n)", [1, 1]),
+        ("c:count(*)", [1, 1]),
+    ],
+)
+def test_charts_of_other_types(live_table: LiveTable, lql: str, values: list[int]) -> None:
+    found = odd_rows(live_table, f"{lql} c:group_by(t::day)")
+    assert found == [(datetime(2024, 5, 14 + day, tzinfo=UTC), value) for day, value in enumerate(values)]
+
+
+def odd_rows(live_table: LiveTable, lql: str) -> list[tuple[Any, ...]]:
+    columns = ", ".join(f'"{name}" {type_}' for name, type_ in ODD.items())
+    table = LQLTable("odd", tuple(Column(name, type_) for name, type_ in ODD.items()))
+    query = lowered(lql, table)
+    statement = checked(query, table).statement(query.arguments, max_rows=10)
+    with live_table.connection.transaction(force_rollback=True), psycopg.RawCursor(live_table.connection) as cursor:
+        cursor.execute(f"CREATE TEMP TABLE odd ({columns})")
+        owner = "00000000-0000-0000-0000-00000000000"
+        rows = (
+            ("2024-05-14", "a", '{"n": 1}', f"{{{owner}1}}", "error", "(1,2)", "{2024-05-14}", "x"),
+            ("2024-05-15", "b", '[{"n": "2"}]', f"{{{owner}7,NULL}}", "Error", "(2,3)", "{2024-05-15}", None),
+        )
+        for row in rows:
+            cursor.execute("INSERT INTO odd VALUES ($1, $2, $3, $4, $5, $6, $7, $8)", row)
+        return cursor.execute(statement.sql, statement.arguments).fetchall()
 
 
 # ── refusals

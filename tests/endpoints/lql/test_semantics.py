@@ -1,11 +1,10 @@
-# ruff: noqa: DTZ001 - every datetime here is UTC without zone
 """What queries mean: PostgreSQL's rows against a plain evaluation in Python, for a table of queries and for any."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,116 +15,19 @@ from hypothesis import strategies as st
 
 from endpoints.lql.parser import parse_lql
 from endpoints.lql.rules import (
-    MESSAGE,
-    ORDER_OPERATORS,
     Aggregate,
     ChartRule,
-    FilterRule,
-    LevelRangeRule,
-    Now,
     Operator,
     Period,
-    RangeRule,
     Rules,
     SelectRule,
-    Shorthand,
-    ShorthandKind,
-    TimeRangeRule,
     TimeRule,
-    TimeShorthandRule,
-    Unit,
-    Value,
 )
 from tests.endpoints.lql.evaluation import MISSING, Row
-from tests.endpoints.lql.live_table import NOW, TYPES, LiveTable, make_row, numbers
+from tests.endpoints.lql.live_table import TYPES, LiveTable, make_row
+from tests.endpoints.lql.sample import SAMPLE
+from tests.endpoints.lql.strategies import filters, json_paths, queries, rows
 
-DAY = datetime(2024, 5, 14)
-ALMOST = timedelta(days=1) - timedelta(microseconds=1)
-LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-DOCUMENTS: tuple[Any, ...] = (
-    MISSING,
-    None,
-    {},
-    [],
-    [{}],
-    [{"status": 200, "level": "error", "tags": ["a", "b"], "user": {"id": 7, "name": "Ann"}}],
-    {"status": "200", "level": "warning", "tags": "a", "user": [{"id": "7", "name": "Bob"}]},
-    [{"status": 200.0, "level": "info", "tags": [], "user": [{"id": 8}, {"id": "9", "name": None}]}],
-    [{"status": "404"}, {"status": 500, "level": ["debug", "alert"]}],
-    {"status": [404, "200"], "tags": [["a"], ["b", "c"]], "user": {"id": [1, 2, 3]}},
-    {"status": None, "level": None, "tags": [None], "user": None},
-    {"status": True, "level": "Error", "tags": [True, False, "true"]},
-    {"status": "true", "tags": ["50%", "a_b", "axb", "a\\b", 'say "x"', "日本", "ä", "Z", "z", "é", ""]},
-    {"status": {"code": 200}, "tags": [{"a": "b"}], "user": "Ann"},
-    {"status": [[200]], "tags": [[["a"]]], "user": [[{"id": 7}]]},
-    {"status": "abc", "level": 3, "tags": ["007", "7", 7, -7, "-7", "+7", " 7", "7 ", "1e3", 1000, "0x7"]},
-    {"status": 9007199254740993, "tags": ["9007199254740993", 12345678901234567890.5, "1" * 40, "1" * 41]},
-    {"status": "2024-05-14T10:00:00Z", "level": "fatal", "tags": ["2024-05-14", "2024-05-15"]},
-    {"status": -0.5, "tags": [0, 0.0, "-0", "0.50", 0.5], "user": {"id": "NULL", "name": "null"}},
-)
-MESSAGES = (
-    "",
-    "GET /a 200",
-    "get /A 500",
-    "50% done",
-    "50 done",
-    "a_b",
-    "axb",
-    "back\\slash",
-    'say "x"',
-    "日本 404",
-    "o'x",
-)
-MOMENTS = (
-    NOW,
-    NOW.replace(microsecond=0),
-    NOW + timedelta(seconds=1),
-    NOW - timedelta(seconds=1),
-    NOW - timedelta(minutes=5),
-    DAY,
-    DAY + ALMOST,
-    DAY - timedelta(microseconds=1),
-    DAY + timedelta(hours=10),
-    DAY + timedelta(days=1),
-    datetime(2024, 5, 13),
-    datetime(2024, 5, 12, 23, 59, 59, 999_999),
-    datetime(2024, 5, 1),
-    datetime(2024, 4, 15),
-    datetime(2024, 1, 1),
-    datetime(2023, 12, 31, 23, 59, 59),
-    datetime(2023, 5, 15),
-    datetime(1970, 1, 1),
-    datetime(9999, 12, 31, 12),
-)
-COLUMN_VALUES: dict[str, tuple[Any, ...]] = {
-    "total": (None, 0, 7, 200, -5, 2_147_483_647),
-    "price": (None, Decimal("0.10"), Decimal(7), Decimal("-5.5"), Decimal("12345678901234567890.123")),
-    "ratio": (None, 0.1, 0.5, 7.0, -5.0, 1e300, float("inf")),
-    "small": (None, 0.10000000149011612, 0.5, 7.0, 16_777_216.0),
-    "ok": (None, True, False),
-    "day": (None, date(2024, 5, 14), date(2024, 5, 15), date(2024, 4, 30), date(9999, 12, 31)),
-    "local": (None, *MOMENTS[:9]),
-    "owner": (None, "123e4567-e89b-12d3-a456-426614174000", "00000000-0000-0000-0000-000000000007"),
-    "note": (None, "", "a", "B", "b", "ä", "200", "50%", "a_b", "NULL"),
-    "tags": (None, [], ["a", "b"], ["ab", None], ["7", "ä"], ["50%"]),
-    "counts": (None, [], [7], [1, 2, 7], [None, -5]),
-    "times": (None, [], [DAY + timedelta(hours=3)], [NOW, DAY + ALMOST], [None, datetime(2024, 1, 1)]),
-}
-
-
-def sample_rows() -> list[Row]:
-    rows = []
-    for number in range(60):
-        columns = {name: values[number % len(values)] for name, values in COLUMN_VALUES.items()}
-        columns["metadata"] = DOCUMENTS[number % len(DOCUMENTS)]
-        columns["extra"] = DOCUMENTS[(number * 7 + 3) % len(DOCUMENTS)]
-        columns["event_message"] = MESSAGES[number % len(MESSAGES)]
-        columns["timestamp"] = MOMENTS[number * 5 % len(MOMENTS)] if number % 20 != 19 else None
-        rows.append(make_row(number, **columns))
-    return rows
-
-
-SAMPLE = sample_rows()
 QUERIES = [
     line
     for line in Path(__file__).with_name("queries.txt").read_text(encoding="utf-8").splitlines()
@@ -157,112 +59,6 @@ def test_the_queries_tell_rows_apart(sample: LiveTable) -> None:
 
 
 # ── any query over any rows
-
-TEXTS = ("a", "b", "Z", "200", "200.0", "007", "-5", "+5", " 5", "1e3", "0x10", "true", "false", "NULL", "null", "")
-MORE_TEXTS = (
-    "ä",
-    "日本",
-    "50%",
-    "a_b",
-    "a\\b",
-    'say "x"',
-    "2024-05-14",
-    "2024-05-14T10:00:00Z",
-    "9007199254740993",
-    "o'x",
-)
-NUMBERS = (0, 5, -5, 7, 200, 1000, Decimal("200.0"), Decimal("1.5"), Decimal("-0.25"), 9007199254740993, 10**25)
-KEYS = ("a", "b", "level")
-PATTERNS = ("^a", "0$", "[0-9]+", "ä|日", "(?i)A", "%", "^$", "^-?5$", "tru", r"\\", "b|Z", '"', ".")
-
-scalars = st.one_of(
-    st.sampled_from(TEXTS + MORE_TEXTS + LEVELS),
-    st.sampled_from(NUMBERS),
-    st.booleans(),
-    st.none(),
-    st.text("aé☃", max_size=3),
-)
-documents = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=3)
-).map(numbers)
-roots = st.one_of(st.just(MISSING), documents, st.lists(st.dictionaries(st.sampled_from(KEYS), documents), max_size=2))
-moments = st.sampled_from(MOMENTS) | st.datetimes(datetime(2024, 5, 12), datetime(2024, 5, 16))
-rows = st.fixed_dictionaries(
-    {
-        "metadata": roots,
-        "extra": documents,
-        "timestamp": st.none() | moments,
-        "event_message": st.sampled_from(MESSAGES + TEXTS + MORE_TEXTS),
-        **{name: st.sampled_from(values) for name, values in COLUMN_VALUES.items()},
-    }
-)
-
-json_paths = st.sampled_from(
-    ("metadata.a", "metadata.b", "metadata.a.b", "b.a", "a.b.level", "extra.a", "metadata", "extra")
-)
-values = st.builds(Value, st.sampled_from(TEXTS + MORE_TEXTS), st.booleans()) | st.builds(
-    Value, st.sampled_from(NUMBERS).map(lambda number: format(Decimal(number), "f"))
-)
-number_values = st.sampled_from(NUMBERS).map(lambda number: Value(format(Decimal(number), "f")))
-time_values = st.sampled_from(
-    (
-        "2024-05-14",
-        "2024-05-15",
-        "2024-05-14T10:00:00",
-        "2024-05-14T23:59:59.999999",
-        "1715680800",
-        "2024-05-15T03:00:00+05:00",
-    )
-).map(Value)
-equalities = st.sampled_from((Operator.EQUAL, Operator.LIST_INCLUDES))
-orders = st.sampled_from(sorted(ORDER_OPERATORS))
-regexps = st.sampled_from((Operator.REGEXP, Operator.LIST_INCLUDES_REGEXP))
-patterns = st.sampled_from(PATTERNS).map(Value)
-signs = st.booleans()
-
-
-def comparisons(paths: st.SearchStrategy[str] | tuple[str, ...], *kinds: Any) -> st.SearchStrategy[Any]:
-    paths = st.sampled_from(paths) if isinstance(paths, tuple) else paths
-    return st.one_of([st.builds(FilterRule, paths, operators, found, signs) for operators, found in kinds])
-
-
-def is_ordered(value: Value) -> bool:
-    return value.quoted or value.text not in ("true", "false")
-
-
-def ranges(paths: st.SearchStrategy[str] | tuple[str, ...], ends: Any) -> st.SearchStrategy[Any]:
-    paths = st.sampled_from(paths) if isinstance(paths, tuple) else paths
-    return st.builds(RangeRule, paths, ends, ends, signs)
-
-
-nulls = (st.just(Operator.EQUAL), st.none())
-days = st.dates(date(2024, 5, 11), date(2024, 5, 16)) | st.just(date(9999, 12, 31))
-shorthands = st.one_of(
-    st.sampled_from((Shorthand(ShorthandKind.TODAY), Shorthand(ShorthandKind.YESTERDAY))),
-    st.builds(Shorthand, st.just(ShorthandKind.THIS), st.sampled_from(Unit)),
-    st.builds(Shorthand, st.just(ShorthandKind.LAST), st.sampled_from(Unit), st.integers(1, 60)),
-)
-filters = st.one_of(
-    comparisons(json_paths, (equalities, values), (regexps, patterns), (orders, values.filter(is_ordered)), nulls),
-    ranges(json_paths, number_values) | ranges(json_paths, time_values.filter(lambda value: "-" in value.text)),
-    st.builds(LevelRangeRule, st.sampled_from(LEVELS), st.sampled_from(LEVELS), signs),
-    comparisons(
-        (MESSAGE,), (st.just(Operator.STRING_CONTAINS) | equalities | orders, values), (regexps, patterns), nulls
-    ),
-    comparisons(("total", "price", "ratio", "small"), (equalities | orders, number_values), nulls),
-    ranges(("total", "price", "ratio", "small"), number_values),
-    comparisons(("ok",), (equalities, st.sampled_from((Value("true"), Value("false", quoted=True)))), nulls),
-    comparisons(("day", "local"), (equalities | orders, time_values), nulls),
-    ranges(("day", "local"), time_values),
-    comparisons(("note", "owner"), (equalities | orders, values), (regexps, patterns), nulls),
-    comparisons(("tags",), (equalities, values), (regexps, patterns), nulls),
-    comparisons(("counts",), (equalities, number_values), nulls),
-    comparisons(("times",), (equalities, time_values), nulls),
-    st.builds(TimeRule, st.just(Operator.EQUAL) | orders, days | moments | st.just(Now()), signs),
-    st.builds(TimeRangeRule, days, days, signs) | st.builds(TimeRangeRule, moments, moments, signs),
-    st.builds(TimeShorthandRule, shorthands, signs),
-)
-queries = st.builds(lambda found: Rules(filters=tuple(found)), st.lists(filters, min_size=1, max_size=2))
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

@@ -30,15 +30,15 @@ from endpoints.cache.keys import PREFIX
 _LATCH_MS = 60_000
 _UNFINISHED_LIMIT = 1000
 
-# The note may find no room in a full Redis; the lease ends all the same.
+# DEL first: after a script's first write even a full Redis lets the note in.
 _FINISH = Script("""
 local lease, latch = KEYS[1], KEYS[2]
 local owner, note, latch_ms = ARGV[1], ARGV[2], ARGV[3]
 if redis.call('GET', lease) ~= owner then return 0 end
 redis.call('DEL', lease)
 if note ~= '' then
-    redis.pcall('RPUSH', latch, note)
-    redis.pcall('PEXPIRE', latch, latch_ms)
+    redis.call('RPUSH', latch, note)
+    redis.call('PEXPIRE', latch, latch_ms)
 end
 return 1
 """)

@@ -1,0 +1,44 @@
+"""For each test a process that has not met Redis yet, an endpoint nobody has called, and a Redis to break."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from endpoints.cache import ResultKey, connection, leases, result_key
+from endpoints.cache.usage import asked
+from tests.endpoints.cache.own_redis import OwnRedis
+from tests.endpoints.cache.results import recipe
+
+
+@pytest.fixture(autouse=True)
+def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process remembers of Redis, forgotten: no outage, no late leases, no notes."""
+    monkeypatch.setattr(connection, "_breaker", connection._Breaker())
+    monkeypatch.setattr(leases, "_unfinished", deque(maxlen=1000))
+    monkeypatch.setattr(asked, "_notes", asked._Notes())
+    monkeypatch.setattr(asked, "_flushed_at", None)
+
+
+@pytest.fixture
+def own_redis(settings: Any) -> Iterator[OwnRedis]:
+    """The cache on a Redis that the test may break."""
+    server = OwnRedis()
+    server.start()
+    settings.CACHES = {"default": {**settings.CACHES["default"], "LOCATION": server.url}}
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def endpoint_id() -> str:
+    return uuid4().hex
+
+
+@pytest.fixture
+def key(endpoint_id: str) -> ResultKey:
+    return result_key(endpoint_id, 1, recipe())

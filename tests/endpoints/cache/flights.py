@@ -1,0 +1,141 @@
+"""A process full of callers that want the same result at the same moment: `python -m … '<JSON of a Party>'`.
+
+It says "ready", flies when a line comes in, and then prints what each caller got.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+PROJECT = Path(__file__).resolve().parents[3]
+RUNS = "test:runs"  # how often the query ran, over all processes
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """`fails` names an error class; "" makes a body of random bytes, so that equal bytes prove a shared run."""
+
+    endpoint_id: str
+    callers: int = 1
+    run_seconds: float = 0.3
+    lease_seconds: float = 20.0
+    fails: str = ""
+    body_bytes: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Got:
+    """What one caller got: the digest of the body, or the error."""
+
+    body: str
+    error: str
+    role: str
+    shared: bool
+    seconds: float
+
+
+class Child:
+    """Such a process, ready to fly."""
+
+    def __init__(self, party: Party, *, redis_url: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.endpoints.cache.flights", json.dumps(asdict(party))],
+            cwd=PROJECT,
+            env={
+                **os.environ,
+                "REDIS_URL": redis_url,
+                "COUNTER_URL": os.environ["REDIS_URL"],  # the suite's: runs count while the cache's Redis is broken
+                "DJANGO_SETTINGS_MODULE": "config.settings",
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def wait_until_ready(self) -> None:
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "ready\n"
+
+    def fly(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def results(self) -> list[Got]:
+        output, _ = self.process.communicate(timeout=60)
+        return [Got(**got) for got in json.loads(output)]
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def start(*parties: Party, redis_url: str) -> list[Child]:
+    children = [Child(party, redis_url=redis_url) for party in parties]
+    for child in children:
+        child.wait_until_ready()
+    return children
+
+
+def fly_together(parties: Sequence[Party], *, redis_url: str) -> list[list[Got]]:
+    """Let all processes fly at once and return what their callers got."""
+    children = start(*parties, redis_url=redis_url)
+    for child in children:
+        child.fly()
+    return [child.results() for child in children]
+
+
+def _main(party: Party) -> None:
+    import redis
+
+    from endpoints import errors
+    from endpoints.cache import fly, result_key
+    from endpoints.errors import EndpointError
+    from endpoints.outcomes import Outcome
+    from tests.endpoints.cache.results import outcome, recipe
+
+    counter = redis.Redis.from_url(os.environ["COUNTER_URL"], protocol=2)
+    key = result_key(party.endpoint_id, 1, recipe())
+    together = threading.Barrier(party.callers)
+
+    def produce() -> Outcome:
+        counter.incr(RUNS)
+        time.sleep(party.run_seconds)
+        if party.fails:
+            raise getattr(errors, party.fails)("the same for all", details=[{"line": 3}], headers={"X-Made": "yes"})
+        return outcome(os.urandom(party.body_bytes))
+
+    def call(_: int) -> dict[str, Any]:
+        together.wait()
+        began = time.monotonic()
+        body = error = role = ""
+        shared = False
+        try:
+            landing = fly(
+                key, produce=produce, fresh_seconds=900, stale_seconds=3600, lease_seconds=party.lease_seconds
+            )
+            body, role, shared = hashlib.sha256(landing.outcome.body).hexdigest(), landing.role.value, landing.shared
+        except EndpointError as raised:
+            error = json.dumps([type(raised).__name__, raised.status, raised.headers, raised.body("id")])
+        return asdict(Got(body=body, error=error, role=role, shared=shared, seconds=time.monotonic() - began))
+
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
+    with ThreadPoolExecutor(party.callers) as pool:
+        sys.stdout.write(json.dumps(list(pool.map(call, range(party.callers)))))
+
+
+if __name__ == "__main__":
+    _main(Party(**json.loads(sys.argv[1])))

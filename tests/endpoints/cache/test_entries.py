@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from uuid import UUID, uuid4
+
+import pytest
+from django_redis import get_redis_connection
+from structlog.testing import capture_logs
+
+from endpoints.cache import ResultKey, acquire, entries, finish, result_key
+from endpoints.cache.entries import describe_entries, fetch, live_entries, purge, store
+from endpoints.cache.entry_format import entity_tag
+from endpoints.outcomes import Outcome, ResultFormat
+from tests.endpoints.cache.results import outcome, recipe
+
+FRESH = {"fresh_seconds": 100, "stale_seconds": 50}
+BODIES = [b"", b"\0", b"rows", b"row of a log " * 400_000, random.Random(3).randbytes(5 << 20)]
+
+
+def put(key: ResultKey, result: Outcome, **times: float) -> None:
+    lease = acquire(key.lease, seconds=10)
+    assert lease is not None
+    assert store(key, result, lease=lease, **{**FRESH, **times})
+    finish(lease)
+
+
+def let_pass(key: ResultKey, seconds: float) -> None:
+    """Age an entry, as Redis sees it."""
+    client = get_redis_connection("default")
+    client.pexpire(key.entry, client.pttl(key.entry) - round(seconds * 1000))
+
+
+@pytest.mark.parametrize("body", BODIES, ids=["empty", "one byte", "small", "5 MB", "5 MB of noise"])
+def test_result_comes_back_with_all_that_is_known_of_it(key: ResultKey, body: bytes) -> None:
+    stored = outcome(body, format=ResultFormat.CSV)
+    put(key, stored)
+    entry = fetch(key, **FRESH)
+    assert entry is not None
+    assert entry.outcome == stored
+    assert entry.etag == entity_tag(body)
+    assert entry.is_fresh
+
+
+def test_there_is_nothing_before_the_first_run(key: ResultKey) -> None:
+    assert fetch(key, **FRESH) is None
+
+
+@pytest.mark.parametrize(
+    ("passed", "fresh", "remaining"), [(0, True, 100), (60, True, 40), (99, True, 1), (100, False, 0), (149, False, 0)]
+)
+def test_age_follows_from_how_long_redis_keeps_the_entry(
+    key: ResultKey, passed: float, fresh: bool, remaining: float
+) -> None:
+    put(key, outcome())
+    let_pass(key, passed)
+    entry = fetch(key, **FRESH)
+    assert entry is not None
+    assert entry.is_fresh is fresh
+    assert entry.age_seconds == pytest.approx(passed, abs=0.9)
+    assert entry.remaining_fresh_seconds == pytest.approx(remaining, abs=0.9)
+
+
+@pytest.mark.parametrize("clock", [0.0, 1e12], ids=["back to 1970", "far ahead"])
+def test_clock_of_this_machine_does_not_matter(key: ResultKey, clock: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries, "time", lambda: clock)
+    put(key, outcome())
+    monkeypatch.undo()
+    entry = fetch(key, **FRESH)
+    assert entry is not None
+    assert 0 <= entry.age_seconds < 1
+    assert entry.created_at == clock
+
+
+def test_caller_with_a_shorter_period_sees_the_entry_stale_or_not_at_all(key: ResultKey) -> None:
+    put(key, outcome())
+    let_pass(key, 20)
+    entry = fetch(key, fresh_seconds=10, stale_seconds=50)
+    assert entry is not None
+    assert not entry.is_fresh
+    assert fetch(key, fresh_seconds=10, stale_seconds=5) is None
+
+
+def test_entry_lives_no_longer_than_both_periods(key: ResultKey) -> None:
+    put(key, outcome())
+    assert 149_000 < get_redis_connection("default").pttl(key.entry) <= 150_000
+
+
+def cut(value: bytes) -> bytes:
+    return value[:-1]
+
+
+def flip(value: bytes) -> bytes:
+    return value[:-2] + bytes([value[-2] ^ 1]) + value[-1:]
+
+
+@pytest.mark.parametrize("damage", [cut, flip, lambda value: b"LQE9" + value[4:], lambda value: b""])
+def test_damaged_entry_is_logged_and_never_served(key: ResultKey, damage: Callable[[bytes], bytes]) -> None:
+    put(key, outcome(b"row" * 10_000))
+    client = get_redis_connection("default")
+    client.set(key.entry, damage(client.get(key.entry)), keepttl=True)
+    with capture_logs() as logs:
+        assert fetch(key, **FRESH) is None
+    assert [line["event"] for line in logs] == ["cache_entry_unreadable"]
+    put(key, outcome(b"anew"))
+    entry = fetch(key, **FRESH)
+    assert entry is not None
+    assert entry.outcome.body == b"anew"
+
+
+def test_entry_that_never_expires_is_not_ours(key: ResultKey) -> None:
+    put(key, outcome())
+    get_redis_connection("default").persist(key.entry)
+    assert fetch(key, fresh_seconds=1000, stale_seconds=0) is None
+
+
+def test_only_the_holder_of_the_lease_stores(key: ResultKey) -> None:
+    lost = acquire(key.lease, seconds=10)
+    assert lost is not None
+    get_redis_connection("default").delete(key.lease)
+    assert not store(key, outcome(b"gone"), lease=lost, **FRESH)
+    holder = acquire(key.lease, seconds=10)
+    assert holder is not None
+    assert not store(key, outcome(b"gone"), lease=lost, **FRESH)
+    assert fetch(key, **FRESH) is None
+    assert store(key, outcome(), lease=holder, **FRESH)
+
+
+def test_purge_removes_every_version_of_one_endpoint(endpoint_id: str) -> None:
+    keys = [result_key(endpoint_id, version, recipe(redact=redact)) for version in (1, 2) for redact in (True, False)]
+    other = result_key(uuid4().hex, 1, recipe())
+    for each in (*keys, other):
+        put(each, outcome())
+    assert purge(str(UUID(endpoint_id))) == 4
+    assert [fetch(each, **FRESH) for each in keys] == [None] * 4
+    assert fetch(other, **FRESH) is not None
+    assert (live_entries(endpoint_id), live_entries(other.endpoint_id)) == (0, 1)
+    assert purge(endpoint_id) == 0
+
+
+def test_purge_finds_entries_whose_index_redis_has_evicted(key: ResultKey) -> None:
+    put(key, outcome())
+    get_redis_connection("default").delete(f"lqe:index:{key.endpoint_id}")
+    assert purge(key.endpoint_id) == 1
+
+
+def test_run_that_began_before_a_purge_does_not_put_its_result_back(key: ResultKey) -> None:
+    before = acquire(key.lease, seconds=10)
+    assert before is not None
+    purge(key.endpoint_id)
+    after = acquire(key.lease, seconds=10)
+    assert after is not None, "a new run need not wait for the old one"
+    assert not store(key, outcome(b"old"), lease=before, **FRESH)
+    assert store(key, outcome(b"new"), lease=after, **FRESH)
+
+
+def test_purges_among_many_names_of_others(key: ResultKey) -> None:
+    client = get_redis_connection("default")
+    client.mset({f"other:{number}": b"" for number in range(3000)})
+    put(key, outcome())
+    assert purge(key.endpoint_id) == 1
+    assert client.dbsize() == 3000
+
+
+def test_counts_and_describes_what_is_there(endpoint_id: str) -> None:
+    bodies = {1: b"small", 2: b"row of a log " * 10_000}
+    keys = {version: result_key(endpoint_id, version, recipe()) for version in bodies}
+    for version, body in bodies.items():
+        put(keys[version], outcome(body, row_count=version), fresh_seconds=100 * version)
+    assert live_entries(endpoint_id) == 2
+    large, small = describe_entries(endpoint_id, 10)
+    assert (large.version, large.digest, large.row_count) == (2, keys[2].digest, 2)
+    assert (large.body_bytes, small.body_bytes) == (len(bodies[2]), 5)
+    assert large.stored_bytes < large.body_bytes / 5
+    assert large.expires_at - large.created_at == pytest.approx(250, abs=1)
+    assert small.database_seconds == 1.25
+    assert [each.digest for each in describe_entries(endpoint_id, 1)] == [large.digest]
+
+
+def test_entries_that_redis_evicted_are_not_counted(key: ResultKey) -> None:
+    put(key, outcome())
+    get_redis_connection("default").delete(key.entry)
+    assert describe_entries(key.endpoint_id, 10) == []
+    assert live_entries(key.endpoint_id) == 0
+
+
+def test_index_goes_with_the_last_entry(endpoint_id: str) -> None:
+    client = get_redis_connection("default")
+    index = f"lqe:index:{endpoint_id}"
+    for redact, fresh_seconds in ((False, 1000), (True, 10)):
+        put(result_key(endpoint_id, 1, recipe(redact=redact)), outcome(), fresh_seconds=fresh_seconds)
+    assert 1_040_000 < client.pttl(index) <= 1_050_000
+    client.zadd(index, {"1:expired": 1.0})
+    put(result_key(endpoint_id, 2, recipe()), outcome())
+    assert client.zscore(index, "1:expired") is None

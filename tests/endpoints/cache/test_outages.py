@@ -1,0 +1,149 @@
+"""Whatever happens to Redis while callers fly, each of them gets its bytes, and soon."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+import redis
+from django.conf import settings
+
+from endpoints.cache import CacheUnavailable, Role, fetch, fly, leases, result_key
+from endpoints.cache.entry_format import entity_tag
+from endpoints.cache.keys import ResultKey
+from endpoints.outcomes import Outcome
+from tests.endpoints.cache import flights
+from tests.endpoints.cache.flights import RUNS, Got, Party
+from tests.endpoints.cache.own_redis import OwnRedis
+from tests.endpoints.cache.results import outcome, recipe
+
+LIFE = {"fresh_seconds": 900, "stale_seconds": 3600}
+TIMES = {**LIFE, "lease_seconds": 20}
+CALLERS = 20
+RUN_SECONDS = 1.0
+# The run, a second's look, a run of one's own where the other's result is out of reach, and a busy machine.
+LONG_SECONDS = 10.0
+
+
+def kill(server: OwnRedis) -> None:
+    server.kill()
+
+
+def restart(server: OwnRedis) -> None:
+    server.kill()
+    server.start()
+
+
+def flush(server: OwnRedis) -> None:
+    server.client.flushall()
+
+
+def fill(server: OwnRedis) -> None:
+    server.client.config_set("maxmemory", 1)
+
+
+def hiccup(server: OwnRedis) -> None:
+    server.pause()
+    time.sleep(0.6)
+    server.resume()
+
+
+def counted_runs() -> int:
+    return int(redis.Redis.from_url(settings.REDIS_URL).get(RUNS) or 0)
+
+
+def break_during_flight(server: OwnRedis, endpoint_id: str, happens: Callable[[OwnRedis], None]) -> list[Got]:
+    """Let two processes want the same result, break Redis while one of them runs the query, and see what they got."""
+    party = Party(endpoint_id, callers=CALLERS, run_seconds=RUN_SECONDS)
+    children = flights.start(party, party, redis_url=server.url)
+    for child in children:
+        child.fly()
+    client = server.client
+    while not counted_runs() or client.info("clients")["blocked_clients"] == 0:
+        time.sleep(0.01)
+    happens(server)
+    return [got for child in children for got in child.results()]
+
+
+@pytest.mark.parametrize("happens", [kill, restart, flush, fill, hiccup, OwnRedis.pause])
+def test_every_caller_gets_its_bytes_soon(
+    own_redis: OwnRedis, endpoint_id: str, happens: Callable[[OwnRedis], None]
+) -> None:
+    everyone = break_during_flight(own_redis, endpoint_id, happens)
+    assert len(everyone) == 2 * CALLERS
+    assert all(got.body for got in everyone)
+    assert max(got.seconds for got in everyone) < LONG_SECONDS
+    assert counted_runs() <= 2, "each process runs it once at most"
+
+
+def test_without_redis_each_process_shares_one_run(endpoint_id: str) -> None:
+    party = Party(endpoint_id, callers=CALLERS)
+    processes = flights.fly_together([party, party], redis_url="redis://127.0.0.1:1/0")
+    assert [len({got.body for got in process}) for process in processes] == [1, 1]
+    assert not any(got.shared for process in processes for got in process)
+    assert counted_runs() == 2
+
+
+def calls_without_redis(server: OwnRedis, key: ResultKey, breaks: Callable[[OwnRedis], None]) -> None:
+    def produce() -> Outcome:
+        breaks(server)
+        return outcome(b"rows")
+
+    landing = fly(key, produce=produce, **TIMES)
+    assert (landing.outcome.body, landing.etag) == (b"rows", entity_tag(b"rows"))
+    assert (landing.role, landing.shared) == (Role.RAN, False)
+
+
+@pytest.mark.parametrize("breaks", [kill, fill, OwnRedis.pause])
+def test_result_that_cannot_be_stored_is_the_callers_all_the_same(
+    own_redis: OwnRedis, key: ResultKey, breaks: Callable[[OwnRedis], None]
+) -> None:
+    calls_without_redis(own_redis, key, breaks)
+
+
+@pytest.mark.parametrize("breaks", [kill, fill, OwnRedis.pause])
+def test_query_runs_where_redis_is_out_of_order_from_the_beginning(
+    own_redis: OwnRedis, key: ResultKey, breaks: Callable[[OwnRedis], None]
+) -> None:
+    breaks(own_redis)
+    calls_without_redis(own_redis, key, lambda server: None)
+
+
+def test_full_redis_still_serves_what_it_has(own_redis: OwnRedis, key: ResultKey, endpoint_id: str) -> None:
+    stored = fly(key, produce=lambda: outcome(b"rows"), **TIMES)
+    fill(own_redis)
+    entry = fetch(key, **LIFE)
+    assert entry is not None
+    assert entry.outcome == stored.outcome
+    other = result_key(endpoint_id, 2, recipe())
+    assert not fly(other, produce=lambda: outcome(b"more rows"), **TIMES).shared
+    own_redis.client.config_set("maxmemory", 0)
+    assert fly(other, produce=lambda: outcome(b"more rows"), **TIMES).shared
+
+
+def test_full_redis_keeps_no_lease_of_a_run_that_ended(own_redis: OwnRedis, key: ResultKey) -> None:
+    def produce() -> Outcome:
+        fill(own_redis)
+        return outcome()
+
+    fly(key, produce=produce, **TIMES)
+    assert not own_redis.client.exists(key.lease)
+    assert not leases._unfinished
+
+
+def test_outage_is_told_apart_from_a_miss(own_redis: OwnRedis, key: ResultKey) -> None:
+    assert fetch(key, **LIFE) is None
+    own_redis.kill()
+    with pytest.raises(CacheUnavailable):
+        fetch(key, **LIFE)
+
+
+def test_cache_works_again_after_an_outage(own_redis: OwnRedis, key: ResultKey) -> None:
+    own_redis.kill()
+    assert not fly(key, produce=outcome, **TIMES).shared
+    own_redis.start()
+    deadline = time.monotonic() + 5
+    while not fly(key, produce=outcome, **TIMES).shared:
+        assert time.monotonic() < deadline
+    assert fetch(key, **LIFE) is not None

@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django_redis import get_redis_connection
+
+from endpoints.cache import Landing, ResultKey, Role, acquire, fetch, finish, fly, purge, refresh, single_flight, store
+from endpoints.cache.leases import contend
+from endpoints.errors import InternalError, InvalidSQL
+from endpoints.outcomes import Outcome
+from tests.endpoints.cache import flights
+from tests.endpoints.cache.flights import RUNS, Party
+from tests.endpoints.cache.results import outcome
+
+LIFE = {"fresh_seconds": 900, "stale_seconds": 3600}
+TIMES = {**LIFE, "lease_seconds": 20}
+
+
+class Query:
+    """A query that counts its runs and may take its time."""
+
+    def __init__(self, result: Outcome | BaseException | None = None) -> None:
+        self.runs = 0
+        self.began = threading.Event()
+        self.may_end = threading.Event()
+        self.may_end.set()
+        self._result = outcome(os.urandom(50)) if result is None else result
+
+    def __call__(self) -> Outcome:
+        self.runs += 1
+        self.began.set()
+        assert self.may_end.wait(10)
+        if isinstance(self._result, BaseException):
+            raise self._result
+        return self._result
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(60) as pool:
+        yield pool
+
+
+def others_wait(key: ResultKey, query: Query, pool: ThreadPoolExecutor, callers: int) -> list[Any]:
+    """Let many call while the first one's query runs; every one has asked before it ends."""
+    query.may_end.clear()
+    first = pool.submit(fly, key, produce=query, **TIMES)
+    assert query.began.wait(10)
+    started = threading.Barrier(callers + 1)
+
+    def call() -> Landing:
+        started.wait()
+        return fly(key, produce=query, **TIMES)
+
+    waiting = [pool.submit(call) for _ in range(callers)]
+    started.wait()
+    query.may_end.set()
+    return [first, *waiting]
+
+
+def test_first_caller_runs_and_stores(key: ResultKey) -> None:
+    query = Query()
+    landing = fly(key, produce=query, **TIMES)
+    assert (landing.role, landing.shared, query.runs) == (Role.RAN, True, 1)
+    entry = fetch(key, **LIFE)
+    assert entry is not None
+    assert entry.outcome == landing.outcome
+    assert entry.etag == landing.etag
+    assert not get_redis_connection("default").exists(key.lease)
+
+
+def test_result_stored_a_moment_ago_is_found(key: ResultKey) -> None:
+    stored = fly(key, produce=Query(), **TIMES)
+    query = Query()
+    landing = fly(key, produce=query, **TIMES)
+    assert (landing.role, query.runs) == (Role.FOUND, 0)
+    assert (landing.outcome, landing.etag) == (stored.outcome, stored.etag)
+    assert acquire(key.lease, seconds=1) is not None, "its lease is given back"
+
+
+def test_stale_entry_is_run_again(key: ResultKey) -> None:
+    fly(key, produce=Query(), **TIMES)
+    client = get_redis_connection("default")
+    client.pexpire(key.entry, 3_000_000)
+    query = Query()
+    assert fly(key, produce=query, **TIMES).role is Role.RAN
+    assert query.runs == 1
+
+
+def test_threads_share_one_run(key: ResultKey, pool: ThreadPoolExecutor) -> None:
+    query = Query()
+    landings = [each.result(10) for each in others_wait(key, query, pool, 50)]
+    assert query.runs == 1
+    assert {landing.outcome for landing in landings} == {landings[0].outcome}
+    assert Counter(landing.role for landing in landings)[Role.RAN] == 1
+
+
+def test_threads_share_one_error(key: ResultKey, pool: ThreadPoolExecutor) -> None:
+    query = Query(InvalidSQL("no such column", details=[{"line": 2}], headers={"X-Made": "yes"}))
+    calls = others_wait(key, query, pool, 5)
+    errors = [each.exception(10) for each in calls]
+    assert all(type(error) is InvalidSQL for error in errors)
+    assert {str((error.body("id"), error.headers)) for error in errors} == {
+        str((errors[0].body("id"), {"X-Made": "yes"}))
+    }
+    assert fetch(key, **LIFE) is None, "errors are never stored"
+
+
+def test_bug_is_the_runners_own_and_an_internal_error_to_the_others(key: ResultKey, pool: ThreadPoolExecutor) -> None:
+    query = Query(ZeroDivisionError("a bug"))
+    first, *others = others_wait(key, query, pool, 1)
+    assert type(first.exception(10)) is ZeroDivisionError
+    # The other may have come when the first was done, and have run into the bug itself.
+    assert type(others[0].exception(10)) is (InternalError if query.runs == 1 else ZeroDivisionError)
+
+
+def test_after_an_error_the_next_caller_runs(key: ResultKey) -> None:
+    with pytest.raises(InvalidSQL):
+        fly(key, produce=Query(InvalidSQL()), **TIMES)
+    assert fly(key, produce=Query(), **TIMES).role is Role.RAN
+
+
+def test_leader_that_is_interrupted_leaves_the_run_to_another(key: ResultKey, pool: ThreadPoolExecutor) -> None:
+    interrupted, good = Query(KeyboardInterrupt()), Query()
+    interrupted.may_end.clear()
+
+    def lead() -> str:
+        try:
+            fly(key, produce=interrupted, **TIMES)
+        except KeyboardInterrupt:
+            return "interrupted"
+        return "went on"
+
+    first = pool.submit(lead)
+    assert interrupted.began.wait(10)
+    second = pool.submit(fly, key, produce=good, **TIMES)
+    interrupted.may_end.set()
+    assert first.result(10) == "interrupted"
+    assert second.result(10).outcome == good()
+
+
+def test_processes_share_one_run(endpoint_id: str) -> None:
+    got = flights.fly_together([Party(endpoint_id, callers=50)] * 2, redis_url=settings.REDIS_URL)
+    assert get_redis_connection("default").get(RUNS) == b"1"
+    everyone = [each for process in got for each in process]
+    assert len(everyone) == 100
+    assert len({each.body for each in everyone}) == 1
+    assert all(each.body and each.shared for each in everyone)
+    assert Counter(each.role for each in everyone)["ran"] == 1
+
+
+def test_processes_share_one_error(endpoint_id: str) -> None:
+    got = flights.fly_together(
+        [Party(endpoint_id, callers=50, run_seconds=1, fails="InvalidSQL")] * 2, redis_url=settings.REDIS_URL
+    )
+    everyone = [each for process in got for each in process]
+    assert len({each.error for each in everyone}) == 1
+    assert '"InvalidSQL", 400, {"X-Made": "yes"}' in everyone[0].error
+    assert get_redis_connection("default").get(RUNS) == b"1"
+
+
+def test_another_takes_over_from_a_runner_that_died(endpoint_id: str) -> None:
+    dying, *waiting = flights.start(
+        Party(endpoint_id, run_seconds=60, lease_seconds=2), *[Party(endpoint_id, callers=5, lease_seconds=2)] * 2,
+        redis_url=settings.REDIS_URL,
+    )  # fmt: skip
+    dying.fly()
+    client = get_redis_connection("default")
+    while client.get(RUNS) is None:
+        time.sleep(0.01)
+    for child in waiting:
+        child.fly()
+    dying.end()
+    everyone = [each for child in waiting for each in child.results()]
+    assert client.get(RUNS) == b"2"
+    assert len({each.body for each in everyone}) == 1
+    assert all(each.body and each.shared for each in everyone)
+    assert max(each.seconds for each in everyone) < 10, "the lease, a second's look, the run"
+
+
+def elsewhere(key: ResultKey, then: Callable[[Any], None], pool: ThreadPoolExecutor) -> Any:
+    """Hold the lease as another process would, and let go of it once a caller here waits."""
+    lease = acquire(key.lease, seconds=20)
+    assert lease is not None
+    waiting = pool.submit(fly, key, produce=Query(), **TIMES)
+    client = get_redis_connection("default")
+    while client.info("clients")["blocked_clients"] == 0:
+        assert not waiting.done()
+    then(lease)
+    return waiting
+
+
+def test_purge_during_a_flight_makes_who_waits_run_anew(key: ResultKey, pool: ThreadPoolExecutor) -> None:
+    def purge_and_end(lease: Any) -> None:
+        purge(key.endpoint_id)
+        assert not store(key, outcome(b"from before"), lease=lease, **LIFE)
+        finish(lease, single_flight._STORED)
+
+    landing = elsewhere(key, purge_and_end, pool).result(10)
+    assert (landing.role, landing.shared) == (Role.RAN, True)
+    assert landing.outcome.body != b"from before"
+
+
+def test_result_that_could_not_be_stored_elsewhere_is_run_here(key: ResultKey, pool: ThreadPoolExecutor) -> None:
+    landing = elsewhere(key, lambda lease: finish(lease, single_flight._NOT_STORED), pool).result(10)
+    assert (landing.role, landing.shared) == (Role.RAN, True)
+
+
+def test_stale_entry_is_not_taken_for_the_result_of_a_run(key: ResultKey, pool: ThreadPoolExecutor) -> None:
+    old = fly(key, produce=Query(), **TIMES)
+    get_redis_connection("default").pexpire(key.entry, 3_000_000)
+    landing = elsewhere(key, lambda lease: finish(lease, single_flight._NOT_STORED), pool).result(10)
+    assert landing.role is Role.RAN
+    assert landing.outcome != old.outcome
+
+
+def test_stored_result_that_redis_lost_at_once_is_run_here(key: ResultKey, pool: ThreadPoolExecutor) -> None:
+    landing = elsewhere(key, lambda lease: finish(lease, single_flight._STORED), pool).result(10)
+    assert (landing.role, landing.shared) == (Role.RAN, True)
+
+
+def test_nobody_queues_for_results_that_are_never_stored(key: ResultKey, pool: ThreadPoolExecutor) -> None:
+    taken = []
+
+    waiting = elsewhere(key, lambda lease: taken.append(lease), pool)
+    client = get_redis_connection("default")
+    # The lease goes from one to the next without a gap: who waits never gets it.
+    second = "the second"
+    with client.pipeline() as pipeline:
+        pipeline.set(key.lease, second, px=20_000)
+        pipeline.rpush(f"lqe:latch:{taken[0].owner}", single_flight._NOT_STORED)
+        pipeline.rpush(f"lqe:latch:{second}", single_flight._NOT_STORED)
+        pipeline.execute()
+    landing = waiting.result(10)
+    assert (landing.role, landing.shared) == (Role.RAN, False)
+
+
+def test_refresh_runs_though_the_entry_is_fresh(key: ResultKey) -> None:
+    fly(key, produce=Query(), **TIMES)
+    query = Query()
+    landing = refresh(key, produce=query, **TIMES)
+    assert landing is not None
+    assert (landing.role, query.runs) == (Role.RAN, 1)
+    entry = fetch(key, **LIFE)
+    assert entry is not None
+    assert entry.outcome == landing.outcome
+
+
+def test_refresh_leaves_alone_what_another_process_runs(key: ResultKey) -> None:
+    lease = acquire(key.lease, seconds=10)
+    query = Query()
+    assert refresh(key, produce=query, **TIMES) is None
+    assert query.runs == 0
+    assert lease is not None
+    assert contend(key.lease, seconds=1) == lease.owner
+
+
+def test_refresh_leaves_alone_what_a_thread_runs(key: ResultKey, pool: ThreadPoolExecutor) -> None:
+    query = Query()
+    query.may_end.clear()
+    running = pool.submit(fly, key, produce=query, **TIMES)
+    assert query.began.wait(10)
+    assert refresh(key, produce=Query(), **TIMES) is None
+    query.may_end.set()
+    assert running.result(10).role is Role.RAN
+
+
+def test_callers_wait_for_a_refresh(key: ResultKey, pool: ThreadPoolExecutor) -> None:
+    query = Query()
+    query.may_end.clear()
+    refreshing = pool.submit(refresh, key, produce=query, **TIMES)
+    assert query.began.wait(10)
+    waiting = pool.submit(fly, key, produce=Query(), **TIMES)
+    query.may_end.set()
+    assert waiting.result(10).outcome == refreshing.result(10).outcome
+
+
+def test_failed_refresh_leaves_the_entry(key: ResultKey) -> None:
+    landing = fly(key, produce=Query(), **TIMES)
+    with pytest.raises(InvalidSQL):
+        refresh(key, produce=Query(InvalidSQL()), **TIMES)
+    entry = fetch(key, **LIFE)
+    assert entry is not None
+    assert entry.outcome == landing.outcome
+
+
+def test_different_results_do_not_wait_for_each_other(key: ResultKey, pool: ThreadPoolExecutor) -> None:
+    slow = Query()
+    slow.may_end.clear()
+    running = pool.submit(fly, key, produce=slow, **TIMES)
+    assert slow.began.wait(10)
+    other = ResultKey(key.endpoint_id, key.version + 1, key.digest)
+    assert fly(other, produce=Query(), **TIMES).role is Role.RAN
+    slow.may_end.set()
+    assert running.result(10).role is Role.RAN
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_forked_child_leads_its_own_flights(key: ResultKey) -> None:
+    assert single_flight._board(key) is None
+    try:
+        process_id = os.fork()
+        if process_id == 0:
+            os._exit(0 if single_flight._board(key) is None else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(process_id, 0)[1]) == 0
+    finally:
+        single_flight._flights.clear()

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import time
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django_redis import get_redis_connection
+
+from endpoints.cache import Recipe, ResultKey, result_key, usage
+from endpoints.cache.usage import EndpointStatistics, asked
+from tests.endpoints.cache.own_redis import OwnRedis
+from tests.endpoints.cache.results import recipe
+
+PERIOD = 600.0
+
+
+def asking_for(project: str) -> Recipe:
+    return recipe(arguments={"project": project})
+
+
+def note(endpoint_id: str, *projects: str, kind: str = "hit", version: int = 1) -> None:
+    for project in projects:
+        wanted = asking_for(project)
+        usage.note_call(result_key(endpoint_id, version, wanted), wanted, kind=kind, keep_seconds=PERIOD)
+
+
+def worth(endpoint_id: str, *, version: int = 1, limit: int = 10, now: float | None = None) -> list[tuple[Any, int]]:
+    usage.flush()
+    found = usage.worth_warming(
+        endpoint_id, version, asked_within_seconds=PERIOD, limit=limit, now=time.time() if now is None else now
+    )
+    return [(each.recipe.arguments["project"], each.uses) for each in found]
+
+
+@pytest.fixture
+def at(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Set the clock that calls are noted by."""
+    return lambda now: monkeypatch.setattr(asked, "time", lambda: now)
+
+
+def test_most_used_come_first(endpoint_id: str) -> None:
+    note(endpoint_id, *"abbbcc")
+    assert worth(endpoint_id) == [("b", 3), ("c", 2), ("a", 1)]
+    assert worth(endpoint_id, limit=2) == [("b", 3), ("c", 2)]
+    assert worth(endpoint_id, limit=0) == []
+
+
+def test_recipe_and_key_are_those_of_the_call(endpoint_id: str) -> None:
+    note(endpoint_id, "a")
+    usage.flush()
+    [found] = usage.worth_warming(str(UUID(endpoint_id)), 1, asked_within_seconds=PERIOD, limit=1, now=time.time())
+    assert found.recipe == asking_for("a")
+    assert found.key == result_key(endpoint_id, 1, found.recipe)
+    assert found.last_asked == pytest.approx(time.time(), abs=5)
+
+
+def test_versions_and_endpoints_are_apart(endpoint_id: str) -> None:
+    other = uuid4().hex
+    note(endpoint_id, "a")
+    note(endpoint_id, "b", version=2)
+    note(other, "c")
+    assert [worth(endpoint_id), worth(endpoint_id, version=2), worth(other)] == [[("a", 1)], [("b", 1)], [("c", 1)]]
+    assert worth(endpoint_id, version=3) == []
+
+
+def test_what_nobody_asked_for_within_the_period_is_left_out(endpoint_id: str, at: Any) -> None:
+    for moment, project in ((10_000.0, "old"), (10_300.0, "new")):
+        at(moment)
+        note(endpoint_id, project)
+        usage.flush()
+    assert worth(endpoint_id, now=10_599.0) == [("new", 1), ("old", 1)]
+    assert worth(endpoint_id, now=10_601.0) == [("new", 1)]
+    assert worth(endpoint_id, now=10_901.0) == []
+
+
+def test_uses_are_those_of_this_and_the_last_period(endpoint_id: str, at: Any) -> None:
+    # Windows of 600 s: 9600, 10200, 10800.
+    for moment, projects in ((9_700.0, "aaaaa"), (10_300.0, "ab"), (10_850.0, "bab")):
+        at(moment)
+        note(endpoint_id, *projects)
+        usage.flush()
+    assert worth(endpoint_id, now=10_350.0) == [("a", 6), ("b", 1)]
+    assert worth(endpoint_id, now=10_860.0) == [("b", 3), ("a", 2)]
+
+
+def test_everything_noted_expires_by_itself(endpoint_id: str) -> None:
+    note(endpoint_id, "a")
+    usage.flush()
+    client = get_redis_connection("default")
+    names = list(client.scan_iter(f"lqe:*{endpoint_id}*"))
+    assert len(names) == 4
+    assert all(client.ttl(name) > 0 for name in names)
+
+
+def test_recipe_that_redis_evicted_is_left_out(endpoint_id: str) -> None:
+    note(endpoint_id, "a", "b")
+    usage.flush()
+    client = get_redis_connection("default")
+    client.delete(result_key(endpoint_id, 1, asking_for("a")).recipe)
+    assert worth(endpoint_id) == [("b", 1)]
+    client.set(result_key(endpoint_id, 1, asking_for("b")).recipe, b"of another release")
+    assert worth(endpoint_id) == []
+
+
+def test_calls_are_counted_by_kind(endpoint_id: str) -> None:
+    other, never = uuid4().hex, uuid4().hex
+    for kind, count in (("hit", 4), ("stale", 3), ("miss", 2), ("bypass", 1)):
+        note(endpoint_id, *["a"] * count, kind=kind)
+    note(other, "a", kind="miss")
+    usage.flush()
+    dashed = str(UUID(endpoint_id))
+    assert usage.statistics([dashed, other, never]) == {
+        dashed: EndpointStatistics(hits=4, stale=3, misses=2, bypass=1),
+        other: EndpointStatistics(misses=1),
+        never: EndpointStatistics(),
+    }
+    assert usage.statistics([]) == {}
+
+
+def test_notes_are_written_at_most_once_a_second(endpoint_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = 100.0
+    monkeypatch.setattr(asked, "monotonic", lambda: clock)
+
+    def written() -> int:
+        return usage.statistics([endpoint_id])[endpoint_id].hits
+
+    note(endpoint_id, "a")
+    assert written() == 1
+    note(endpoint_id, "a", "b")
+    assert written() == 1
+    clock += 0.99
+    note(endpoint_id, "a")
+    assert written() == 1
+    clock += 0.02
+    note(endpoint_id, "a")
+    assert written() == 5
+
+
+def test_memory_is_bounded(endpoint_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asked, "_flushed_at", time.monotonic() + 1000)
+    note(endpoint_id, *map(str, range(1500)))
+    note(endpoint_id, "1")
+    assert len(worth(endpoint_id, limit=5000)) == 1000
+    assert usage.statistics([endpoint_id])[endpoint_id].hits == 1501
+    assert worth(endpoint_id, limit=1) == [("1", 2)]
+
+
+def test_calls_during_an_outage_are_counted_later_and_never_fail(own_redis: OwnRedis, endpoint_id: str) -> None:
+    own_redis.kill()
+    note(endpoint_id, "a", "b", kind="bypass")
+    usage.flush()
+    own_redis.start()
+    deadline = time.monotonic() + 5
+    while asked._notes.counters:
+        usage.flush()
+        assert time.monotonic() < deadline
+    assert usage.statistics([endpoint_id])[endpoint_id].bypass == 2
+
+
+def test_warm_runs_add_up(endpoint_id: str) -> None:
+    usage.note_warm_run(endpoint_id, warmed=5, failures=0, seconds=1.5)
+    first = usage.statistics([endpoint_id])[endpoint_id]
+    assert (first.warm_runs, first.warmed, first.warm_failures, first.last_error) == (1, 5, 0, "")
+    usage.note_warm_run(endpoint_id, warmed=2, failures=3, seconds=0.5, last_error="query_timeout é" + "x" * 1000)
+    second = usage.statistics([endpoint_id])[endpoint_id]
+    assert (second.warm_runs, second.warmed, second.warm_failures) == (2, 7, 3)
+    assert (second.last_warm_seconds, second.last_warm_at) == (0.5, pytest.approx(time.time(), abs=5))
+    assert second.last_error.startswith("query_timeout é")
+    assert len(second.last_error) == 500
+    assert second.last_error_at == pytest.approx(time.time(), abs=5)
+    usage.note_warm_run(endpoint_id, warmed=1, failures=0, seconds=0.5)
+    assert usage.statistics([endpoint_id])[endpoint_id].last_error == second.last_error
+
+
+def test_errors_are_counted_and_the_last_one_kept(endpoint_id: str) -> None:
+    for text in ("first", "second"):
+        usage.note_error(endpoint_id, text)
+    found = usage.statistics([endpoint_id])[endpoint_id]
+    assert (found.errors, found.last_error) == (2, "second")
+
+
+def test_failing_result_is_left_alone_ever_longer(key: ResultKey) -> None:
+    assert not usage.is_backing_off(key)
+    waits = [usage.note_failure(key, base_seconds=30) for _ in range(7)]
+    assert waits == [30, 60, 120, 240, 480, 480, 480]
+    assert usage.is_backing_off(key)
+    client = get_redis_connection("default")
+    assert 470_000 < client.pttl(key.backoff) <= 480_000
+    assert 950_000 < client.pttl(key.failures) <= 960_000
+
+
+def test_success_forgets_the_failures(key: ResultKey) -> None:
+    for _ in range(3):
+        usage.note_failure(key, base_seconds=30)
+    usage.note_success(key)
+    assert not usage.is_backing_off(key)
+    assert usage.note_failure(key, base_seconds=30) == 30
+
+
+def test_result_is_tried_again_when_its_wait_is_over(key: ResultKey) -> None:
+    assert usage.note_failure(key, base_seconds=0.05) == 0.05
+    deadline = time.monotonic() + 5
+    while usage.is_backing_off(key):
+        assert time.monotonic() < deadline

@@ -177,7 +177,8 @@ def _cache_control(served: Served) -> str:
         return "private, no-cache"
     # Max-age counts from when the result was made: the recipient takes Age off it.
     fresh_for = int(served.age_seconds + served.fresh_for_seconds)
-    return f"private, max-age={fresh_for}, stale-while-revalidate={settings.ENDPOINTS_STALE_SECONDS}"
+    stale_for = min(fresh_for, settings.ENDPOINTS_STALE_SECONDS)
+    return f"private, max-age={fresh_for}, stale-while-revalidate={stale_for}"
 
 
 def _is_known(etag: str, request: HttpRequest) -> bool:

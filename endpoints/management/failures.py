@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,6 +26,18 @@ def one_line_failures() -> Iterator[None]:
         raise CommandError(one_line(error)) from error
     except OperationalError as error:
         raise CommandError(f"Django's database cannot be used: {' '.join(str(error).split())}") from error
+
+
+@contextmanager
+def without_log_lines() -> Iterator[None]:
+    """Keep what services log for people who read logs off the screen of who runs a command; warnings stay."""
+    log = logging.getLogger("endpoints")
+    before = log.level
+    log.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def one_line(error: ValidationError) -> str:

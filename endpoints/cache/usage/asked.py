@@ -1,7 +1,8 @@
 """What callers ask for: counters per endpoint, and per version which results, so that warming knows its work.
 
-Counted in the process and written at most once a second by whoever calls then, so a hit pays for a dictionary, not for
-a round trip. What was counted for warming while Redis is away is lost; the counters wait for it.
+Counted in the process and written once a second, by whoever calls then or by a timer behind the last call, so a hit
+pays for a dictionary, not for a round trip. What was counted for warming while Redis is away is lost; the counters
+wait for it.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class AskedFor:
 _lock = threading.Lock()
 _notes = _Notes()
 _flushed_at: float | None = None
+_is_flush_scheduled = False
 
 
 def note_call(key: ResultKey, recipe: Recipe, *, kind: str, keep_seconds: float) -> None:
@@ -57,7 +59,7 @@ def note_call(key: ResultKey, recipe: Recipe, *, kind: str, keep_seconds: float)
 
     `kind` is hit, stale, miss or bypass. Never raises for what Redis does.
     """
-    global _flushed_at
+    global _flushed_at, _is_flush_scheduled
     now = monotonic()
     with _lock:
         _notes.counters[key.endpoint_id, COUNTER_OF_KIND[kind]] += 1
@@ -69,15 +71,22 @@ def note_call(key: ResultKey, recipe: Recipe, *, kind: str, keep_seconds: float)
         is_due = _flushed_at is None or now - _flushed_at >= FLUSH_SECONDS
         if is_due:
             _flushed_at = now
+        starts_timer = not (is_due or _is_flush_scheduled)
+        _is_flush_scheduled |= starts_timer
     if is_due:
         flush()
+    elif starts_timer:
+        timer = threading.Timer(FLUSH_SECONDS, flush)
+        timer.daemon = True
+        timer.start()
 
 
 def flush() -> None:
     """Write what was noted; never raises. For the end of a process and for who wants to read it at once."""
-    global _notes
+    global _notes, _is_flush_scheduled
     with _lock:
         notes, _notes = _notes, _Notes()
+        _is_flush_scheduled = False
     if not notes.counters:
         return
     try:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from endpoints.management.failures import USAGE_EXIT_CODE, one_line_failures
+from endpoints.management.failures import USAGE_EXIT_CODE, one_line_failures, without_log_lines
 from endpoints.services import purge_cache, visible_endpoints
 
 
@@ -23,7 +23,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if bool(options["endpoint"]) == options["all"]:
             raise CommandError("Name the endpoints, or say --all.", returncode=USAGE_EXIT_CODE)
-        with one_line_failures():
+        with one_line_failures(), without_log_lines():
             references = (
                 [endpoint.name for endpoint in visible_endpoints(None)] if options["all"] else options["endpoint"]
             )

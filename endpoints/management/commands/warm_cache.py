@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from endpoints.management.failures import one_line_failures
+from endpoints.management.failures import one_line_failures, without_log_lines
 from endpoints.services import find_endpoint, visible_endpoints, warm_endpoint
 from endpoints.services.warming import WarmRun
 
@@ -21,7 +21,7 @@ class Command(BaseCommand):
         parser.add_argument("endpoint", nargs="*", help="name or UUID; default: every endpoint that is warmed")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with one_line_failures():
+        with one_line_failures(), without_log_lines():
             if options["endpoint"]:
                 chosen = [find_endpoint(reference) for reference in options["endpoint"]]
             else:

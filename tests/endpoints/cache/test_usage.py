@@ -203,3 +203,16 @@ def test_result_is_tried_again_when_its_wait_is_over(key: ResultKey) -> None:
     deadline = time.monotonic() + 5
     while usage.is_backing_off(key):
         assert time.monotonic() < deadline
+
+
+def test_what_nobody_flushes_is_written_behind_the_last_call(endpoint_id: str) -> None:
+    usage.flush()
+    note(endpoint_id, *"abbb")
+
+    def hits() -> int:
+        return usage.statistics([endpoint_id])[endpoint_id].hits
+
+    deadline = time.monotonic() + 10
+    while hits() < 4 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert hits() == 4

@@ -6,12 +6,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import psycopg
+from psycopg import generators
 from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGresult
 
-from endpoints.execution import ReaderSession, arming_statement, failure_of
+from endpoints.execution import ReaderSession, arming_statement, on_living_connection
 from endpoints.gate import GateConnection, gate_pool, roll_back
 from endpoints.outcomes import Column, Statement
 from logsources.connections import owner_connection
+
+Field = tuple[str, int, int]  # name, type and type modifier of a result column
 
 
 def describe_statement(statement: Statement, session: ReaderSession) -> tuple[Column, ...]:
@@ -19,19 +23,22 @@ def describe_statement(statement: Statement, session: ReaderSession) -> tuple[Co
 
     Raises as `run_statement` does.
     """
-    try:
-        with gate_pool().connection() as connection:
-            try:
-                with _reading(connection, session):
-                    fields = _prepare(connection, statement)
-                    _plan(connection, argument_count=len(statement.arguments))
-            finally:
-                # A prepared statement outlives its transaction. Where preparing failed there is none: the answer is
-                # not looked at. Behind psycopg's back, which would lose count of its own prepared statements.
-                connection.pgconn.exec_(b"DEALLOCATE described")
-        return _columns(fields)
-    except psycopg.Error as error:
-        raise failure_of(error, session) from error
+
+    def describe() -> tuple[Column, ...]:
+        return _columns(_described_fields(statement, session))
+
+    return on_living_connection(describe, again=describe, session=session)
+
+
+def _described_fields(statement: Statement, session: ReaderSession) -> list[Field]:
+    with gate_pool().connection() as connection:
+        try:
+            with _reading(connection, session):
+                fields = _prepare(connection, statement)
+                _plan(connection, argument_count=len(statement.arguments))
+        finally:
+            _deallocate(connection)
+    return fields
 
 
 @contextmanager
@@ -44,18 +51,38 @@ def _reading(connection: GateConnection, session: ReaderSession) -> Iterator[Non
         roll_back(connection)
 
 
-def _prepare(connection: GateConnection, statement: Statement) -> list[tuple[str, int, int]]:
-    """Prepare the statement as `described` and return name, type and type modifier of its result columns."""
-    prepared = connection.pgconn.prepare(b"described", statement.sql.encode())
-    if prepared.status != ExecStatus.COMMAND_OK:
-        raise psycopg.errors.error_from_result(prepared)
-    description = connection.pgconn.describe_prepared(b"described")
-    if description.status != ExecStatus.COMMAND_OK:
-        raise psycopg.errors.error_from_result(description)
+def _prepare(connection: GateConnection, statement: Statement) -> list[Field]:
+    """Prepare the statement as `described` and return its result columns."""
+    # Sent by hand and waited for by the connection, which notices a server that hangs.
+    connection.pgconn.send_prepare(b"described", statement.sql.encode())
+    _answer(connection)
+    connection.pgconn.send_describe_prepared(b"described")
+    description = _answer(connection)
     return [
         ((description.fname(index) or b"").decode(), description.ftype(index), description.fmod(index))
         for index in range(description.nfields)
     ]
+
+
+def _answer(connection: GateConnection) -> PGresult:
+    """Return PostgreSQL's answer to what was sent last. Raises psycopg.Error when it is a refusal."""
+    result: PGresult
+    (result,) = connection.wait(generators.execute(connection.pgconn))
+    if result.status != ExecStatus.COMMAND_OK:
+        raise psycopg.errors.error_from_result(result)
+    return result
+
+
+def _deallocate(connection: GateConnection) -> None:
+    """Drop the prepared statement, which outlives its transaction; where preparing failed there is none."""
+    # Behind psycopg's back, which would lose count of its own prepared statements.
+    try:
+        connection.pgconn.send_query(b"DEALLOCATE described")
+        _answer(connection)
+    except psycopg.errors.InvalidSqlStatementName:
+        return
+    except psycopg.OperationalError:
+        connection.close()  # it died, which is told by what failed before
 
 
 def _plan(connection: GateConnection, *, argument_count: int) -> None:

@@ -11,13 +11,14 @@ A connection whose state is in doubt is closed. PostgreSQL's own messages stay i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import psycopg
 
+from config.deadlines import NoAnswer
 from endpoints.errors import DatabaseUnavailable, QueryTimeout
 from endpoints.gate import gate_pool, roll_back
 from endpoints.outcomes import BoundValue, Rows, Statement
@@ -32,6 +33,8 @@ SANDBOX_LIMITS: Final[Mapping[str, str]] = {
     "lock_timeout": "1s",
     "jit": "off",
 }
+
+T = TypeVar("T")
 
 _QUOTED = re.compile(r'".*"', re.DOTALL)
 _ARRAY_SPECIAL = re.compile(r'(["\\])')
@@ -93,27 +96,37 @@ def run_statement(statement: Statement, session: ReaderSession, *, max_rows: int
     Raises StatementFailed, QueryTimeout, Overloaded or DatabaseUnavailable.
     """
     started = perf_counter()
-    try:
-        # A consumer's text rarely comes twice: kept as a prepared statement it would only push out the stored ones.
-        prepare = False if session.role == SANDBOX_READER else None
-        columns, rows = _run_once(statement, session, prepare=prepare)
-    except (psycopg.OperationalError, psycopg.errors.FeatureNotSupported) as error:
-        if not _may_be_sent_again(error):
-            raise failure_of(error, session) from error
-        # The usual causes are a connection that died with a restarted server, and a log table that was altered.
-        gate_pool().discard_broken()
-        try:
-            columns, rows = _run_once(statement, session, prepare=False)
-        except psycopg.Error as repeated:
-            raise failure_of(repeated, session) from repeated
-    except psycopg.Error as error:
-        raise failure_of(error, session) from error
+    # A consumer's text rarely comes twice: kept as a prepared statement it would only push out the stored ones.
+    prepare = False if session.role == SANDBOX_READER else None
+    columns, rows = on_living_connection(
+        lambda: _run_once(statement, session, prepare=prepare),
+        again=lambda: _run_once(statement, session, prepare=False),
+        session=session,
+    )
     return Rows(
         columns=columns,
         rows=rows[:max_rows],
         truncated=len(rows) > max_rows,
         database_seconds=perf_counter() - started,
     )
+
+
+def on_living_connection(attempt: Callable[[], T], *, again: Callable[[], T], session: ReaderSession) -> T:
+    """Return what `attempt` returns, or `again` where a fresh connection may do better; neither may change anything.
+
+    Raises what `failure_of` makes of an error of psycopg, Overloaded and DatabaseUnavailable.
+    """
+    try:
+        return attempt()
+    except psycopg.Error as error:
+        if not _may_be_sent_again(error):
+            raise failure_of(error, session) from error
+    # The usual causes are a connection that died with a restarted server, and a log table that was altered.
+    gate_pool().discard_broken()
+    try:
+        return again()
+    except psycopg.Error as repeated:
+        raise failure_of(repeated, session) from repeated
 
 
 def first_invalid_regular_expression(candidates: Sequence[str], session: ReaderSession) -> int | None:
@@ -132,7 +145,7 @@ def _run_once(
     statement: Statement, session: ReaderSession, *, prepare: bool | None
 ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
     """Run a statement on one connection; `prepare` is psycopg's: None leaves it to the connection's threshold."""
-    with gate_pool().connection() as connection:
+    with gate_pool().connection(statement_seconds=session.statement_timeout_seconds) as connection:
         try:
             with connection.pipeline():
                 connection.execute("BEGIN READ ONLY")
@@ -179,7 +192,9 @@ def failure_of(error: psycopg.Error, session: ReaderSession) -> Exception:
 
 def _may_be_sent_again(error: psycopg.Error) -> bool:
     """Tell whether a fresh connection may do better with a read-only statement."""
-    return _is_stale(error) or _is_unavailable(error)
+    if isinstance(error, NoAnswer):
+        return False  # a server that hangs has had the call's time already
+    return _is_stale(error) or (isinstance(error, psycopg.OperationalError) and _is_unavailable(error))
 
 
 def _is_stale(error: psycopg.Error) -> bool:

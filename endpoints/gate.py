@@ -1,22 +1,79 @@
-"""The gate pool: this process's connections of the gate login, which reads nothing until it becomes a reader."""
+"""The gate pool: this process's connections of the gate login, which reads nothing until it becomes a reader.
+
+No wait on them lasts for ever, even when every process of the server is stopped: a connection that hears nothing for
+PATIENCE_SECONDS asks the heartbeat, and when that stays silent too the connection is closed and the call ends. A slow
+statement on a living server is never cut before its statement timeout.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from typing import Any
+from time import monotonic
+from typing import Any, Final
 
 import psycopg
 from django.conf import settings
-from psycopg import Connection, RawCursor
+from psycopg import RawCursor
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from config.deadlines import BoundedConnection, NoAnswer, Result, watched
 from endpoints.encoding import register_loaders
 from endpoints.errors import DatabaseUnavailable, Overloaded
+from endpoints.heartbeat import PROBE_SECONDS, Heartbeat
 
-GateConnection = Connection[tuple[Any, ...]]
+PATIENCE_SECONDS: Final = 0.2
+# Below it a living server on a busy machine might be taken for dead.
+SHORTEST_PROBE_SECONDS: Final = 0.5
+# PostgreSQL ends a statement at its timeout. When that passes by this much, its process is stopped or its host is gone.
+OVERTIME_SECONDS: Final = 5.0
+LONGEST_STATEMENT_SECONDS: Final = 300.0  # where a statement brings no timeout of its own
+ROLLBACK_SECONDS: Final = 2.0
+
+
+class GateConnection(BoundedConnection[tuple[Any, ...]]):
+    """A connection of the gate pool, which raises NoAnswer and closes itself when its server hangs."""
+
+    heartbeat: Heartbeat | None = None
+    longest_wait = LONGEST_STATEMENT_SECONDS + OVERTIME_SECONDS
+    probe_seconds = PROBE_SECONDS
+
+    def wait(self, gen: Generator[Any, Any, Result], *args: Any, **kwargs: Any) -> Result:
+        if self.heartbeat is None:
+            return super().wait(gen, *args, **kwargs)
+        try:
+            return super().wait(watched(gen, _Vigil(self, self.heartbeat).look_up), *args, **kwargs)
+        except NoAnswer:
+            self.close()
+            raise
+
+
+class _Vigil:
+    """One wait of a connection: since when it has heard nothing, and whether the server was found dead meanwhile."""
+
+    __slots__ = ("_connection", "_found_dead", "_heartbeat", "_quiet_since")
+
+    def __init__(self, connection: GateConnection, heartbeat: Heartbeat) -> None:
+        self._connection = connection
+        self._heartbeat = heartbeat
+        self._quiet_since = monotonic()
+        self._found_dead = False
+
+    def look_up(self, ready: int | None) -> None:
+        if ready:
+            self._quiet_since = monotonic()
+            self._found_dead = False
+            return
+        quiet_for = monotonic() - self._quiet_since
+        if self._found_dead or self._heartbeat.is_known_dead():
+            raise NoAnswer("the log database hangs: it answers neither this connection nor its heartbeat")
+        if quiet_for > self._connection.longest_wait:
+            raise NoAnswer("the log database has not kept the statement timeout")
+        if quiet_for >= PATIENCE_SECONDS:
+            # Given up at the next look only: what has come in while the heartbeat was asked is read first.
+            self._found_dead = not self._heartbeat.answers(within=self._connection.probe_seconds)
 
 
 class GatePool:
@@ -27,9 +84,11 @@ class GatePool:
         self._wait_seconds = wait_seconds
         self._in_use = 0
         self._lock = threading.Lock()
+        self._heartbeat = Heartbeat({"connect_timeout": 2, **conninfo})
         self._pool: ConnectionPool[GateConnection] = ConnectionPool(
+            connection_class=GateConnection,
             kwargs={
-                "connect_timeout": 3,
+                "connect_timeout": 2,
                 "options": "-c TimeZone=UTC -c DateStyle=ISO -c IntervalStyle=postgres -c bytea_output=hex"
                 " -c default_transaction_read_only=on",
                 **conninfo,
@@ -40,19 +99,28 @@ class GatePool:
             max_size=size,
             timeout=wait_seconds,
             max_idle=300,
-            reconnect_timeout=5,
-            configure=_configure,
+            # Given up soon, for the next call then asks for a connection anew: no pause delays a server that is back.
+            reconnect_timeout=1,
+            configure=self._configure,
             open=True,
             name="gate",
         )
 
     @contextmanager
-    def connection(self) -> Iterator[GateConnection]:
-        """Lend a connection; raises Overloaded when all stay busy, DatabaseUnavailable when none can be made."""
+    def connection(self, *, statement_seconds: float = LONGEST_STATEMENT_SECONDS) -> Iterator[GateConnection]:
+        """Lend a connection for statements with this timeout.
+
+        Raises Overloaded when all stay busy, and DatabaseUnavailable when none can be made or the server hangs.
+        """
+        if self._heartbeat.refuses():
+            raise DatabaseUnavailable
+        asked_at = monotonic()
         try:
             connection = self._pool.getconn(timeout=self._wait_seconds)
         except PoolTimeout as error:
             raise (Overloaded() if self._in_use >= self._size else DatabaseUnavailable()) from error
+        connection.longest_wait = statement_seconds + OVERTIME_SECONDS
+        connection.probe_seconds = max(SHORTEST_PROBE_SECONDS, PROBE_SECONDS - (monotonic() - asked_at))
         with self._lock:
             self._in_use += 1
         try:
@@ -66,20 +134,22 @@ class GatePool:
 
     def discard_broken(self) -> None:
         """Replace idle connections that died with the server, so that a retry meets a live one."""
-        self._pool.check()
+        if not self._heartbeat.is_known_dead():
+            self._pool.check()
 
     def close(self) -> None:
         self._pool.close()
+        self._heartbeat.close()
 
-
-def _configure(connection: GateConnection) -> None:
-    """Prepare a new connection; a server that reads strings or encodes text otherwise is refused."""
-    if connection.info.parameter_status("standard_conforming_strings") != "on":
-        raise psycopg.OperationalError("the log database must have standard_conforming_strings = on")
-    if connection.info.encoding != "utf-8":
-        raise psycopg.OperationalError("the log database must talk UTF8")
-    register_loaders(connection)
-    connection.prepare_threshold = 1
+    def _configure(self, connection: GateConnection) -> None:
+        """Prepare a new connection; a server that reads strings or encodes text otherwise is refused."""
+        connection.heartbeat = self._heartbeat
+        if connection.info.parameter_status("standard_conforming_strings") != "on":
+            raise psycopg.OperationalError("the log database must have standard_conforming_strings = on")
+        if connection.info.encoding != "utf-8":
+            raise psycopg.OperationalError("the log database must talk UTF8")
+        register_loaders(connection)
+        connection.prepare_threshold = 1
 
 
 _pool: GatePool | None = None
@@ -110,6 +180,7 @@ def close_gate_pool() -> None:
 
 def roll_back(connection: GateConnection) -> None:
     """End a failed transaction; a connection that can't even do that is closed and so never reused."""
+    connection.longest_wait = ROLLBACK_SECONDS
     try:
         if connection.info.transaction_status != TransactionStatus.IDLE:
             connection.execute("ROLLBACK")

@@ -8,6 +8,8 @@ import psycopg
 from django.db import connections
 from psycopg.rows import TupleRow
 
+from config.deadlines import BoundedConnection
+
 LOGS_ALIAS = "logs"
 
 # Options that Django's backend understands and libpq does not.
@@ -34,7 +36,7 @@ def owner_connection() -> psycopg.Connection[TupleRow]:
     ):
         if settings[setting]:
             parameters[keyword] = settings[setting]
-    connection = psycopg.connect(**parameters, autocommit=True)
+    connection = BoundedConnection.connect(**parameters, autocommit=True)
     try:
         # Not a start-up option: poolers such as PgBouncer refuse those.
         connection.execute("SET TIME ZONE 'UTC'")

@@ -15,6 +15,7 @@ from unfold.decorators import display
 
 from endpoints.admin.fields import AssignmentsField
 from endpoints.admin.history import ReadableHistoryAdmin
+from endpoints.generation import changing
 from endpoints.models import AccessToken, Endpoint
 from endpoints.services import endpoints_out_of_reach, new_access_token_secret, revoke_access_tokens
 
@@ -100,7 +101,16 @@ class AccessTokenAdmin(ReadableHistoryAdmin):
         if not change:
             # Neither in the session nor in a message: both are stored.
             setattr(request, _ISSUED, new_access_token_secret(obj))
-        super().save_model(request, obj, form, change)
+        with changing():  # until the end of the admin's transaction, which has the chosen endpoints in it
+            super().save_model(request, obj, form, change)
+
+    def delete_model(self, request: HttpRequest, obj: AccessToken) -> None:
+        with changing():
+            super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[AccessToken]) -> None:
+        with changing():
+            super().delete_queryset(request, queryset)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)

@@ -12,8 +12,11 @@ from django.db import connections
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django_redis import get_redis_connection
 
+from config.deadlines import answer_within
 from endpoints.errors import EndpointError
 from endpoints.services import check_log_database
+
+STATE_DATABASE_SECONDS = 0.5  # the log database has a time of its own, and probes wait for a second or two
 
 logger = structlog.get_logger(__name__)
 
@@ -48,7 +51,7 @@ def _answers(name: str, check: Callable[[], None]) -> bool:
 
 
 def _check_state_database() -> None:
-    with connections["default"].cursor() as cursor:
+    with answer_within(STATE_DATABASE_SECONDS), connections["default"].cursor() as cursor:
         cursor.execute("SELECT 1")
 
 

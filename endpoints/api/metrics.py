@@ -7,6 +7,7 @@ import ipaddress
 from collections.abc import Iterator
 
 from django.conf import settings
+from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -14,7 +15,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from endpoints.api.exceptions import error_response
-from endpoints.errors import RouteNotFound
+from endpoints.errors import DatabaseUnavailable, RouteNotFound
 from endpoints.services import CacheReport, CacheUnavailable, cache_reports, visible_endpoints
 
 
@@ -24,9 +25,11 @@ def metrics(request: HttpRequest) -> HttpResponse:
         return error_response(request, RouteNotFound())
     registry = CollectorRegistry()
     registry.register(_CacheCollector())
-    return HttpResponse(
-        generate_latest(registry), content_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"}
-    )
+    try:
+        text = generate_latest(registry)
+    except OperationalError:
+        return error_response(request, DatabaseUnavailable())
+    return HttpResponse(text, content_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"})
 
 
 def _may_read(request: HttpRequest) -> bool:
@@ -48,6 +51,10 @@ def _is_loopback(address: str) -> bool:
 
 class _CacheCollector(Collector):
     """Reads Redis when it is scraped; without Redis only `endpoints_redis_up` 0 is told."""
+
+    def describe(self) -> list[Metric]:
+        """Nothing ahead of the first scrape: registering must not ask Redis and the database."""
+        return []
 
     def collect(self) -> Iterator[Metric]:
         try:

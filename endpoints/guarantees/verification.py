@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +13,7 @@ import psycopg
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
+from config.deadlines import BoundedConnection, answer_within
 from endpoints.errors import DatabaseUnavailable
 from endpoints.guarantees.catalogue import GUARANTEES, Guarantee, SandboxLevel
 from endpoints.guarantees.probes import LogDatabase
@@ -21,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 KEPT_SECONDS: Final = 300.0  # how long an operator's change may go unnoticed
 REFUSED_SECONDS: Final = 15.0  # how long a repair may
+CONNECTED_WITHIN_SECONDS: Final = 1.2  # a call waits for it; a server that hangs shows here
+VERIFIED_WITHIN_SECONDS: Final = 30.0
 REFUSAL: Final = (
     "Sandbox queries are not served at the moment: the log database does not keep what they rely on. "
     "Its operator finds the reason with `manage.py check_sandbox`."
@@ -61,7 +65,10 @@ def accepted_level() -> SandboxLevel:
 
 def verify_guarantees() -> list[Verdict]:
     """Probe the log database for every guarantee. Raises psycopg.Error when it cannot be asked."""
-    with owner_connection() as owner, psycopg.connect(**settings.LOGS_GATE, autocommit=True) as gate:
+    with ExitStack() as stack, answer_within(VERIFIED_WITHIN_SECONDS):
+        with answer_within(CONNECTED_WITHIN_SECONDS):
+            owner = stack.enter_context(owner_connection())
+            gate = stack.enter_context(BoundedConnection.connect(**settings.LOGS_GATE, autocommit=True))
         logs = LogDatabase(owner=owner, gate=gate)
         return [Verdict(guarantee, tuple(guarantee.probe(logs))) for guarantee in GUARANTEES]
 

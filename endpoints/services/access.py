@@ -4,38 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from endpoints import access_tokens
 from endpoints.access_tokens import Caller
 from endpoints.cache.rate_limits import seconds_until_admitted
 from endpoints.errors import NotAuthenticated, RateLimited
+from endpoints.generation import changing
 from endpoints.models import AccessToken, Endpoint
-
-# last_used_at is for people: to the minute is enough, and a write a call is not worth it.
-LAST_USED_PRECISION = timedelta(minutes=1)
+from endpoints.services.known import DIRECTORY
 
 
 def authenticate_access_token(secret: str, *, now: datetime | None = None) -> Caller:
-    """Return the caller this secret stands for. Raises NotAuthenticated, the same for every reason."""
+    """Return the caller this secret stands for.
+
+    Raises NotAuthenticated, the same for every reason, and DatabaseUnavailable.
+    """
     now = now or timezone.now()
     prefix = access_tokens.prefix_of(secret)
-    token = AccessToken.objects.filter(prefix=prefix).first() if prefix else None
+    token = DIRECTORY.access_token(prefix) if prefix else None
     secret_hash = token.secret_hash if token else access_tokens.NO_HASH
     if not access_tokens.matches(secret, secret_hash) or token is None or not token.is_valid_at(now):
         raise NotAuthenticated
-    _note_use(token, now)
-    endpoint_ids = None if token.every_endpoint else frozenset(map(str, token.endpoints.values_list("pk", flat=True)))
+    DIRECTORY.note_use(token, now=now)
     return Caller(
         name=token.name,
         prefix=token.prefix,
-        endpoint_ids=endpoint_ids,
+        endpoint_ids=token.endpoint_ids,
         bound_arguments=token.bound_arguments,
         may_purge=token.may_purge,
     )
@@ -49,14 +50,6 @@ def admit(caller: Caller) -> None:
     wait = seconds_until_admitted(caller.prefix, calls=limit.calls, window_seconds=limit.seconds)
     if wait:
         raise RateLimited(wait)
-
-
-def _note_use(token: AccessToken, now: datetime) -> None:
-    due = now - LAST_USED_PRECISION
-    if token.last_used_at is None or token.last_used_at <= due:
-        # The condition again in SQL: of many calls at the same moment one writes.
-        not_noted = Q(last_used_at=None) | Q(last_used_at__lte=due)
-        AccessToken.objects.filter(not_noted, pk=token.pk).update(last_used_at=now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +90,7 @@ def issue_access_token(
 
 def revoke_access_tokens(tokens: QuerySet[AccessToken]) -> int:
     """Revoke those that are not yet revoked and return how many; calls with them are refused from now on."""
-    with transaction.atomic():
+    with changing(), transaction.atomic():
         valid = list(tokens.select_for_update().filter(revoked_at=None))
         for token in valid:
             token.revoked_at = timezone.now()

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import uuid
-from contextlib import suppress
 from dataclasses import dataclass
+from typing import Final
 
 import structlog
-from django.db.models import Q
 
+from config.deadlines import answer_within
 from endpoints.access_tokens import Caller
 from endpoints.errors import EndpointNotFound
 from endpoints.execution import QUERY_READER, ReaderSession, run_statement
 from endpoints.models import Endpoint
 from endpoints.outcomes import Outcome, Statement
 from endpoints.services.cached_results import Served, serve
+from endpoints.services.known import DIRECTORY
 from endpoints.services.recipes import Call, read_recipe
+
+READ_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +34,23 @@ class Answer:
 
 
 def find_endpoint(reference: str, *, caller: Caller | None = None) -> Endpoint:
-    """Return the endpoint of this UUID or name. Raises EndpointNotFound, also when the caller may not call it.
+    """Return the endpoint of this UUID or name, to be read only: other threads have the same one.
+
+    Raises EndpointNotFound, also when the caller may not call it, and DatabaseUnavailable.
 
     A caller bound to an argument may only call endpoints that have this parameter: elsewhere the bond would not hold.
     """
-    if "\0" in reference:
-        raise EndpointNotFound  # PostgreSQL cannot even compare it
-    match = Q(name=reference)
-    with suppress(ValueError):
-        match |= Q(pk=uuid.UUID(reference))
-    endpoint = Endpoint.objects.filter(match, version__gt=0).first()
-    if endpoint is None or not _may_call(caller, endpoint):
+    endpoint = DIRECTORY.endpoint(reference)
+    if not _may_call(caller, endpoint):
         raise EndpointNotFound
     return endpoint
 
 
 def visible_endpoints(caller: Caller | None) -> list[Endpoint]:
-    """Return every endpoint this caller may call, by name."""
-    return [endpoint for endpoint in Endpoint.objects.filter(version__gt=0) if _may_call(caller, endpoint)]
+    """Return every endpoint this caller may call, by name. Raises OperationalError when they cannot be read."""
+    with answer_within(READ_SECONDS):
+        endpoints = list(Endpoint.objects.filter(version__gt=0))
+    return [endpoint for endpoint in endpoints if _may_call(caller, endpoint)]
 
 
 def _may_call(caller: Caller | None, endpoint: Endpoint) -> bool:

@@ -9,8 +9,10 @@ from typing import Final
 import structlog
 from django.conf import settings
 
+from config.deadlines import answer_within
 from endpoints.errors import SandboxDisabled, StoredQueryFailed
 from endpoints.execution import StatementFailed, run_statement
+from endpoints.generation import changing
 from endpoints.guarantees import sandbox_refusal
 from endpoints.models import Endpoint
 from endpoints.outcomes import BoundValue, Rows, Statement
@@ -20,6 +22,7 @@ from endpoints.sql.size_limit import is_over_budget, limit_bytes
 
 logger = structlog.get_logger(__name__)
 
+PUBLISHED_WITHIN_SECONDS: Final = 10.0  # a call waits for it, and it may wait for locks
 _MEBIBYTE: Final = 1024 * 1024
 
 
@@ -39,7 +42,8 @@ def sandbox_tables(endpoint: Endpoint) -> tuple[PublishedTable, ...]:
         published = _publish(endpoint)
         endpoint.sandbox_tables = [table.to_json() for table in published]
         version = Endpoint.objects.filter(pk=endpoint.pk, version=endpoint.version)
-        version.update(sandbox_tables=endpoint.sandbox_tables)
+        with changing():
+            version.update(sandbox_tables=endpoint.sandbox_tables)
         return published
     return tuple(PublishedTable.from_json(table) for table in endpoint.sandbox_tables)
 
@@ -82,7 +86,8 @@ def over_budget_reason(failure: StatementFailed) -> str | None:
 
 def _publish(endpoint: Endpoint) -> tuple[PublishedTable, ...]:
     try:
-        tables = publish_sandbox(endpoint)
+        with answer_within(PUBLISHED_WITHIN_SECONDS):
+            tables = publish_sandbox(endpoint)
     except PublishingError as error:
         logger.error("sandbox_not_published", reason=error.message)
         raise StoredQueryFailed from error

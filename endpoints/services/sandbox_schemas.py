@@ -11,6 +11,7 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
+from endpoints.generation import changing
 from endpoints.models import MAX_STATEMENT_TIMEOUT_SECONDS, Endpoint
 from endpoints.publishing import PublishedSchema, drop_schemas, published_schemas
 from endpoints.services.schedules import remove_warming_schedules
@@ -44,7 +45,7 @@ def _is_wanted(schema: PublishedSchema, version: int | None, saved_at: datetime,
 
 def delete_endpoints(endpoints: Iterable[Endpoint]) -> None:
     """Delete endpoints with their parameters, and, once that is committed, their sandbox schemas."""
-    with transaction.atomic():
+    with changing(), transaction.atomic():
         for endpoint in endpoints:
             remove_warming_schedules([endpoint.pk])
             transaction.on_commit(partial(_drop_schemas_of, endpoint.pk.hex), robust=True)

@@ -13,6 +13,7 @@ from psycopg.errors import UniqueViolation
 from endpoints.describing import describe_statement
 from endpoints.errors import DatabaseUnavailable, EndpointError
 from endpoints.execution import StatementFailed
+from endpoints.generation import changing
 from endpoints.models import Endpoint, Parameter
 from endpoints.outcomes import Column
 from endpoints.publishing import PublishingError, draft_sandbox, publish_sandbox
@@ -73,7 +74,7 @@ def save_endpoint(
         columns = check_endpoint(endpoint, parameters)
     rows = [_parameter_row(endpoint, position, parameter) for position, parameter in enumerate(parameters)]
     try:
-        with transaction.atomic():
+        with changing(), transaction.atomic():
             _save_version(endpoint, rows, columns)
     except PublishingError as error:
         raise _publishing_error(error, endpoint) from error

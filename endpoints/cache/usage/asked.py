@@ -27,7 +27,8 @@ _RESULTS_LIMIT = 1000  # different results noted between two flushes; the rest i
 class _Asked:
     recipe: Recipe
     keep_seconds: float
-    uses: int = 0
+    uses: int
+    last_at: float  # unix seconds
 
 
 @dataclass(slots=True)
@@ -66,8 +67,9 @@ def note_call(key: ResultKey, recipe: Recipe, *, kind: str, keep_seconds: float)
         asked = _notes.asked.get(key)
         if asked is not None:
             asked.uses += 1
+            asked.last_at = time()
         elif len(_notes.asked) < _RESULTS_LIMIT:
-            _notes.asked[key] = _Asked(recipe=recipe, keep_seconds=keep_seconds, uses=1)
+            _notes.asked[key] = _Asked(recipe=recipe, keep_seconds=keep_seconds, uses=1, last_at=time())
         is_due = _flushed_at is None or now - _flushed_at >= FLUSH_SECONDS
         if is_due:
             _flushed_at = now
@@ -90,7 +92,7 @@ def flush() -> None:
     if not notes.counters:
         return
     try:
-        ask_for_all(_commands(notes, now=time()))
+        ask_for_all(_commands(notes))
     except CacheUnavailable:
         with _lock:
             _notes.counters.update(notes.counters)
@@ -118,8 +120,8 @@ def worth_warming(
     ]
 
 
-def _commands(notes: _Notes, *, now: float) -> list[list[Part]]:
-    commands = [command for key, asked in notes.asked.items() for command in _asked_commands(key, asked, now=now)]
+def _commands(notes: _Notes) -> list[list[Part]]:
+    commands = [command for key, asked in notes.asked.items() for command in _asked_commands(key, asked)]
     counters: dict[str, dict[str, int]] = {}
     for (endpoint_id, counter), count in notes.counters.items():
         counters.setdefault(endpoint_id, {})[counter] = count
@@ -128,14 +130,14 @@ def _commands(notes: _Notes, *, now: float) -> list[list[Part]]:
     return commands
 
 
-def _asked_commands(key: ResultKey, asked: _Asked, *, now: float) -> list[list[Part]]:
+def _asked_commands(key: ResultKey, asked: _Asked) -> list[list[Part]]:
     keep_ms = max(1, round(asked.keep_seconds * 1000))
     moments = keys.asked_name(key.endpoint_id, key.version)
-    uses = keys.uses_name(key.endpoint_id, key.version, _window(now, asked.keep_seconds))
+    uses = keys.uses_name(key.endpoint_id, key.version, _window(asked.last_at, asked.keep_seconds))
     return [
         ["SET", key.recipe, asked.recipe.to_json(), "PX", keep_ms],
-        ["ZADD", moments, now, key.digest],
-        ["ZREMRANGEBYSCORE", moments, "-inf", now - asked.keep_seconds],
+        ["ZADD", moments, "GT", asked.last_at, key.digest],
+        ["ZREMRANGEBYSCORE", moments, "-inf", asked.last_at - asked.keep_seconds],
         ["PEXPIRE", moments, keep_ms],
         ["ZINCRBY", uses, asked.uses, key.digest],
         ["PEXPIRE", uses, 2 * keep_ms],  # to the end of the next window

@@ -1,0 +1,100 @@
+"""How long PostgreSQL may keep somebody waiting: a deadline kept by the connection that waits, whatever hangs.
+
+    with answer_within(0.5):
+        connection.execute("SELECT 1")      # raises NoAnswer after 0.5 s, and the connection is closed
+
+A server whose processes are stopped keeps its sockets open: no timeout of its own can fire, and TCP sees nothing wrong.
+psycopg wakes its waits every 0.1 s (`interval` of `Connection.wait`) and passes that on to the generator it waits for,
+as a value that says "nothing is ready"; `watched` looks up there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import Connection
+from psycopg.rows import Row
+from psycopg.waiting import Ready
+
+Result = TypeVar("Result")
+# What psycopg sends into a generator: the sockets that are ready, 0 at each interval, None when it takes up a wait.
+LookUp = Callable[["int | None"], None]
+
+
+class NoAnswer(psycopg.OperationalError):
+    """The server said nothing in time. Its state is unknown and the connection is closed."""
+
+
+@dataclass(slots=True)
+class Deadline:
+    """Until when, on the monotonic clock, there must be an answer; and whether the server has sent anything at all."""
+
+    at: float
+    server_answered: bool = False
+
+    def look_up(self, ready: int | None) -> None:
+        """Raise NoAnswer when the time is over."""
+        if ready and ready & Ready.R:
+            self.server_answered = True
+        if monotonic() >= self.at:
+            raise NoAnswer("the database did not answer in time")
+
+
+_deadline: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
+
+
+@contextmanager
+def answer_within(seconds: float) -> Iterator[Deadline]:
+    """Bound everything that bounded connections do inside, connecting included, by this time from now on.
+
+    Waits raise NoAnswer at the deadline, to a tenth of a second. An inner deadline can only be the earlier one.
+    """
+    outer = _deadline.get()
+    own = monotonic() + seconds
+    deadline = Deadline(at=own if outer is None else min(own, outer.at))
+    token = _deadline.set(deadline)
+    try:
+        yield deadline
+    finally:
+        _deadline.reset(token)
+
+
+class BoundedConnection(Connection[Row]):
+    """A psycopg connection that keeps the deadline of `answer_within`; without one it is an ordinary connection."""
+
+    def wait(self, gen: Generator[Any, Any, Result], *args: Any, **kwargs: Any) -> Result:
+        """Consume a generator of psycopg. Raises NoAnswer, with the connection closed, when the deadline passes."""
+        deadline = _deadline.get()
+        if deadline is None:
+            return super().wait(gen, *args, **kwargs)
+        try:
+            return super().wait(watched(gen, deadline.look_up), *args, **kwargs)
+        except NoAnswer:
+            self.close()
+            raise
+
+    @classmethod
+    def _connect_gen(cls, *args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        # libpq's connect_timeout counts whole seconds, from 2 on; a private method is the only way to a shorter one.
+        connecting = super()._connect_gen(*args, **kwargs)
+        deadline = _deadline.get()
+        return connecting if deadline is None else watched(connecting, deadline.look_up)
+
+
+def watched(gen: Generator[Any, Any, Result], look_up: LookUp) -> Generator[Any, Any, Result]:
+    """Pass on what goes in and out of a generator of psycopg; `look_up` sees all that comes in, and may raise."""
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            look_up(ready)
+            wanted = gen.send(ready)
+    except StopIteration as end:
+        result: Result = end.value
+        return result

@@ -1,0 +1,90 @@
+"""Which state of the endpoints and access tokens is current: a random text in Redis that every change replaces.
+
+    lqe:generation      the random text
+    lqe:changing        the changes under way; while there is one, nobody may rely on what is known
+
+A change is announced before it is committed and once more after that, so no moment exists in which it can be read from
+the database and the old generation still counts. Where Redis cannot be told, what processes know stays for as long as
+the directory keeps it unasked.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Final, cast
+
+import structlog
+from django.db import transaction
+
+from endpoints.cache.connection import CacheUnavailable, Script, ask_script
+
+GENERATION_KEY: Final = "lqe:generation"
+CHANGING_KEY: Final = "lqe:changing"
+# Counted from the last change's beginning: one whose process died, or that was rolled back later, ends then.
+CHANGE_SECONDS: Final = 60
+
+logger = structlog.get_logger(__name__)
+
+# LASTSAVE is when the server was started, until it saves: one that comes back with an old generation counts as new, for
+# a change may have been made while it was away. A server that does not let it be asked does without.
+_CURRENT = Script("""
+if redis.call('SCARD', KEYS[2]) > 0 then return false end
+local generation = redis.call('GET', KEYS[1])
+if not generation then
+    generation = ARGV[1]
+    redis.call('SET', KEYS[1], generation)
+end
+local started = redis.pcall('LASTSAVE')
+return generation .. ':' .. (type(started) == 'number' and string.format('%.0f', started) or '')
+""")
+# DEL first: a full Redis takes it, and lets a script go on that has written.
+_BEGIN = Script("""
+redis.call('DEL', KEYS[1])
+redis.call('SET', KEYS[1], ARGV[1])
+redis.call('SADD', KEYS[2], ARGV[2])
+redis.call('EXPIRE', KEYS[2], ARGV[3])
+""")
+_FINISH = Script("""
+redis.call('DEL', KEYS[1])
+redis.call('SET', KEYS[1], ARGV[1])
+redis.call('SREM', KEYS[2], ARGV[2])
+""")
+
+
+def current_generation() -> str | None:
+    """Return the current generation; None while a change is under way, or when Redis cannot tell."""
+    try:
+        found = ask_script(_CURRENT, [GENERATION_KEY, CHANGING_KEY], [_random()])
+    except CacheUnavailable:
+        return None
+    return cast(bytes, found).decode() if found else None
+
+
+@contextmanager
+def changing() -> Iterator[None]:
+    """Announce a change of endpoints or access tokens: put this around the whole transaction, or a part of it.
+
+    Inside a larger transaction the change counts as under way until that one is committed.
+    """
+    change = _random()
+    _announce(_BEGIN, change, CHANGE_SECONDS)
+    try:
+        yield
+    except BaseException:
+        _announce(_FINISH, change)
+        raise
+    transaction.on_commit(partial(_announce, _FINISH, change))
+
+
+def _announce(script: Script, change: str, *arguments: int) -> None:
+    try:
+        ask_script(script, [GENERATION_KEY, CHANGING_KEY], [_random(), change, *arguments])
+    except CacheUnavailable as error:
+        logger.warning("change_not_announced", reason=str(error))
+
+
+def _random() -> str:
+    return secrets.token_hex(12)

@@ -4,16 +4,18 @@
     lqe:changing        the changes under way; while there is one, nobody may rely on what is known
 
 A change is announced before it is committed and once more after that, so no moment exists in which it can be read from
-the database and the old generation still counts. Where Redis cannot be told, what processes know stays for as long as
-the directory keeps it unasked.
+the database and the old generation still counts. Where Redis cannot be told, it is tried again for a minute, and what
+processes know stays for as long as the directory keeps it unasked.
 """
 
 from __future__ import annotations
 
 import secrets
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from time import monotonic, sleep
 from typing import Final, cast
 
 import structlog
@@ -25,6 +27,8 @@ GENERATION_KEY: Final = "lqe:generation"
 CHANGING_KEY: Final = "lqe:changing"
 # Counted from the last change's beginning: one whose process died, or that was rolled back later, ends then.
 CHANGE_SECONDS: Final = 60
+RETRY_SECONDS: Final = 0.3
+SAVER_WAITS_SECONDS: Final = 1.5  # a little longer than Redis is left alone after it did not answer
 
 logger = structlog.get_logger(__name__)
 
@@ -74,16 +78,36 @@ def changing() -> Iterator[None]:
     try:
         yield
     except BaseException:
-        _announce(_FINISH, change)
+        _finish(change)
         raise
-    transaction.on_commit(partial(_announce, _FINISH, change))
+    transaction.on_commit(partial(_finish, change))
 
 
-def _announce(script: Script, change: str, *arguments: int) -> None:
+def _finish(change: str) -> None:
+    """Tell Redis, which may be out of reach for a moment, and may then have missed the beginning too."""
+    if _finish_within(change, SAVER_WAITS_SECONDS):
+        return
+    logger.warning("change_not_announced_yet")
+    # It goes on without who saved: as soon as Redis is back, no process believes what it knew before.
+    later = threading.Thread(target=_finish_within, args=(change, CHANGE_SECONDS), name="finish change", daemon=True)
+    later.start()
+
+
+def _finish_within(change: str, seconds: float) -> bool:
+    deadline = monotonic() + seconds
+    while not _announce(_FINISH, change):
+        if monotonic() >= deadline:
+            return False
+        sleep(RETRY_SECONDS)
+    return True
+
+
+def _announce(script: Script, change: str, *arguments: int) -> bool:
     try:
         ask_script(script, [GENERATION_KEY, CHANGING_KEY], [_random(), change, *arguments])
-    except CacheUnavailable as error:
-        logger.warning("change_not_announced", reason=str(error))
+    except CacheUnavailable:
+        return False
+    return True
 
 
 def _random() -> str:

@@ -155,7 +155,7 @@ def store(
 def purge(endpoint_id: str) -> int:
     """Remove every entry of every version and return how many there were; runs under way can't put theirs back.
 
-    Callers who wait for such a run in its own process still get its result; everybody else runs anew.
+    Who has been waiting for such a run in its own process still gets its result; who calls from now on does not.
     Raises CacheUnavailable, and has then removed some or none.
     """
     endpoint_id = keys.endpoint_hex(endpoint_id)

@@ -21,6 +21,7 @@ from endpoints.cache.connection import (
     RedisLeftAlone,
     Script,
     ask_and_wait,
+    ask_for,
     ask_for_all,
     ask_script,
 )
@@ -93,6 +94,11 @@ def finish(lease: Lease, note: bytes = b"") -> bool:
     except CacheUnavailable:
         _unfinished.append((lease, note))
         return False
+
+
+def is_held(lease: Lease) -> bool:
+    """Tell whether nobody has ended or taken the lease away. Raises CacheUnavailable."""
+    return bool(ask_for("GET", lease.name) == lease.owner.encode())
 
 
 def wait_for_note(owner: str) -> bytes | None:

@@ -19,7 +19,7 @@ from endpoints.cache.connection import CacheUnavailable
 from endpoints.cache.entries import Entry, fetch, store
 from endpoints.cache.entry_format import entity_tag
 from endpoints.cache.keys import ResultKey
-from endpoints.cache.leases import Lease, acquire, contend, finish, wait_for_note
+from endpoints.cache.leases import Lease, acquire, contend, finish, is_held, wait_for_note
 from endpoints.errors import EndpointError, InternalError
 from endpoints.outcomes import Outcome
 
@@ -68,6 +68,17 @@ class _Flight:
         self.landed = threading.Event()
         self.landing: Landing | None = None
         self.error: EndpointError | None = None
+        self.lease: Lease | None = None  # under which its query runs
+
+    def was_overtaken(self) -> bool:
+        """Tell whether its query began before a purge: its lease is gone then, and its result not for newcomers."""
+        lease = self.lease
+        if lease is None:
+            return False
+        try:
+            return not is_held(lease)
+        except CacheUnavailable:
+            return False
 
     def wait(self) -> Landing | None:
         """Return the leader's landing, or raise its error; None when the leader gave up without either."""
@@ -99,7 +110,7 @@ def fly(
     while True:
         flight = _board(key)
         if flight is None:
-            landing = _lead(key, lambda: _compete(plan))
+            landing = _lead(key, lambda flight: _compete(plan, flight))
         else:
             waited = flight.wait()
             landing = None if waited is None else replace(waited, role=Role.WAITED)
@@ -121,27 +132,30 @@ def refresh(
     """
     plan = _Plan(key, produce, fresh_seconds, stale_seconds, lease_seconds)
 
-    def run_unless_taken() -> Landing | None:
+    def run_unless_taken(flight: _Flight) -> Landing | None:
         lease = acquire(key.lease, seconds=lease_seconds)
-        return None if lease is None else _run(plan, lease)
+        return None if lease is None else _run(plan, lease, flight)
 
     return _lead(key, run_unless_taken) if _board(key) is None else None
 
 
 def _board(key: ResultKey) -> _Flight | None:
     """Return the flight to wait for; None when there was none and this thread leads a new one."""
+    flight = _flights.get(key)
+    overtaken = flight if flight is not None and flight.was_overtaken() else None
     with _lock:
         flight = _flights.get(key)
-        if flight is None:
+        if flight is None or flight is overtaken:
             _flights[key] = _Flight()
+            return None
         return flight
 
 
-def _lead(key: ResultKey, work: Callable[[], Landing | None]) -> Landing | None:
+def _lead(key: ResultKey, work: Callable[[_Flight], Landing | None]) -> Landing | None:
     """Do the work and land the flight with it, whatever happens."""
     flight = _flights[key]
     try:
-        flight.landing = work()
+        flight.landing = work(flight)
         return flight.landing
     except EndpointError as error:
         flight.error = error
@@ -153,11 +167,12 @@ def _lead(key: ResultKey, work: Callable[[], Landing | None]) -> Landing | None:
         raise
     finally:
         with _lock:
-            del _flights[key]
+            if _flights.get(key) is flight:  # else it was overtaken
+                del _flights[key]
         flight.landed.set()
 
 
-def _compete(plan: _Plan) -> Landing:
+def _compete(plan: _Plan, flight: _Flight) -> Landing:
     # Half of it for a runner that died, half for the one who took over.
     deadline = monotonic() + 2 * plan.lease_seconds
     futile_waits = 0
@@ -171,7 +186,7 @@ def _compete(plan: _Plan) -> Landing:
         except CacheUnavailable:
             break
         if isinstance(taken, Lease):
-            return _run_unless_fresh(plan, taken)
+            return _run_unless_fresh(plan, taken, flight)
         if entry is not None:
             return _landing(entry, role=Role.WAITED)
         if note is not None:
@@ -181,26 +196,29 @@ def _compete(plan: _Plan) -> Landing:
     return Landing(outcome=outcome, etag=entity_tag(outcome.body), role=Role.RAN, shared=False)
 
 
-def _run_unless_fresh(plan: _Plan, lease: Lease) -> Landing:
+def _run_unless_fresh(plan: _Plan, lease: Lease, flight: _Flight) -> Landing:
     """Look once more: between this caller's fetch and its lease another runner may have finished."""
     try:
         entry = plan.fetch()
     except CacheUnavailable:
         entry = None
     if entry is None or not entry.is_fresh:
-        return _run(plan, lease)
+        return _run(plan, lease, flight)
     finish(lease, _STORED)
     return _landing(entry, role=Role.FOUND)
 
 
-def _run(plan: _Plan, lease: Lease) -> Landing:
+def _run(plan: _Plan, lease: Lease, flight: _Flight) -> Landing:
     """Produce, store, and tell those who wait; the lease is finished whatever happens."""
+    flight.lease = lease
     try:
         outcome = plan.produce()
     except EndpointError as error:
+        flight.lease = None
         finish(lease, _FAILED + error_notes.to_json(error))
         raise
     except Exception:
+        flight.lease = None
         finish(lease, _FAILED + error_notes.to_json(InternalError()))
         raise
     except BaseException:  # the thread is being ended, which says nothing about the query
@@ -219,6 +237,8 @@ def _run(plan: _Plan, lease: Lease) -> Landing:
         )
     except CacheUnavailable:
         is_stored = is_shared = False
+    if is_stored:
+        flight.lease = None  # ended here and not by a purge, which would have kept it from being stored
     finish(lease, _STORED if is_stored else _NOT_STORED)
     return Landing(outcome=outcome, etag=etag, role=Role.RAN, shared=is_shared)
 

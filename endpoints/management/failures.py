@@ -21,11 +21,17 @@ def one_line_failures() -> Iterator[None]:
     try:
         yield
     except EndpointError as error:
+        if isinstance(error.__cause__, OperationalError):
+            raise _state_database_failure(error.__cause__) from error
         raise CommandError(f"{error.code}: {_with_details(error)}") from error
     except ValidationError as error:
         raise CommandError(one_line(error)) from error
     except OperationalError as error:
-        raise CommandError(f"Django's database cannot be used: {' '.join(str(error).split())}") from error
+        raise _state_database_failure(error) from error
+
+
+def _state_database_failure(error: OperationalError) -> CommandError:
+    return CommandError(f"Django's database cannot be used: {' '.join(str(error).split())}")
 
 
 @contextmanager

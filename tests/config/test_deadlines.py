@@ -90,6 +90,7 @@ def test_a_refused_login_counts_as_an_answer(url: str) -> None:
 def test_an_interrupted_wait_cancels_its_statement_and_keeps_the_connection(
     connection: BoundedConnection[Any], seconds: float | None
 ) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it runs in the background
     with answer_within(seconds) if seconds else nullcontext():
         interrupt = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
         interrupt.start()

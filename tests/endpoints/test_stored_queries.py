@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from endpoints.services import find_endpoint
+from endpoints.services import find_endpoint, purge_cache
 from endpoints.sql.composition import compile_query
 from endpoints.sql.parameters import coerce_arguments
 from tests.conftest import ApiClient, iso
@@ -126,6 +126,7 @@ def test_usage_api_counts_equals_a_count_in_python(
             for area in AREAS:
                 expected[start][area] += bool(path and re.search(f"/{area}", path))
     insert_rows("edge_logs", stored)
+    purge_cache("usage.api-counts")
 
     response = api.query("usage.api-counts", {"interval": interval, "project": pattern})
 

@@ -313,3 +313,17 @@ def test_forked_child_leads_its_own_flights(key: ResultKey) -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(process_id, 0)[1]) == 0
     finally:
         single_flight._flights.clear()
+
+
+def test_who_calls_after_a_purge_gets_no_result_from_before_it(key: ResultKey, pool: ThreadPoolExecutor) -> None:
+    old, new = Query(outcome(b"old")), Query(outcome(b"new"))
+    old.may_end.clear()
+    early = pool.submit(fly, key, produce=old, **TIMES)
+    assert old.began.wait(10)
+    purge(key.endpoint_id)
+    late = fly(key, produce=new, **TIMES)
+    old.may_end.set()
+    assert (early.result().outcome.body, late.outcome.body) == (b"old", b"new")
+    entry = fetch(key, **LIFE)
+    assert entry is not None
+    assert entry.outcome.body == b"new"

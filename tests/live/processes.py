@@ -1,0 +1,95 @@
+"""The processes of an installation under test, each in a process group of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+class Process:
+    """A Python program, its output in a log file."""
+
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+        self.log = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", *arguments],
+                cwd=PROJECT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def id(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """Kill its whole group at once, stopped members too."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+class OperatorError(Exception):
+    """What the operator wanted was refused or failed."""
+
+
+class Console:
+    """The operator's process, see `tests/live/console.py`."""
+
+    def __init__(self, environment: Mapping[str, str], log: Path) -> None:
+        self._turn = threading.Lock()
+        with log.open("ab") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.live.console"],
+                cwd=PROJECT,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+                text=True,
+            )
+
+    def do(self, command: str, **options: Any) -> Any:
+        """Do it and return its result once it has returned there. Raises OperatorError with what it raised."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with self._turn:
+            self._process.stdin.write(json.dumps({"do": command, "with": options}) + "\n")
+            self._process.stdin.flush()
+            answer = json.loads(self._process.stdout.readline() or '{"error": "the console is gone, see its log"}')
+        if "error" in answer:
+            raise OperatorError(answer["error"])
+        return answer["result"]
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def granian(port: int, *, workers: int, threads: int) -> list[str]:
+    """The web server as the demo and the image start it."""
+    listening = ["granian", "--interface", "wsgi", "--host", "127.0.0.1", "--port", str(port)]
+    return [*listening, "--workers", str(workers), "--blocking-threads", str(threads), "config.wsgi:application"]
+
+
+def celery(*arguments: str) -> list[str]:
+    return ["celery", "-A", "config", "--quiet", *arguments]

@@ -1,0 +1,207 @@
+"""The PostgreSQL and Redis of an installation under test: killed, stopped, refusing, full, and in order again."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import psycopg
+import redis
+
+from config import embedded
+from config.embedded import places
+from config.embedded.postgres_server import PostgresServer
+from config.embedded.redis_server import RedisServer
+from config.embedded.state import load_listening, load_secrets
+from tests.live.calls import until
+
+# Nothing that was committed may be lost by a kill, so unlike elsewhere in the suite commits are synchronous.
+SETTINGS = {"fsync": "off", "full_page_writes": "off", "shared_buffers": "32MB"}
+
+# What a stored query calls to be counted. LOG goes to the server's log at once, whatever becomes of the transaction
+# and of the server; the reader itself may write nothing.
+COUNTED = """
+CREATE FUNCTION logs.counted(label text, seconds float8, fails bool DEFAULT false) RETURNS text
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog AS $$
+BEGIN
+    RAISE LOG 'counted <%>', label;
+    PERFORM pg_sleep(seconds);
+    IF fails THEN RAISE EXCEPTION 'it fails as told'; END IF;
+    RETURN label;
+END $$;
+REVOKE ALL ON FUNCTION logs.counted FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION logs.counted TO query_reader
+"""
+_COUNTED_LINE = re.compile(rb"^(\S+ \S+) UTC .* LOG:  counted <(.*)>$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class CountedStatement:
+    """A statement that reached PostgreSQL: what it was called with, and when (unix seconds)."""
+
+    label: str
+    second: float
+
+
+class Servers:
+    """The embedded servers of a new folder, which goes with them."""
+
+    def __init__(self) -> None:
+        # Not pytest's folders: they are closed to other accounts, and root's servers run as another one.
+        self.root = Path(tempfile.mkdtemp(prefix="endpoints-"))
+        self.root.chmod(0o755)
+        try:
+            self.urls = embedded.ensure_running(self.root, settings=SETTINGS)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        embedded.stop(self.root)
+        shutil.rmtree(places.find_place(self.root).folder, ignore_errors=True)
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def start(self) -> None:
+        """Start what is not running."""
+        embedded.ensure_running(self.root)
+
+    # --- PostgreSQL ---------------------------------------------------------------------------------------------------
+    def execute(self, statement: str) -> None:
+        """Execute a statement in the log database as the superuser."""
+        with psycopg.connect(str(self.urls.superuser_url), autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+    @contextmanager
+    def postgres_killed(self) -> Iterator[None]:
+        """Kill the postmaster and every other process of it at once; start it anew at the end."""
+        _kill(self._postgres_processes())
+        try:
+            yield
+        finally:
+            self.start()
+
+    @contextmanager
+    def postgres_frozen(self) -> Iterator[None]:
+        """Stop every process: sockets stay open and nobody answers."""
+        # Twice: a process may have been made meanwhile.
+        with _frozen(self._postgres_processes()), _frozen(self._postgres_processes()):
+            yield
+
+    @contextmanager
+    def postgres_refusing(self) -> Iterator[None]:
+        """End every session of the service and let none of its logins in again."""
+        logins = ("service_owner", "logs_gate", "logs_owner")
+        try:
+            for login in logins:
+                self.execute(f"ALTER ROLE {login} NOLOGIN")
+            self.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename <> 'postgres'")
+            yield
+        finally:
+            for login in logins:
+                self.execute(f"ALTER ROLE {login} LOGIN")
+
+    def _postgres_processes(self) -> list[int]:
+        postmaster = PostgresServer(places.find_place(self.root)).process_id()
+        return [] if postmaster is None else [postmaster, *children(postmaster)]
+
+    # --- Statements that reached PostgreSQL ---------------------------------------------------------------------------
+    def mark(self) -> int:
+        """Return a point in the server's log, for `statements`."""
+        return self._log.stat().st_size
+
+    def statements(self, mark: int, *, label: str = "") -> list[CountedStatement]:
+        """Return the counted statements since the mark, those whose label begins so."""
+        with self._log.open("rb") as log:
+            log.seek(mark)
+            text = log.read()
+        return [
+            CountedStatement(label=found, second=datetime.fromisoformat(f"{match[1].decode()}+00:00").timestamp())
+            for match in _COUNTED_LINE.finditer(text)
+            if (found := match[2].decode()).startswith(label)
+        ]
+
+    @property
+    def _log(self) -> Path:
+        return PostgresServer(places.find_place(self.root)).log
+
+    # --- Redis --------------------------------------------------------------------------------------------------------
+    def redis(self) -> redis.Redis:
+        return redis.Redis.from_url(str(self.urls.redis_url), socket_timeout=5)
+
+    @contextmanager
+    def redis_killed(self) -> Iterator[None]:
+        """Kill the server; start it anew at the end, with what its append-only file holds."""
+        _kill([self._redis_process()])
+        try:
+            yield
+        finally:
+            self.start()
+
+    @contextmanager
+    def redis_frozen(self) -> Iterator[None]:
+        with _frozen([self._redis_process()]):
+            yield
+
+    @contextmanager
+    def redis_full(self) -> Iterator[None]:
+        """Let Redis refuse every write for want of memory."""
+        with self.redis() as client:
+            client.config_set("maxmemory-policy", "noeviction")
+            client.config_set("maxmemory", "1")
+            try:
+                yield
+            finally:
+                client.config_set("maxmemory", "256mb")
+                client.config_set("maxmemory-policy", "volatile-lru")
+
+    @contextmanager
+    def redis_emptied(self) -> Iterator[None]:
+        """Remove everything Redis holds, its scripts too."""
+        with self.redis() as client:
+            client.flushall()
+            client.script_flush()
+        yield
+
+    def _redis_process(self) -> int:
+        secrets = load_secrets(self.root)
+        assert secrets is not None
+        server = RedisServer(places.find_place(self.root), secrets.redis)
+        process = server.process_id(load_listening(self.root).redis_port)
+        assert process is not None
+        return process
+
+
+def children(parent: int) -> list[int]:
+    """Return the processes whose parent this is, none when it is gone."""
+    try:
+        return [int(child) for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _kill(processes: list[int]) -> None:
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    until(lambda: not any(map(places.is_running, processes)), seconds=10, pause=0.01)
+
+
+@contextmanager
+def _frozen(processes: list[int]) -> Iterator[None]:
+    try:
+        for process in processes:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGSTOP)
+        yield
+    finally:
+        for process in processes:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGCONT)

@@ -124,6 +124,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "endpoints.api.middleware.RequestMiddleware",
+    "endpoints.admin.content_security.ContentSecurityMiddleware",
     "corsheaders.middleware.CorsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -156,6 +157,7 @@ AUTH_PASSWORD_VALIDATORS = [
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
 ]
 LANGUAGE_CODE = "en"
+FORMAT_MODULE_PATH = "config.formats"
 TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "static/"
@@ -214,6 +216,11 @@ UNFOLD = {
     "SHOW_HISTORY": True,
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": "endpoints.admin.navigation.favicon"}],
     "SIDEBAR": {"navigation": "endpoints.admin.navigation.sidebar"},
+    "DASHBOARD_CALLBACK": "endpoints.admin.dashboard.dashboard",
+    # Else unfold writes its colours into the page, which the admin's content security policy refuses.
+    "COLORS": "endpoints.admin.navigation.no_inline_colors",
+    "STYLES": ["endpoints.admin.navigation.theme_styles"],
+    "SCRIPTS": ["endpoints.admin.navigation.strict_scripts"],
 }
 
 # --- Scheduled work ---------------------------------------------------------------------------------------------------
@@ -226,6 +233,8 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
 CELERY_BEAT_SCHEDULE = {
     "roll-partitions": {"task": "logsources.tasks.roll_partitions", "schedule": 3600.0},
+    # A heartbeat that waited for a worker longer than until the next one says nothing.
+    "note-heartbeat": {"task": "endpoints.tasks.note_heartbeat", "schedule": 60.0, "options": {"expires": 60}},
     "drop-old-sandbox-schemas": {"task": "endpoints.tasks.drop_old_sandbox_schemas", "schedule": 3600.0},
 }
 

@@ -6,8 +6,11 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
+from endpoints.admin.explorer import explorer_urls
+
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
+    path("admin/logs/", include(explorer_urls())),
     path("admin/", admin.site.urls),
     path("", include("endpoints.api.urls")),
 ]

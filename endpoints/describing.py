@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import psycopg
 from psycopg import generators
@@ -18,27 +19,41 @@ from logsources.connections import owner_connection
 Field = tuple[str, int, int]  # name, type and type modifier of a result column
 
 
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A statement's result columns, and EXPLAIN (FORMAT JSON) of its generic plan where that can be made."""
+
+    columns: tuple[Column, ...]
+    plan: bytes | None
+
+
 def describe_statement(statement: Statement, session: ReaderSession) -> tuple[Column, ...]:
     """PREPARE a statement, check the reader's privileges and return its result columns; the statement is not run.
 
     Raises as `run_statement` does.
     """
+    return describe_with_plan(statement, session).columns
 
-    def describe() -> tuple[Column, ...]:
-        return _columns(_described_fields(statement, session))
+
+def describe_with_plan(statement: Statement, session: ReaderSession) -> Description:
+    """Return what `describe_statement` does, and the plan for arguments not yet known. Raises as it does."""
+
+    def describe() -> Description:
+        fields, plan = _described(statement, session)
+        return Description(named_columns(fields), plan)
 
     return on_living_connection(describe, again=describe, session=session)
 
 
-def _described_fields(statement: Statement, session: ReaderSession) -> list[Field]:
+def _described(statement: Statement, session: ReaderSession) -> tuple[list[Field], bytes | None]:
     with gate_pool().connection() as connection:
         try:
             with _reading(connection, session):
                 fields = _prepare(connection, statement)
-                _plan(connection, argument_count=len(statement.arguments))
+                plan = _plan(connection, argument_count=len(statement.arguments))
         finally:
             _deallocate(connection)
-    return fields
+    return fields, plan
 
 
 @contextmanager
@@ -57,10 +72,14 @@ def _prepare(connection: GateConnection, statement: Statement) -> list[Field]:
     connection.pgconn.send_prepare(b"described", statement.sql.encode())
     _answer(connection)
     connection.pgconn.send_describe_prepared(b"described")
-    description = _answer(connection)
+    return fields_of(_answer(connection))
+
+
+def fields_of(result: PGresult) -> list[Field]:
+    """Return the fields of a result or of the description of one."""
     return [
-        ((description.fname(index) or b"").decode(), description.ftype(index), description.fmod(index))
-        for index in range(description.nfields)
+        ((result.fname(index) or b"").decode(), result.ftype(index), result.fmod(index))
+        for index in range(result.nfields)
     ]
 
 
@@ -85,21 +104,23 @@ def _deallocate(connection: GateConnection) -> None:
         connection.close()  # it died, which is told by what failed before
 
 
-def _plan(connection: GateConnection, *, argument_count: int) -> None:
+def _plan(connection: GateConnection, *, argument_count: int) -> bytes | None:
     """EXPLAIN the statement `described`: PREPARE looks at no privilege, the start of the executor at all of them."""
     nulls = f"({', '.join(['NULL'] * argument_count)})" if argument_count else ""
     # A generic plan: NULL must not be computed with, it stands for an argument that is not known yet.
     connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
     try:
-        connection.execute(f"EXPLAIN EXECUTE described{nulls}")
+        row = connection.execute(f"EXPLAIN (FORMAT JSON) EXECUTE described{nulls}").fetchone()
     except psycopg.DataError:
         # Partitions are pruned by the NULLs all the same, after the privileges were checked; with real arguments
         # the same expression may well have a value.
-        return
+        return None
+    plan: bytes | None = row[0] if row else None
+    return plan
 
 
-def _columns(fields: Sequence[tuple[str, int, int]]) -> tuple[Column, ...]:
-    """Name the types of result columns. As the owner: readers need no catalog functions."""
+def named_columns(fields: Sequence[Field]) -> tuple[Column, ...]:
+    """Return result columns with the names of their types. As the owner: readers need no catalog functions."""
     with owner_connection() as connection:
         types = connection.execute(
             "SELECT format_type(type, modifier)"

@@ -79,15 +79,19 @@ class Directory:
         if "\0" in reference:
             raise EndpointNotFound  # PostgreSQL cannot even compare it
         match = Q(name=reference)
-        try:
-            reference = str(uuid.UUID(reference))
-            match |= Q(pk=reference)
-        except ValueError:
-            pass  # a name
+        identifier = _as_uuid(reference)
+        if identifier is not None:
+            match, reference = match | Q(pk=identifier), identifier
         endpoint = self._known(("endpoint", reference), lambda: Endpoint.objects.filter(match, version__gt=0).first())
         if endpoint is None:
             raise EndpointNotFound
         return endpoint
+
+    def recall_endpoint(self, reference: str) -> Endpoint | None:
+        """Return what this process last read of an endpoint, current or not; asks nobody and never raises."""
+        with self._lock:
+            item = self._items.get(("endpoint", _as_uuid(reference) or reference))
+        return None if item is None else cast("Endpoint", item.value)
 
     def access_token(self, prefix: str) -> KnownToken | None:
         """Return the access token of this prefix, or None. Raises DatabaseUnavailable."""
@@ -168,6 +172,14 @@ class Directory:
             if now < self._retry_at:
                 raise DatabaseUnavailable
             self._retry_at = now + PAUSE_SECONDS
+
+
+def _as_uuid(reference: str) -> str | None:
+    """Return a UUID in its one usual form, or None for a name."""
+    try:
+        return str(uuid.UUID(reference))
+    except ValueError:
+        return None
 
 
 def _read_access_token(prefix: str) -> KnownToken | None:

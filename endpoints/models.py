@@ -116,6 +116,7 @@ class Endpoint(models.Model):
 
     class Meta:
         ordering = ["name"]
+        permissions = [("run_draft", "Can run drafts of endpoints")]
         constraints = [
             models.CheckConstraint(
                 condition=Q(max_rows__gte=1, max_rows__lte=MAX_ROWS_LIMIT), name="endpoint_max_rows_in_range"
@@ -170,6 +171,29 @@ class Parameter(models.Model):
 
     def __str__(self) -> str:
         return f"@{self.name}"
+
+    @classmethod
+    def of(cls, declared: DeclaredParameter) -> Parameter:
+        """Return a declaration as an unsaved row without endpoint. Raises ValidationError where it does not fit."""
+        default = declared.default
+        if isinstance(default, list | tuple):
+            if len(default) > 1:
+                message = f"@{declared.name}: a default is one text, not a list of them"
+                raise ValidationError({"parameters": message})
+            default = default[0] if default else None
+        row = cls(
+            name=declared.name,
+            type=declared.type.value,
+            required=declared.required,
+            default="" if default is None else str(default),
+            allowed_values=list(declared.allowed_values),
+            minimum=declared.minimum or "",
+            maximum=declared.maximum or "",
+            pattern=declared.pattern or "",
+            description=declared.description,
+        )
+        row.clean_fields(exclude=["endpoint"])
+        return row
 
     def declared(self) -> DeclaredParameter:
         """Return the frozen value that the SQL layer works with."""

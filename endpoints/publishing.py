@@ -100,13 +100,29 @@ def draft_sandbox(
 
     Raises as `publish_sandbox` does.
     """
+    with draft_schema(endpoint, parameters) as (schema, tables):
+        yield schema, {table.name: table_statement(table.name) for table in tables}
+
+
+@contextmanager
+def draft_schema(
+    endpoint: Endpoint, parameters: Sequence[DeclaredParameter]
+) -> Iterator[tuple[str, tuple[PublishedTable, ...]]]:
+    """Publish an endpoint as drafted for the length of a `with` block: the schema's name and its tables.
+
+    Raises as `publish_sandbox` does.
+    """
     schema = f"sandbox_draft_{uuid.uuid4().hex}"
     tables = _publish(schema, endpoint.sql, parameters, tenant=bool(endpoint.tenant_parameter))
     try:
-        select = sql.SQL("SELECT * FROM {}")
-        yield schema, {t.name: Statement(select.format(sql.Identifier(t.name)).as_string(None)) for t in tables}
+        yield schema, tables
     finally:
         drop_schemas([schema])
+
+
+def table_statement(name: str) -> Statement:
+    """Return the statement that reads a sandbox table whole; which schema it means is the session's search path."""
+    return Statement(sql.SQL("SELECT * FROM {}").format(sql.Identifier(name)).as_string(None))
 
 
 def published_schemas() -> list[PublishedSchema]:

@@ -15,6 +15,12 @@ def drop_old_sandbox_schemas() -> None:
     services.drop_old_sandbox_schemas()
 
 
+@shared_task(name="endpoints.tasks.note_heartbeat")
+def note_heartbeat() -> None:
+    """Say that beat sends tasks and a worker runs them."""
+    services.note_worker_heartbeat()
+
+
 @shared_task(name="endpoints.tasks.warm_endpoint")
 def warm_endpoint(endpoint_id: str) -> None:
     """Renew the results of an endpoint that were asked for within its caching period."""

@@ -10,9 +10,12 @@ from django.core.exceptions import ValidationError
 from django.forms import BaseInlineFormSet, BaseModelForm
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from unfold.admin import ModelAdmin, TabularInline
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.admin import TabularInline
 
 from logsources import services
+from logsources.measured_admin import MeasuredAdmin
 from logsources.models import ExtractedColumn, LogSource
 from logsources.services import SourceTableError
 from logsources.tables import ColumnType, ExtractedColumnShape
@@ -36,19 +39,34 @@ class LogSourceForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscript
         return cleaned
 
 
+class ExtractedColumnForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable at run time
+    """A row of a table: the labels stand in its head alone, so each field is named for who hears the page."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for field in self.fields.values():
+            field.widget.attrs["aria-label"] = str(field.label)
+
+
 class ExtractedColumnInline(TabularInline):  # type: ignore[misc]
     model = ExtractedColumn
+    form = ExtractedColumnForm
     fields = ("name", "path", "type", "indexed")
     extra = 0
 
 
 @admin.register(LogSource)
-class LogSourceAdmin(ModelAdmin):  # type: ignore[misc]
+class LogSourceAdmin(MeasuredAdmin):
     form = LogSourceForm
     fields = ("name", "holds", "project_location", "project_path", "retention_days")
     inlines = (ExtractedColumnInline,)
-    list_display = ("name", "holds", "project_location", "project_path", "retention_days")
+    list_display = ("named", *MeasuredAdmin.measured_columns, "kept_for", "project")
+    list_per_page = 50  # each is measured
     search_fields = ("name", "holds")
+
+    @admin.display(description="log source", ordering="name")
+    def named(self, source: LogSource) -> SafeString:
+        return format_html('{} <span class="ls-ago ls-holds">{}</span>', source.name, source.holds)
 
     def get_readonly_fields(self, request: HttpRequest, obj: LogSource | None = None) -> tuple[str, ...]:
         return ("name",) if obj else ()

@@ -3,51 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
-from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils import timezone
 from unfold.decorators import display
 
-from endpoints.admin.fields import AssignmentsField
+from endpoints.admin.access_token_form import AccessTokenForm
+from endpoints.admin.access_token_states import StateFilter, TokenState, state_of, words_of_state
 from endpoints.admin.history import ReadableHistoryAdmin
+from endpoints.admin.revoking import RevokingAdmin
 from endpoints.generation import changing
 from endpoints.models import AccessToken, Endpoint
-from endpoints.services import endpoints_out_of_reach, new_access_token_secret, revoke_access_tokens
+from endpoints.services import ago, endpoints_out_of_reach, new_access_token_secret
 
 _ISSUED = "new_access_token_issued"  # name of a request attribute
-
-
-class AccessTokenForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable at run time
-    bound_arguments = AssignmentsField(
-        help_text="One NAME=VALUE a line, such as project=acme: a call with another value is refused, a call without "
-        "it gets this one, and endpoints without this parameter cannot be called.",
-    )
-
-    class Meta:
-        model = AccessToken
-        fields = ("name", "every_endpoint", "endpoints", "bound_arguments", "may_purge", "expires_at")
-        help_texts = {"expires_at": "UTC; blank = never."}
-
-    def clean(self) -> dict[str, Any] | None:
-        cleaned = super().clean() or {}
-        if cleaned.get("every_endpoint") and cleaned.get("endpoints"):
-            self.add_error("every_endpoint", "Clear this to limit the access token to the endpoints chosen below.")
-        return cleaned
+_COLOURS = {
+    TokenState.VALID.value: "success",
+    TokenState.EXPIRES_SOON.value: "warning",
+    TokenState.EXPIRED.value: "danger",
+    TokenState.REVOKED.value: "danger",
+}
 
 
 @admin.register(AccessToken)
-class AccessTokenAdmin(ReadableHistoryAdmin):
+class AccessTokenAdmin(RevokingAdmin, ReadableHistoryAdmin):
     form = AccessTokenForm
-    list_display = ("name", "prefix", "state", "reach", "bonds", "expires_at", "last_used_at")
+    list_display = ("name", "prefix", "state", "reach", "bonds", "expiry", "last_use")
+    list_filter = (StateFilter,)
     search_fields = ("name", "prefix")
-    readonly_fields = ("prefix", "created_at", "last_used_at", "revoked_at", "reach", "bonds")
-    actions = ("revoke",)
-    autocomplete_fields = ("endpoints",)
+    readonly_fields = (
+        "prefix", "created_at", "last_used_at", "revoked_at", "state_in_words", "reach", "bonds", "expiry", "last_use",
+    )  # fmt: skip
+    # What an access token is bound to may name customers: for those who may change it.
+    seen_by_viewers = ("name", "state", "expiry", "last_use")
     history_fields = {
         "name": "name",
         "every_endpoint": "endpoints",
@@ -58,19 +52,32 @@ class AccessTokenAdmin(ReadableHistoryAdmin):
         "revoked_at": "revocation",
     }
     fieldsets = (
-        (None, {"fields": ("name", "expires_at")}),
+        (None, {"fields": ("name", "expires_at", "state_in_words")}),
         ("What it may do", {"fields": ("every_endpoint", "endpoints", "bound_arguments", "may_purge")}),
-        ("Use", {"fields": (("prefix", "created_at"), ("last_used_at", "revoked_at"))}),
+        ("Use", {"fields": (("prefix", "created_at"), ("last_use", "revoked_at"))}),
     )
     history_fieldsets = (
         (None, {"fields": ("name", "prefix", "reach", "bonds", "may_purge", "expires_at", "revoked_at")}),
     )
 
-    @display(description="state", label={"valid": "success", "expired": "warning", "revoked": "danger"})  # type: ignore[untyped-decorator]
-    def state(self, token: AccessToken) -> str:
-        if token.revoked_at:
-            return "revoked"
-        return "valid" if token.is_valid else "expired"
+    @display(description="state", label=_COLOURS)  # type: ignore[untyped-decorator]
+    def state(self, token: AccessToken) -> tuple[str, str]:
+        now = timezone.now()
+        return state_of(token, now=now).value, words_of_state(token, now=now)
+
+    @admin.display(description="state")
+    def state_in_words(self, token: AccessToken) -> str:
+        return words_of_state(token, now=timezone.now())
+
+    @admin.display(description="expires", ordering="expires_at", empty_value="never")
+    def expiry(self, token: AccessToken) -> datetime | None:
+        return token.expires_at
+
+    @admin.display(description="last used", ordering="last_used_at")
+    def last_use(self, token: AccessToken) -> str:
+        if token.last_used_at is None:
+            return "never"
+        return f"{ago((timezone.now() - token.last_used_at).total_seconds())} ago"
 
     @admin.display(description="may call")
     def reach(self, token: AccessToken) -> str:
@@ -92,10 +99,15 @@ class AccessTokenAdmin(ReadableHistoryAdmin):
         queryset: QuerySet[AccessToken] = super().get_queryset(request).prefetch_related("endpoints")
         return queryset
 
+    def get_list_display(self, request: HttpRequest) -> Any:
+        return self.list_display if self.has_change_permission(request) else self.seen_by_viewers
+
     def get_fieldsets(self, request: HttpRequest, obj: AccessToken | None = None) -> Any:
+        if not self.has_change_permission(request, obj) and not (obj is None and self.has_add_permission(request)):
+            return ((None, {"fields": ("name", "state_in_words", "expiry", "last_use")}),)
         if self.shows_history(request):
             return self.history_fieldsets
-        return self.fieldsets if obj else self.fieldsets[:-1]
+        return self.fieldsets if obj else ((None, {"fields": ("name", "expires_at")}), self.fieldsets[1])
 
     def save_model(self, request: HttpRequest, obj: AccessToken, form: Any, change: bool) -> None:
         if not change:
@@ -137,8 +149,3 @@ class AccessTokenAdmin(ReadableHistoryAdmin):
         chosen = Endpoint.objects.all() if token.every_endpoint else token.endpoints.all()
         endpoint = chosen.first()
         return request.build_absolute_uri(reverse("query", args=[endpoint.name])) if endpoint else ""
-
-    @admin.action(description="Revoke the chosen access tokens", permissions=["change"])
-    def revoke(self, request: HttpRequest, queryset: QuerySet[AccessToken]) -> None:
-        revoked = revoke_access_tokens(queryset)
-        self.message_user(request, f"{revoked} revoked; calls with them are refused from now on.", messages.SUCCESS)

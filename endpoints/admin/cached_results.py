@@ -1,60 +1,55 @@
-"""An endpoint's part of its page on the cache: what it holds, what it has done, and the button that empties it."""
+"""An endpoint's cached results: what the cache holds and has done, and the address that empties it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import Any
+from time import time
+from typing import Any, Final
 
 from django.contrib import messages
 from django.contrib.admin.options import ModelAdmin
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import path, reverse
-from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
 
+from endpoints.admin import figures
 from endpoints.errors import EndpointError
 from endpoints.models import Endpoint
-from endpoints.services import CacheReport, CacheUnavailable, cache_reports, purge_cache
+from endpoints.services import CacheReport, ago, purge_cache
 
-PURGE_URL_NAME = "endpoints_endpoint_purge"
-
-
-def describe_cache(endpoint: Endpoint) -> SafeString | str:
-    """Return what Redis knows of the endpoint's cache, and a button that removes the results."""
-    if not endpoint.cache_seconds:
-        return "caching is disabled: every call runs the query"
-    try:
-        (report,) = cache_reports([endpoint])
-    except CacheUnavailable:
-        return "Redis does not answer: every call runs the query"
-    # Part of the endpoint's form, sent elsewhere: its fields and the CSRF token go with it, and nothing is saved.
-    button = format_html(
-        '<button type="submit" formaction="{}" formnovalidate class="border border-base-200 font-medium px-3 py-1 '
-        'rounded-default dark:border-base-700">Remove the cached results</button>',
-        reverse(f"admin:{PURGE_URL_NAME}", args=[endpoint.pk]),
-    )
-    lines = format_html_join("", "<li>{}: {}</li>", _facts(report))
-    return format_html("<ul>{}</ul>{}", lines, button)
+PURGE_URL_NAME: Final = "endpoints_endpoint_purge"
 
 
-def _facts(report: CacheReport) -> list[tuple[str, str]]:
+def cache_facts(report: CacheReport) -> list[tuple[str, str]]:
+    """Return what the cache holds and has done, as names and values."""
     statistics = report.statistics
-    calls = f"{statistics.hits} hits, {statistics.stale} stale, {statistics.misses} misses, {statistics.bypass} past it"
-    facts = [("results in the cache", str(report.live_entries)), ("calls", calls)]
-    if statistics.warm_runs:
-        warmed = f"{statistics.warmed} renewed, {statistics.warm_failures} failed in {statistics.warm_runs} runs"
-        facts.append(("warming", warmed))
-        last = f"{_moment(statistics.last_warm_at)}, in {statistics.last_warm_seconds:.3f} s"
-        facts.append(("last warm run", last))
+    return [
+        ("results in the cache", figures.count(report.live_entries)),
+        ("hits", figures.count(statistics.hits)),
+        ("stale hits", figures.count(statistics.stale)),
+        ("misses", figures.count(statistics.misses)),
+        ("past the cache", figures.count(statistics.bypass)),
+    ]
+
+
+def warming_facts(report: CacheReport) -> list[tuple[str, str]]:
+    """Return what warming has done, as names and values; nothing before its first run."""
+    statistics = report.statistics
+    if not statistics.warm_runs:
+        return []
+    facts = [
+        ("last run", f"{_when(statistics.last_warm_at)}, took {figures.duration(statistics.last_warm_seconds * 1000)}"),
+        ("runs", figures.count(statistics.warm_runs)),
+        ("results renewed", figures.count(statistics.warmed)),
+        ("renewals that failed", figures.count(statistics.warm_failures)),
+    ]
     if statistics.last_error:
-        facts.append(("last failure of warming", f"{statistics.last_error}, {_moment(statistics.last_error_at)}"))
+        facts.append(("last failure", f"{statistics.last_error.replace('_', ' ')}, {_when(statistics.last_error_at)}"))
     return facts
 
 
-def _moment(unix_seconds: float) -> str:
-    return f"{datetime.fromtimestamp(unix_seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+def _when(unix_seconds: float) -> str:
+    return f"{ago(time() - unix_seconds)} ago ({figures.moment(figures.utc(unix_seconds))} UTC)"
 
 
 def purge_url(admin: ModelAdmin[Endpoint]) -> Any:
@@ -67,7 +62,7 @@ def purge_url(admin: ModelAdmin[Endpoint]) -> Any:
         if endpoint is None or not admin.has_change_permission(request, endpoint):
             raise PermissionDenied
         report_purge(request, endpoint, admin.message_user)
-        return HttpResponseRedirect(reverse("admin:endpoints_endpoint_change", args=[endpoint.pk]))
+        return HttpResponseRedirect(reverse("admin:endpoints_endpoint_using", args=[endpoint.pk]))
 
     return path("<path:object_id>/purge/", admin.admin_site.admin_view(purge), name=PURGE_URL_NAME)
 

@@ -12,15 +12,21 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from endpoints.admin.cached_results import describe_cache, purge_url, report_purge
+from endpoints.admin.cached_results import purge_url, report_purge
+from endpoints.admin.draft_views import draft_urls
 from endpoints.admin.endpoint_form import EndpointForm, ParameterInline
-from endpoints.admin.history import ReadableHistoryAdmin
+from endpoints.admin.formatting_view import format_url
+from endpoints.admin.prefilling import PrefilledAdmin
+from endpoints.admin.transfers import TransferAdmin
+from endpoints.admin.using_it import using_url
+from endpoints.admin.versions import VersionedAdmin
+from endpoints.admin.workbench import workbench_context
 from endpoints.models import Endpoint
 from endpoints.services import delete_endpoints, save_endpoint
 
 
 @admin.register(Endpoint)
-class EndpointAdmin(ReadableHistoryAdmin):
+class EndpointAdmin(PrefilledAdmin, TransferAdmin, VersionedAdmin):
     form = EndpointForm
     inlines = (ParameterInline,)
     list_display = ("name", "version", "tenant", "caching", "warming", "sandboxing", "redact_pii", "updated_at")
@@ -28,7 +34,7 @@ class EndpointAdmin(ReadableHistoryAdmin):
     search_fields = ("name", "description", "sql")
     readonly_fields = (
         "id", "address", "version", "columns_of_result", "tables_of_sandbox", "updated_at", "sql_of_version",
-        "parameters_of_this_version", "cached_results",
+        "parameters_of_this_version",
     )  # fmt: skip
     history_fields = {
         "name": "name",
@@ -46,20 +52,21 @@ class EndpointAdmin(ReadableHistoryAdmin):
         "redact_pii": "redaction",
     }
     warn_unsaved_form = True
-    actions = ("purge",)
+    actions = ("purge", "export_chosen")
     fieldsets = (
-        (None, {"fields": ("name", "description", "sql")}),
+        (None, {"fields": (("name", "description"),), "classes": ["before-query"]}),
+        (None, {"fields": ("sql",), "classes": ["query"]}),
         ("Rows and limits", {"fields": ("tenant_parameter", ("max_rows", "statement_timeout_seconds"))}),
-        ("Cache", {"fields": (("cache_seconds", "warm_every_seconds"), "cached_results")}),
+        ("Cache", {"fields": (("cache_seconds", "warm_every_seconds"),)}),
         ("What consumers may do", {"fields": (("sandboxing", "default_sandbox_table"), "redact_pii")}),
         ("Version", {"fields": ("address", "id", ("version", "updated_at"), "columns_of_result", "tables_of_sandbox")}),
     )
     version_fieldsets = (
         (None, {"fields": (("version", "updated_at"), "name", "description", "sql_of_version")}),
         ("Parameters and result", {"fields": ("parameters_of_this_version", "columns_of_result", "tables_of_sandbox")}),
-        fieldsets[1],
+        fieldsets[2],
         ("Cache", {"fields": (("cache_seconds", "warm_every_seconds"),)}),
-        fieldsets[3],
+        fieldsets[4],
     )
 
     @admin.display(description="tenant parameter", empty_value="every project", ordering="tenant_parameter")
@@ -95,21 +102,17 @@ class EndpointAdmin(ReadableHistoryAdmin):
             for table in endpoint.sandbox_tables
         )
 
-    @admin.display(description="cached results")
-    def cached_results(self, endpoint: Endpoint) -> SafeString | str:
-        return describe_cache(endpoint) if endpoint.version else "known after the first save"
-
     @admin.action(description="Remove the cached results of the chosen endpoints", permissions=["change"])
     def purge(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> None:
         for endpoint in queryset:
             report_purge(request, endpoint, self.message_user)
 
     def get_urls(self) -> list[Any]:
-        return [purge_url(self), *super().get_urls()]
+        return [purge_url(self), using_url(self), *draft_urls(self), format_url(self), *super().get_urls()]
 
     @admin.display(description="SQL")
     def sql_of_version(self, endpoint: Endpoint) -> SafeString:
-        return format_html('<pre style="white-space:pre-wrap">{}</pre>', endpoint.sql)
+        return format_html('<pre class="stored-sql font-mono overflow-x-auto">{}</pre>', endpoint.sql)
 
     @admin.display(description="parameters", empty_value="none")
     def parameters_of_this_version(self, endpoint: Endpoint) -> SafeString | None:
@@ -120,13 +123,16 @@ class EndpointAdmin(ReadableHistoryAdmin):
             (f"@{one.name}", f"{one.type}, required" if one.required else one.type.value) for one in parameters
         )
 
-    def history_title(self, record: Any) -> str:
-        return f"version {record.version}"
-
     def get_fieldsets(self, request: HttpRequest, obj: Endpoint | None = None) -> Any:
         if self.shows_history(request):
             return self.version_fieldsets
-        return self.fieldsets if obj else self.fieldsets[:-1]
+        if obj is None:
+            return self.fieldsets[:-1]
+        if self.has_change_permission(request, obj):
+            return self.fieldsets
+        # Where nothing is edited the SQL is shown as it is written, not as a form's text.
+        about, _, *others = self.fieldsets
+        return [about, (None, {"fields": ("sql_of_version",), "classes": ["query"]}), *others]
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:
@@ -134,6 +140,14 @@ class EndpointAdmin(ReadableHistoryAdmin):
         except ValidationError:
             # Somebody has just taken the name that was free when the form was checked: checked again, it says so.
             response = super().changeform_view(request, *args, **kwargs)
+        return response
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, obj: Endpoint | None = None, **kwargs: Any
+    ) -> HttpResponse:
+        if not self.shows_history(request):
+            context["workbench"] = workbench_context(self, request, obj)
+        response: HttpResponse = super().render_change_form(request, context, *args, obj=obj, **kwargs)
         return response
 
     def delete_model(self, request: HttpRequest, obj: Endpoint) -> None:

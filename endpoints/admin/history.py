@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 from simple_history.admin import SimpleHistoryAdmin
 from unfold.admin import ModelAdmin
 
+_LINK = '<a class="text-primary-600 underline dark:text-primary-500" href="{}">{}</a>'
 _KINDS: Mapping[str, str] = {"+": "created", "~": "changed", "-": "deleted"}
 
 
@@ -46,8 +47,12 @@ class ReadableHistoryAdmin(SimpleHistoryAdmin, ModelAdmin):  # type: ignore[misc
         key = getattr(record, options.pk.attname)
         address = reverse(f"admin:{options.app_label}_{options.model_name}_simple_history", args=[key, record.pk])
         return [
-            format_html('<a class="text-primary-600" href="{}">{}</a>', address, self.history_title(record)),
-            _KINDS[record.history_type],
+            format_html(
+                '<a class="text-primary-600 underline dark:text-primary-500" href="{}">{}</a>',
+                address,
+                self.history_title(record),
+            ),
+            ", ".join(filter(None, (_KINDS[record.history_type], record.history_change_reason))),
             formats.date_format(timezone.localtime(record.history_date), "Y-m-d H:i:s"),
             str(record.history_user or "—"),
             self._changes(record),

@@ -16,7 +16,14 @@ from prometheus_client.registry import Collector
 
 from endpoints.api.exceptions import error_response
 from endpoints.errors import DatabaseUnavailable, RouteNotFound
-from endpoints.services import CacheReport, CacheUnavailable, cache_reports, visible_endpoints
+from endpoints.services import (
+    Activity,
+    CacheReport,
+    CacheUnavailable,
+    cache_reports,
+    call_activity,
+    visible_endpoints,
+)
 
 
 def metrics(request: HttpRequest) -> HttpResponse:
@@ -58,12 +65,14 @@ class _CacheCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         try:
-            reports = cache_reports(visible_endpoints(None))
+            endpoints = visible_endpoints(None)
+            reports, activities = cache_reports(endpoints), call_activity(endpoints)
         except CacheUnavailable:
             yield GaugeMetricFamily("endpoints_redis_up", "Whether Redis answers.", value=0)
             return
         yield GaugeMetricFamily("endpoints_redis_up", "Whether Redis answers.", value=1)
         yield from _families(reports)
+        yield _durations(reports, activities)
 
 
 def _families(reports: list[CacheReport]) -> Iterator[Metric]:
@@ -87,3 +96,17 @@ def _families(reports: list[CacheReport]) -> Iterator[Metric]:
             last.add_metric((name,), statistics.last_warm_at)
         live.add_metric((name,), report.live_entries)
     yield from (calls, warmed, runs, failures, last, live)
+
+
+def _durations(reports: list[CacheReport], activities: list[Activity]) -> Metric:
+    family = GaugeMetricFamily(
+        "endpoints_call_duration_seconds",
+        "How long calls of the last hour took, without refused ones (4xx).",
+        labels=("endpoint", "quantile"),
+    )
+    for report, activity in zip(reports, activities, strict=True):
+        for share in (0.5, 0.95):
+            milliseconds = activity.durations.quantile_ms(share)
+            if milliseconds is not None:
+                family.add_metric((report.endpoint_name, str(share)), milliseconds / 1000)
+    return family

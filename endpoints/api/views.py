@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Any, cast
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.http.multipartparser import MultiPartParserError
 from django.http.request import UnreadablePostError
 from django.utils.http import parse_etags
@@ -20,10 +20,19 @@ from rest_framework.views import APIView
 
 from endpoints.access_tokens import Caller
 from endpoints.api.arguments import MULTIPART, RawArguments, from_pairs, read_body, read_query_string
-from endpoints.api.exceptions import error_response
+from endpoints.api.authentication import caller_of
+from endpoints.api.exceptions import as_endpoint_error, error_response
 from endpoints.errors import InvalidRequest, NotAcceptable, RouteNotFound
 from endpoints.outcomes import ResultFormat
-from endpoints.services import Answer, CacheState, Call, Served, run_endpoint
+from endpoints.services import (
+    Answer,
+    CacheState,
+    Call,
+    Served,
+    note_answered_call,
+    note_failed_call,
+    run_endpoint,
+)
 from endpoints.sql.parameters import RawValue
 
 _FORMATS = [result_format.value for result_format in ResultFormat]
@@ -52,6 +61,10 @@ class QueryView(APIView):
 
     http_method_names = ["get", "head", "post", "options"]
 
+    def setup(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        self._started = perf_counter()
+        super().setup(request, *args, **kwargs)
+
     def get_authenticators(self) -> list[BaseAuthentication]:
         """OPTIONS tells nothing that needs an access token."""
         return [] if self.request.method == "OPTIONS" else super().get_authenticators()
@@ -68,12 +81,20 @@ class QueryView(APIView):
     def options(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:  # type: ignore[override]
         return HttpResponse(status=204, headers={"Allow": ", ".join(self.allowed_methods)})
 
+    def handle_exception(self, exc: Exception) -> HttpResponseBase:  # type: ignore[override]
+        error = as_endpoint_error(exc, self.allowed_methods)
+        seconds = perf_counter() - self._started
+        note_failed_call(self.kwargs["reference"], error, caller_of(self.request._request), seconds=seconds)
+        return super().handle_exception(error)
+
     def _run(self, request: Request, reference: str) -> HttpResponse:
-        started = perf_counter()
         caller = cast(Caller, request.user)  # AccessTokenAuthentication answers with nothing else
         call = read_call(request._request)
         answer = run_endpoint(reference, call=call, caller=caller)
-        return render_answer(request._request, answer, started=started)
+        response = render_answer(request._request, answer, started=self._started)
+        seconds = perf_counter() - self._started
+        note_answered_call(answer, caller, status=response.status_code, seconds=seconds)
+        return response
 
 
 def unknown_route(request: HttpRequest, rest: str = "") -> HttpResponse:

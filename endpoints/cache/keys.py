@@ -131,3 +131,18 @@ def asked_name(endpoint_id: str, version: int) -> str:
 def uses_name(endpoint_id: str, version: int, window: int) -> str:
     """The version's digests, scored by how often they were asked for in one window of time."""
     return f"{PREFIX}:uses:{endpoint_id}:{version}:{window}"
+
+
+def calls_name(endpoint_id: str) -> str:
+    """The endpoint's last calls, the newest first."""
+    return f"{PREFIX}:calls:{endpoint_id}"
+
+
+def minutes_name(endpoint_id: str, day: int) -> str:
+    """The endpoint's calls by minute of one day, counted from 1970."""
+    return f"{PREFIX}:minutes:{endpoint_id}:{day}"
+
+
+def durations_name(endpoint_id: str, hour: int) -> str:
+    """How long the endpoint's calls took, by minute of one hour, counted from 1970."""
+    return f"{PREFIX}:durations:{endpoint_id}:{hour}"

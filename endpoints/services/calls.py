@@ -9,8 +9,8 @@ import structlog
 
 from config.deadlines import answer_within
 from endpoints.access_tokens import Caller
-from endpoints.errors import EndpointNotFound
-from endpoints.execution import QUERY_READER, ReaderSession, run_statement
+from endpoints.errors import DatabaseUnavailable, EndpointNotFound
+from endpoints.execution import QUERY_READER, ReaderSession, StatementFailed, run_statement
 from endpoints.models import Endpoint
 from endpoints.outcomes import Outcome, Statement
 from endpoints.services.cached_results import Served, serve
@@ -25,6 +25,7 @@ class Answer:
     """The outcome of a call, where it came from, and the version of the endpoint that served it."""
 
     served: Served
+    endpoint_id: str  # 32 digits
     endpoint_name: str
     endpoint_version: int
 
@@ -69,10 +70,19 @@ def run_endpoint(reference: str, *, call: Call, caller: Caller | None = None) ->
     structlog.contextvars.bind_contextvars(endpoint=endpoint.name, endpoint_version=endpoint.version)
     served = serve(endpoint, read_recipe(endpoint, call, caller))
     structlog.contextvars.bind_contextvars(cache=served.state.value)
-    return Answer(served=served, endpoint_name=endpoint.name, endpoint_version=endpoint.version)
+    return Answer(
+        served=served,
+        endpoint_id=endpoint.pk.hex,
+        endpoint_name=endpoint.name,
+        endpoint_version=endpoint.version,
+    )
 
 
 def check_log_database() -> None:
     """Return when the log database answers a reader. Raises DatabaseUnavailable or Overloaded when it does not."""
     session = ReaderSession(role=QUERY_READER, search_path="", statement_timeout_seconds=1, tenant="")
-    run_statement(Statement("SELECT 1"), session, max_rows=1)
+    try:
+        run_statement(Statement("SELECT 1"), session, max_rows=1)
+    except StatementFailed as error:
+        # A database without its roles, or whose gate may not take them, answers nobody's call.
+        raise DatabaseUnavailable from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -17,7 +17,7 @@ from endpoints.lql.refusals import refusal, shortened
 from endpoints.lql.rules import Rules
 from endpoints.models import Endpoint
 from endpoints.outcomes import BoundValue, Rows
-from endpoints.publishing import sandbox_schema
+from endpoints.publishing import PublishedTable, sandbox_schema
 from endpoints.services.sandbox_runs import (
     over_budget_reason,
     refuse_unguarded_sandbox,
@@ -29,7 +29,7 @@ from endpoints.services.sessions import (
     refuse_invalid_regular_expression,
     sandbox_session,
 )
-from endpoints.sql.sandbox import SandboxTable, check_sandbox_query
+from endpoints.sql.sandbox import CheckedQuery, SandboxTable, check_sandbox_query
 from endpoints.sql.sqlstates import INSUFFICIENT_PRIVILEGE, UNDEFINED_TABLE
 
 logger = structlog.get_logger(__name__)
@@ -62,6 +62,20 @@ def run_lql_query(endpoint: Endpoint, rules: Rules, *, arguments: Mapping[str, B
     """
     refuse_unguarded_sandbox()
     tables = sandbox_tables(endpoint)
+    lowered, checked = lower_query(endpoint, rules, tables)
+    statement = checked.statement(lowered.arguments, max_rows=endpoint.max_rows)
+    try:
+        return run_published(
+            endpoint, statement, arguments, lacks_a_table=lambda failure: failure.sqlstate == UNDEFINED_TABLE
+        )
+    except StatementFailed as failure:
+        raise refusal_of(failure, rules, lowered, endpoint, arguments) from failure
+
+
+def lower_query(
+    endpoint: Endpoint, rules: Rules, tables: Sequence[PublishedTable]
+) -> tuple[LoweredQuery, CheckedQuery]:
+    """Return the rules as SQL over one of these tables, and what runs for it. Raises InvalidLQL."""
     lql_tables = [LQLTable(table.name, table.columns) for table in tables]
     table = choose_table(rules, lql_tables, default=endpoint.default_sandbox_table)
     lowered = lower(rules, table, now=datetime.now(UTC))
@@ -70,16 +84,10 @@ def run_lql_query(endpoint: Endpoint, rules: Rules, *, arguments: Mapping[str, B
         tables=[SandboxTable(table.name, tuple(column.name for column in table.columns)) for table in tables],
         parameters=lowered.parameters,
     )
-    statement = checked.statement(lowered.arguments, max_rows=endpoint.max_rows)
-    try:
-        return run_published(
-            endpoint, statement, arguments, lacks_a_table=lambda failure: failure.sqlstate == UNDEFINED_TABLE
-        )
-    except StatementFailed as failure:
-        raise _refusal(failure, rules, lowered, endpoint, arguments) from failure
+    return lowered, checked
 
 
-def _refusal(
+def refusal_of(
     failure: StatementFailed,
     rules: Rules,
     lowered: LoweredQuery,

@@ -39,12 +39,7 @@ def run_sandbox_query(endpoint: Endpoint, sql: str, *, arguments: Mapping[str, B
     """
     refuse_unguarded_sandbox()
     tables = sandbox_tables(endpoint)
-    checked = check_sandbox_query(
-        sql,
-        tables=[SandboxTable(table.name, tuple(column.name for column in table.columns)) for table in tables],
-        parameters=endpoint.parameters_of_version,
-        limits=SandboxLimits(bytes=settings.ENDPOINTS_SANDBOX_MAX_SQL_BYTES),
-    )
+    checked = check_query(endpoint, sql, tables)
     statement = checked.statement(arguments, max_rows=endpoint.max_rows)
     try:
         return run_published(
@@ -54,10 +49,20 @@ def run_sandbox_query(endpoint: Endpoint, sql: str, *, arguments: Mapping[str, B
             lacks_a_table=lambda failure: _lacks_a_table(failure, checked, sql, tables),
         )
     except StatementFailed as failure:
-        raise _refusal(failure, checked, sql, endpoint, arguments, tables) from failure
+        raise refusal_of(failure, checked, sql, endpoint, arguments, tables) from failure
 
 
-def _offset(failure: StatementFailed, checked: CheckedQuery) -> int | None:
+def check_query(endpoint: Endpoint, sql: str, tables: Sequence[PublishedTable]) -> CheckedQuery:
+    """Return what runs for a consumer's SQL over these tables. Raises SandboxViolation or RequestTooLarge."""
+    return check_sandbox_query(
+        sql,
+        tables=[SandboxTable(table.name, tuple(column.name for column in table.columns)) for table in tables],
+        parameters=endpoint.parameters_of_version,
+        limits=SandboxLimits(bytes=settings.ENDPOINTS_SANDBOX_MAX_SQL_BYTES),
+    )
+
+
+def offset_of(failure: StatementFailed, checked: CheckedQuery) -> int | None:
     """Return the offset in the consumer's text that PostgreSQL's error points to."""
     if failure.position is None:
         return None
@@ -65,13 +70,13 @@ def _offset(failure: StatementFailed, checked: CheckedQuery) -> int | None:
 
 
 def _lacks_a_table(failure: StatementFailed, checked: CheckedQuery, sql: str, tables: Sequence[PublishedTable]) -> bool:
-    offset = _offset(failure, checked)
+    offset = offset_of(failure, checked)
     if failure.sqlstate != UNDEFINED_TABLE or offset is None:
         return False
     return name_at(sql, offset).strip('"').lower() in {table.name.lower() for table in tables}
 
 
-def _refusal(
+def refusal_of(
     failure: StatementFailed,
     checked: CheckedQuery,
     sql: str,
@@ -89,7 +94,7 @@ def _refusal(
     if too_large is not None:
         hint = "Select fewer columns or rows."
         return InvalidSQL(f"{too_large} {hint}", details=[{"hint": hint}])
-    offset = _offset(failure, checked)
+    offset = offset_of(failure, checked)
     name = name_at(sql, offset) if offset is not None else ""
     columns = (column.name for table in tables for column in table.columns)
     explanation = explain(failure.sqlstate, name=name, known_names=columns)

@@ -71,6 +71,17 @@ def run_published(
     return _run(endpoint, statement, arguments)
 
 
+def within_budget(statement: Statement) -> Statement:
+    """Return the statement under the byte budget; its last column is the budget's own."""
+    limited, _ = limit_bytes(statement.sql, max_bytes=settings.ENDPOINTS_SANDBOX_MAX_BYTES)
+    return Statement(limited, statement.arguments)
+
+
+def without_budget_column(rows: Rows) -> Rows:
+    """Return what a statement under the byte budget returned as the consumer asked for it."""
+    return replace(rows, columns=rows.columns[:-1], rows=[row[:-1] for row in rows.rows])
+
+
 def offset_in_statement(position: int) -> int:
     """Return the 0-based offset in the statement that a position which PostgreSQL tells (1-based) stands for."""
     _, moved = limit_bytes("", max_bytes=settings.ENDPOINTS_SANDBOX_MAX_BYTES)
@@ -97,7 +108,4 @@ def _publish(endpoint: Endpoint) -> tuple[PublishedTable, ...]:
 
 def _run(endpoint: Endpoint, statement: Statement, arguments: Mapping[str, BoundValue]) -> Rows:
     session = sandbox_session(endpoint, sandbox_schema(endpoint), arguments)
-    limited, _ = limit_bytes(statement.sql, max_bytes=settings.ENDPOINTS_SANDBOX_MAX_BYTES)
-    rows = run_statement(Statement(limited, statement.arguments), session, max_rows=endpoint.max_rows)
-    # The last column is the sentinel of the byte budget.
-    return replace(rows, columns=rows.columns[:-1], rows=[row[:-1] for row in rows.rows])
+    return without_budget_column(run_statement(within_budget(statement), session, max_rows=endpoint.max_rows))

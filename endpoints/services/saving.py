@@ -10,56 +10,37 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from psycopg.errors import UniqueViolation
 
-from endpoints.describing import describe_statement
 from endpoints.errors import DatabaseUnavailable, EndpointError
-from endpoints.execution import StatementFailed
 from endpoints.generation import changing
 from endpoints.models import Endpoint, Parameter
 from endpoints.outcomes import Column
-from endpoints.publishing import PublishingError, draft_sandbox, publish_sandbox
+from endpoints.publishing import PublishingError, publish_sandbox
+from endpoints.services.drafts import Draft, check_draft
 from endpoints.services.schedules import keep_warming_schedule
-from endpoints.services.sessions import sandbox_session, stored_session
-from endpoints.sql.composition import CompositionError, compile_query, original_offset
-from endpoints.sql.lexemes import LexicalError, line_and_column
-from endpoints.sql.parameters import DeclaredParameter, ParameterType, check_declarations, effective_parameters
-from endpoints.sql.stored_tables import stored_tables
+from endpoints.sql.lexemes import line_and_column
+from endpoints.sql.parameters import DeclaredParameter, effective_parameters
 
 
 def check_endpoint(endpoint: Endpoint, parameters: Sequence[DeclaredParameter]) -> tuple[Column, ...]:
     """PREPARE the endpoint as drafted and return its result columns.
 
-    Raises ValidationError whose dict names the faulty field: `sql`, `tenant_parameter`, `default_sandbox_table` or
-    `parameters`.
+    Raises ValidationError whose dict has every error of `check_draft` under its field: `sql`, `parameters`,
+    `tenant_parameter`, `default_sandbox_table` or another field of the endpoint.
     """
     try:
-        problems = check_declarations(parameters, endpoint.sql)
-        if problems:
-            raise ValidationError({"parameters": [f"@{problem.name}: {problem.reason}" for problem in problems]})
-        effective = effective_parameters(parameters, endpoint.sql)
-        _check_tenant_parameter(endpoint, effective)
-        compiled = compile_query(endpoint.sql, effective, max_rows=endpoint.max_rows)
-    except LexicalError as error:
-        raise _sql_error(error.message, endpoint.sql, error.position) from error
-    except CompositionError as error:
-        raise ValidationError({"sql": f"Line {error.line}, column {error.column}: {error.message}."}) from error
-    nothing = {parameter.name: None for parameter in effective}
-    try:
-        columns = describe_statement(compiled.statement(nothing), stored_session(endpoint, nothing))
-        if endpoint.sandboxing:
-            _check_sandbox(endpoint, effective)
-        _check_default_sandbox_table(endpoint)
-        return columns
-    except PublishingError as error:
-        raise _publishing_error(error, endpoint) from error
-    except StatementFailed as failure:
-        position = None
-        if failure.position is not None:
-            position = original_offset(endpoint.sql, effective, failure.position - 1)
-        hint = f" {failure.hint}" if failure.hint else ""
-        raise _sql_error(f"PostgreSQL: {failure.primary_message}.{hint}", endpoint.sql, position) from failure
+        report = check_draft(Draft.of(endpoint, parameters))
     except EndpointError as error:
         message = f"The log database could not check the query. {error.message} Nothing was saved."
         raise ValidationError({"sql": message}) from error
+    messages: dict[str, list[str]] = {}
+    for problem in report.problems:
+        if problem.is_error:
+            place = problem.place if problem.field == "sql" else None
+            where = f"Line {place.line}, column {place.column}: " if place else ""
+            messages.setdefault(problem.field, []).append(where + problem.message)
+    if messages:
+        raise ValidationError(messages)
+    return report.columns or ()
 
 
 def save_endpoint(
@@ -105,71 +86,16 @@ def _save_version(endpoint: Endpoint, rows: Sequence[Parameter], columns: tuple[
     keep_warming_schedule(endpoint)
 
 
-def _check_sandbox(endpoint: Endpoint, parameters: Sequence[DeclaredParameter]) -> None:
-    """Publish the CTEs as a draft and have the sandbox's reader plan a query of each: what it may not use shows here.
-
-    Raises PublishingError, and EndpointError when the log database does not answer.
-    """
-    nothing = {parameter.name: None for parameter in parameters}
-    with draft_sandbox(endpoint, parameters) as (schema, tables):
-        session = sandbox_session(endpoint, schema, nothing)
-        for table, statement in tables.items():
-            try:
-                describe_statement(statement, session)
-            except StatementFailed as failure:
-                message = f"the CTE `{table}` cannot be read as a sandbox table: {failure.primary_message}"
-                raise PublishingError(message) from failure
-
-
-def _check_default_sandbox_table(endpoint: Endpoint) -> None:
-    if not (endpoint.sandboxing and endpoint.default_sandbox_table):
-        return  # what is chosen waits for sandboxing to be switched on again
-    names = [table.name for table in stored_tables(endpoint.sql)]
-    if endpoint.default_sandbox_table not in names:
-        message = f"The query has no CTE of this name; its CTEs are {', '.join(names)}."
-        raise ValidationError({"default_sandbox_table": message})
-
-
 def _publishing_error(error: PublishingError, endpoint: Endpoint) -> ValidationError:
     return _sql_error(f"{error.message}.", endpoint.sql, error.position)
 
 
-def _check_tenant_parameter(endpoint: Endpoint, parameters: Sequence[DeclaredParameter]) -> None:
-    if not endpoint.tenant_parameter:
-        return
-    for parameter in parameters:
-        if parameter.name == endpoint.tenant_parameter:
-            if parameter.type is ParameterType.TEXT and parameter.required:
-                return
-            raise ValidationError({"tenant_parameter": "The tenant parameter must be declared as required text."})
-    raise ValidationError({"tenant_parameter": f"The query has no parameter @{endpoint.tenant_parameter}."})
-
-
 def _parameter_row(endpoint: Endpoint, position: int, parameter: DeclaredParameter) -> Parameter:
-    row = Parameter(
-        endpoint=endpoint,
-        position=position,
-        name=parameter.name,
-        type=parameter.type.value,
-        required=parameter.required,
-        default=_default_text(parameter),
-        allowed_values=list(parameter.allowed_values),
-        minimum=parameter.minimum or "",
-        maximum=parameter.maximum or "",
-        pattern=parameter.pattern or "",
-        description=parameter.description,
-    )
-    row.clean_fields(exclude=["endpoint"])
+    """Return the unsaved row of one declared parameter. Raises ValidationError where a field does not fit."""
+    row = Parameter.of(parameter)
+    row.endpoint = endpoint
+    row.position = position
     return row
-
-
-def _default_text(parameter: DeclaredParameter) -> str:
-    default = parameter.default
-    if isinstance(default, list | tuple):
-        if len(default) > 1:
-            raise ValidationError({"parameters": f"@{parameter.name}: a default is one text, not a list of them"})
-        default = default[0] if default else None
-    return "" if default is None else str(default)
 
 
 def _sql_error(message: str, sql: str, position: int | None) -> ValidationError:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import uuid
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
@@ -11,6 +13,24 @@ from django_celery_beat.models import IntervalSchedule, PeriodicTask
 from endpoints.models import Endpoint
 
 WARMING_TASK: Final = "endpoints.tasks.warm_endpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class WarmingSchedule:
+    """How often an endpoint is warmed, and when beat sent the task last; not `enabled` = stopped by an operator."""
+
+    every: str
+    enabled: bool
+    last_sent_at: datetime | None
+
+
+def warming_schedule(endpoint: Endpoint) -> WarmingSchedule | None:
+    """Return the endpoint's schedule as it stands, an operator's own changes included; None where there is none."""
+    name = warming_schedule_name(endpoint.pk)
+    task = PeriodicTask.objects.filter(name=name).select_related("interval", "crontab", "solar", "clocked").first()
+    if task is None:
+        return None
+    return WarmingSchedule(every=str(task.scheduler), enabled=task.enabled, last_sent_at=task.last_run_at)
 
 
 def keep_warming_schedule(endpoint: Endpoint) -> None:

@@ -127,6 +127,21 @@ def test_relies_on_nothing_while_there_is_no_generation(
         known(directory)
 
 
+def test_recalls_what_was_read_last_without_asking_anybody(
+    directory: Directory, database: DatabaseWrapper, generations: Generations
+) -> None:
+    endpoint, _ = known(directory)
+    directory.endpoint(str(endpoint.pk))
+    generations.current = "second"
+    with queries(database, 0):
+        for reference in ("logs.test", endpoint.pk.hex, f"{{{endpoint.pk}}}"):
+            recalled = directory.recall_endpoint(reference)
+            assert recalled is not None
+            assert recalled.pk == endpoint.pk
+        assert directory.recall_endpoint("no.such.endpoint") is None
+        assert directory.recall_endpoint("no\0such") is None
+
+
 def test_does_not_keep_what_was_read_while_it_changed(database: DatabaseWrapper) -> None:
     seen = iter(["before", "after", "after"])
     directory = Directory(lambda: next(seen))

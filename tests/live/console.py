@@ -21,7 +21,9 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup()  # before any model is imported
 
+from django.conf import settings  # noqa: E402
 from django.contrib.auth import get_user_model  # noqa: E402
+from django.contrib.auth.models import Group  # noqa: E402
 from django.core.exceptions import ValidationError  # noqa: E402
 from django.core.management import call_command  # noqa: E402
 from django.db import connections  # noqa: E402
@@ -38,13 +40,13 @@ SPEECH = sys.stdout
 PROJECTS = "acme,globex,initech"
 
 
-def prepare(*, rows: int) -> None:
+def prepare(*, rows: int, days: float) -> None:
     """Everything a new installation needs, as the demo does it."""
     call_command("migrate", verbosity=0, interactive=False)
     call_command("migrate", database="logs", verbosity=0, interactive=False)
     call_command("harden_logs", stdout=io.StringIO())
     call_command("load_fixtures", stdout=io.StringIO())
-    call_command("generate_logs", rows=rows, days=7, projects=PROJECTS, stdout=io.StringIO(), stderr=io.StringIO())
+    call_command("generate_logs", rows=rows, days=days, projects=PROJECTS, stdout=io.StringIO(), stderr=io.StringIO())
 
 
 def save(*, name: str, parameters: Mapping[str, str], settings: Mapping[str, Any]) -> int:
@@ -92,6 +94,15 @@ def edit(
         raise ValueError(re.sub(r"\s+", " ", " ".join(re.findall(r"(?s)errorlist.*?</ul>", answer.content.decode()))))
 
 
+def create_operator(*, name: str, role: str, password: str) -> str:
+    """Create somebody with this role, log in, and return the session's key."""
+    user = get_user_model().objects.create_user(username=name, password=password, is_staff=True)
+    user.groups.add(Group.objects.get(name=role))
+    client = Client(SERVER_NAME="127.0.0.1")
+    client.force_login(user)
+    return client.cookies[settings.SESSION_COOKIE_NAME].value
+
+
 @cache
 def _admin() -> Client:
     client = Client(SERVER_NAME="127.0.0.1")
@@ -111,7 +122,8 @@ def warming_seconds(*, name: str) -> list[float]:
 
 
 COMMANDS: Mapping[str, Callable[..., Any]] = {
-    command.__name__: command for command in (prepare, save, delete, issue, revoke, edit, warming_seconds)
+    command.__name__: command
+    for command in (prepare, save, delete, issue, revoke, edit, create_operator, warming_seconds)
 }
 
 

@@ -17,9 +17,10 @@ from typing import Any
 from config.embedded import places
 from tests.live.calls import Caller, until
 from tests.live.processes import Console, Process, celery, granian
-from tests.live.servers import COUNTED, Servers, children
+from tests.live.servers import COUNTED, SETTINGS, Servers, children
 
 ROWS = 3_000
+DAYS = 7.0
 WARM_RESULTS = 50  # argument sets a warm run renews at most
 START_SECONDS = 40
 SERVER_VARIABLES = ("DATABASE_URL", "LOGS_DATABASE_URL", "LOGS_GATE_URL", "LOGS_SUPERUSER_URL", "REDIS_URL")
@@ -28,7 +29,8 @@ SERVER_VARIABLES = ("DATABASE_URL", "LOGS_DATABASE_URL", "LOGS_GATE_URL", "LOGS_
 class Installation:
     """Everything of one installation; use it as a context manager."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, rows: int = ROWS, days: float = DAYS, server_settings: Mapping[str, str] = SETTINGS) -> None:
+        self._rows, self._days, self._server_settings = rows, days, server_settings
         self._stack = ExitStack()
         self._secret_key = secrets.token_urlsafe(50)
 
@@ -45,7 +47,7 @@ class Installation:
         self._stack.close()
 
     def _start(self) -> None:
-        self.servers = Servers()
+        self.servers = Servers(self._server_settings)
         self._stack.callback(self.servers.close)
         self.console = Console(self.environment, self._log("console"))
         self._stack.callback(self.console.close)
@@ -53,7 +55,7 @@ class Installation:
         # While the databases are prepared it loads its code.
         self.web = self.start("web", *granian(self.port, workers=2, threads=8))
         self._stack.callback(self.web.kill)
-        self.console.do("prepare", rows=ROWS)
+        self.console.do("prepare", rows=self._rows, days=self._days)
         self.servers.execute(COUNTED)
         self.secret: str = self.console.do("issue", name="drills", may_purge=True)
         self.wait_until_ready()

@@ -7,7 +7,7 @@ import re
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -54,12 +54,12 @@ class CountedStatement:
 class Servers:
     """The embedded servers of a new folder, which goes with them."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Mapping[str, str] = SETTINGS) -> None:
         # Not pytest's folders: they are closed to other accounts, and root's servers run as another one.
         self.root = Path(tempfile.mkdtemp(prefix="endpoints-"))
         self.root.chmod(0o755)
         try:
-            self.urls = embedded.ensure_running(self.root, settings=SETTINGS)
+            self.urls = embedded.ensure_running(self.root, settings=settings)
         except BaseException:
             self.close()
             raise

@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from endpoints.management.failures import one_line, one_line_failures
 from endpoints.models import Endpoint
-from endpoints.services import save_endpoint
+from endpoints.services import keep_roles, save_endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from logsources.models import LogSource
 from logsources.services import PartitionsNotRolled, SourceTableError, create_source, roll_partitions
@@ -28,7 +28,8 @@ Fields = dict[str, Any]
 class Command(BaseCommand):
     help = (
         f"Register the log sources and endpoints of a folder ({SOURCES}, {ENDPOINTS} and the SQL files it "
-        "names), make their tables and partitions. Those that exist already are left alone. "
+        "names), make their tables and partitions. Those that exist already are left alone. Makes the roles of "
+        "the admin, too, as sync_roles does. "
         "Example: manage.py load_fixtures"
     )
 
@@ -43,6 +44,8 @@ class Command(BaseCommand):
         if sources is None and endpoints is None:
             raise CommandError(f"{folder} holds neither {SOURCES} nor {ENDPOINTS}.")
         with one_line_failures():
+            for change in keep_roles():
+                self.stdout.write(str(change))
             self._load(folder / SOURCES, sources or [], self._create_source)
             try:
                 roll_partitions()

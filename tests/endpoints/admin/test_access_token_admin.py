@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.contrib.auth.models import Permission, User
 from django.db import connection
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.urls import reverse
+from django.utils import timezone
 
+from endpoints.admin import access_token_states
+from endpoints.admin.access_token_states import StateFilter, TokenState, state_of, words_of_state
 from endpoints.errors import NotAuthenticated
 from endpoints.models import AccessToken, Endpoint
 from endpoints.services import authenticate_access_token, issue_access_token
@@ -152,16 +156,38 @@ def test_the_history_tells_what_changed_and_shows_the_limits_of_then(admin_clien
     assert admin_client.post(shown.request["PATH_INFO"], form(name="posted")).status_code == 403
 
 
-def test_the_revoke_action_refuses_calls_from_now_on(admin_client: Client) -> None:
+def test_revoking_from_the_list_asks_first_and_refuses_calls_from_then_on(admin_client: Client) -> None:
     issued = [issue_access_token(name=f"token {number}") for number in range(3)]
     data = {"action": "revoke", "_selected_action": [one.access_token.pk for one in issued[:2]]}
-    page = admin_client.post(LIST, data, follow=True).content.decode()
+    question = admin_client.post(LIST, data).content.decode()
+    assert all(f"<strong>token {number}</strong>" in question for number in range(2))
+    assert "token 2" not in question
+    assert authenticate_access_token(issued[0].secret)
+    page = admin_client.post(LIST, {**data, "confirmed": "yes"}, follow=True).content.decode()
     assert "2 revoked" in page
     for one in issued[:2]:
         with pytest.raises(NotAuthenticated):
             authenticate_access_token(one.secret)
     assert authenticate_access_token(issued[2].secret)
-    assert "0 revoked" in admin_client.post(LIST, data, follow=True).content.decode()
+    assert "revoked already" in admin_client.post(LIST, data).content.decode()
+
+
+def test_revoking_from_the_page_asks_first_too(admin_client: Client) -> None:
+    issued = issue_access_token(name="lost laptop")
+    button = reverse("admin:endpoints_accesstoken_revoke_this", args=[issued.access_token.pk])
+    assert button in admin_client.get(change(issued.access_token)).content.decode()
+    assert "<strong>lost laptop</strong>" in admin_client.get(button).content.decode()
+    assert authenticate_access_token(issued.secret)
+    page = admin_client.post(button, follow=True).content.decode()
+    assert "1 revoked" in page
+    assert button not in page
+    with pytest.raises(NotAuthenticated):
+        authenticate_access_token(issued.secret)
+
+
+def test_an_access_token_that_is_not_there_is_not_found(admin_client: Client) -> None:
+    address = reverse("admin:endpoints_accesstoken_revoke_this", args=["1"])
+    assert (admin_client.get(address).status_code, admin_client.post(address).status_code) == (404, 404)
 
 
 def test_who_may_only_look_can_neither_revoke_nor_issue(client: Client) -> None:
@@ -169,15 +195,62 @@ def test_who_may_only_look_can_neither_revoke_nor_issue(client: Client) -> None:
     person.user_permissions.add(Permission.objects.get(codename="view_accesstoken"))
     client.force_login(person)
     issued = issue_access_token(name="kept")
-    client.post(LIST, {"action": "revoke", "_selected_action": [issued.access_token.pk]})
+    client.post(LIST, {"action": "revoke", "_selected_action": [issued.access_token.pk], "confirmed": "yes"})
+    address = reverse("admin:endpoints_accesstoken_revoke_this", args=[issued.access_token.pk])
+    assert client.post(address).status_code == 403
     assert authenticate_access_token(issued.secret)
     assert client.post(ADD, form()).status_code == 403
 
 
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("expires", "revoked", "state", "words"),
+    [
+        (None, False, TokenState.VALID, "valid"),
+        (timedelta(days=15), False, TokenState.VALID, "valid"),
+        (timedelta(days=14), False, TokenState.EXPIRES_SOON, "expires in 14 days"),
+        (timedelta(hours=3), False, TokenState.EXPIRES_SOON, "expires in 3 hours"),
+        (timedelta(seconds=1), False, TokenState.EXPIRES_SOON, "expires in 1 second"),
+        (timedelta(0), False, TokenState.EXPIRED, "expired"),
+        (timedelta(days=-1), False, TokenState.EXPIRED, "expired"),
+        (timedelta(days=3), True, TokenState.REVOKED, "revoked"),
+        (timedelta(days=-3), True, TokenState.REVOKED, "revoked"),
+    ],
+)
+def test_a_state_has_words_and_a_filter(
+    monkeypatch: pytest.MonkeyPatch, expires: timedelta | None, revoked: bool, state: TokenState, words: str
+) -> None:
+    token = AccessToken.objects.create(
+        name="one", expires_at=None if expires is None else NOW + expires, revoked_at=NOW if revoked else None
+    )
+    assert (state_of(token, now=NOW), words_of_state(token, now=NOW)) == (state, words)
+    monkeypatch.setattr(access_token_states.timezone, "now", lambda: NOW)
+    found = [chosen for chosen in TokenState if filtered(chosen.value).exists()]
+    assert found == [state]
+
+
+def filtered(value: str) -> Any:
+    one = StateFilter(
+        RequestFactory().get("/"), {"state": [value]}, AccessToken, admin.site.get_model_admin(AccessToken)
+    )
+    return one.queryset(RequestFactory().get("/"), AccessToken.objects.all())
+
+
+def test_a_made_up_state_filters_nothing() -> None:
+    issue_access_token(name="one")
+    assert filtered("made up").count() == 1
+
+
 def test_the_list_tells_state_and_reach(admin_client: Client) -> None:
+    now = timezone.now()
     issue_access_token(name="one", endpoint_names=["logs.all"], bound_arguments={"project": "acme"})
     issue_access_token(name="two", expires_at=datetime(2025, 1, 1, tzinfo=UTC))
-    AccessToken.objects.filter(name="one").update(revoked_at=datetime(2025, 1, 1, tzinfo=UTC))
+    issue_access_token(name="three", expires_at=now + timedelta(days=3, hours=1))
+    AccessToken.objects.filter(name="one").update(revoked_at=now)
+    AccessToken.objects.filter(name="two").update(last_used_at=now - timedelta(hours=5, minutes=5))
     page = admin_client.get(LIST).content.decode()
-    for shown in ("revoked", "expired", "every endpoint", "logs.all", "project=acme"):
-        assert shown in page
+    shown = ("revoked", "expired", "expires in 3 days", "every endpoint", "logs.all", "project=acme", "5 hours ago")
+    assert [words for words in shown if words not in page] == []
+    assert "expires in 3 days" in admin_client.get(change(AccessToken.objects.get(name="three"))).content.decode()

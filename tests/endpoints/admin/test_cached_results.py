@@ -1,4 +1,4 @@
-"""The cache on an endpoint's page: its numbers, and a button that removes the results and saves nothing."""
+"""The address that removes an endpoint's cached results, and saves nothing."""
 
 from __future__ import annotations
 
@@ -23,24 +23,8 @@ def endpoint(db: None) -> Endpoint:
     return saved
 
 
-def page(endpoint: Endpoint) -> str:
-    return reverse("admin:endpoints_endpoint_change", args=[endpoint.pk])
-
-
 def purge(endpoint: Endpoint) -> str:
     return reverse("admin:endpoints_endpoint_purge", args=[endpoint.pk])
-
-
-def test_shows_what_the_cache_holds_and_did(admin_client: Client, endpoint: Endpoint) -> None:
-    text = admin_client.get(page(endpoint)).content.decode()
-    assert "results in the cache: 2" in text
-    assert "calls: 1 hits, 0 stale, 2 misses, 0 past it" in text
-    assert f'formaction="{purge(endpoint)}"' in text
-
-
-def test_says_that_caching_is_off(admin_client: Client) -> None:
-    text = admin_client.get(page(Endpoint.objects.get(name="logs.all"))).content.decode()
-    assert "caching is disabled: every call runs the query" in text
 
 
 def test_the_button_removes_the_results_and_makes_no_version(admin_client: Client, endpoint: Endpoint) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import psycopg
 import pytest
 from django.core.cache import caches
 from django.db import connections
@@ -41,6 +42,14 @@ def test_readyz_names_the_log_database_when_it_is_gone(settings: Any, monkeypatc
         assert_unavailable("log_database")
     finally:
         nowhere.close()
+
+
+def test_readyz_names_a_log_database_that_lacks_its_roles(superuser: psycopg.Connection[Any]) -> None:
+    superuser.execute("ALTER ROLE query_reader RENAME TO query_reader_away")
+    try:
+        assert_unavailable("log_database")
+    finally:
+        superuser.execute("ALTER ROLE query_reader_away RENAME TO query_reader")
 
 
 def test_readyz_names_redis_when_it_is_gone(settings: Any) -> None:

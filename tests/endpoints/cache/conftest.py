@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from endpoints.cache import ResultKey, connection, leases, result_key
-from endpoints.cache.usage import asked
+from endpoints.cache.usage import asked, recent_calls
 from tests.endpoints.cache.own_redis import OwnRedis
 from tests.endpoints.cache.results import recipe
 
@@ -22,6 +22,8 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "_unfinished", deque(maxlen=1000))
     monkeypatch.setattr(asked, "_notes", asked._Notes())
     monkeypatch.setattr(asked, "_flushed_at", None)
+    monkeypatch.setattr(recent_calls, "_pending", deque(maxlen=recent_calls._PENDING_LIMIT))
+    monkeypatch.setattr(recent_calls, "_flush_at", None)
 
 
 @pytest.fixture

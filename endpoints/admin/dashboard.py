@@ -1,0 +1,138 @@
+"""The admin's first page: how the installation does, what each endpoint is used for, how fresh the logs are.
+
+It is made to answer within two seconds whatever is down: who opens it may well do so because something is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.urls import reverse
+
+from endpoints.admin import figures
+from endpoints.admin.explorer import may_explore
+from endpoints.admin.sparklines import Sparkline, draw_sparkline
+from endpoints.admin.using_it import USING_URL_NAME
+from endpoints.models import Endpoint
+from endpoints.services import (
+    Activity,
+    CacheUnavailable,
+    Installation,
+    Part,
+    State,
+    ago,
+    call_activity,
+    look_at_installation,
+    visible_endpoints,
+)
+
+# With what a state is shown, besides its word: an icon of the Material Symbols font that comes with unfold.
+_ICONS: Final = {
+    State.RUNNING: "check_circle",
+    State.BUSY: "hourglass_top",
+    State.UNKNOWN: "help",
+    State.DOWN: "error",
+}
+
+_PERMISSIONS: Final = (
+    "endpoints.view_endpoint",
+    "endpoints.change_endpoint",
+    "endpoints.add_endpoint",
+    "logsources.view_logsource",
+    "logsources.change_logsource",
+    "logsources.add_logsource",
+)
+
+admin.site.index_template = "endpoints/dashboard.html"
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointRow:
+    """An endpoint with the figures of its last 24 hours, which without Redis are not known."""
+
+    name: str
+    page: str
+    using: str
+    calls: str
+    refused: str
+    failed: str
+    has_failed: bool
+    cached: str
+    median: str
+    slow: str
+    sparkline: Sparkline | None
+
+
+def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
+    """Add what the dashboard shows to the context of the admin's index (unfold's DASHBOARD_CALLBACK)."""
+    now = datetime.now(UTC)
+    installation = look_at_installation()
+    may = {name: request.user.has_perm(name) for name in _PERMISSIONS}
+    shown = {
+        "title": "Dashboard",
+        "now": now,
+        "parts": [(part, _ICONS[part.state]) for part in installation.parts],
+        "summary": _summary(installation.parts),
+        "sees_endpoints": may["endpoints.view_endpoint"] or may["endpoints.change_endpoint"],
+        "sees_sources": may["logsources.view_logsource"] or may["logsources.change_logsource"],
+        "may_add_endpoint": may["endpoints.add_endpoint"],
+        "may_add_source": may["logsources.add_logsource"],
+    }
+    if shown["sees_endpoints"]:
+        shown |= _endpoints(now)
+    if shown["sees_sources"]:
+        shown |= _sources(installation, now=now) | {"may_explore": may_explore(request)}
+    return {**context, **shown}
+
+
+def _summary(parts: Sequence[Part]) -> str:
+    """Return the worst in one sentence."""
+    troubled = [f"{part.name} is {part.state}" for part in parts if part.state is not State.RUNNING]
+    return "; ".join(troubled) + "." if troubled else "Everything is running."
+
+
+def _endpoints(now: datetime) -> dict[str, Any]:
+    endpoints = visible_endpoints(None)
+    try:
+        activities: Sequence[Activity | None] = call_activity(endpoints)
+    except CacheUnavailable:
+        activities = [None] * len(endpoints)
+    total = sum(sum(activity.calls) for activity in activities if activity)
+    return {
+        "rows": [_row(endpoint, activity, now=now) for endpoint, activity in zip(endpoints, activities, strict=True)],
+        "calls_known": None not in activities,
+        "total_calls": f"{figures.count(total)} call{'' if total == 1 else 's'}",
+        "no_calls": not total,
+    }
+
+
+def _row(endpoint: Endpoint, activity: Activity | None, *, now: datetime) -> EndpointRow:
+    durations = activity.durations if activity else None
+    return EndpointRow(
+        name=endpoint.name,
+        page=reverse("admin:endpoints_endpoint_change", args=[endpoint.pk]),
+        using=reverse(f"admin:{USING_URL_NAME}", args=[endpoint.pk]),
+        calls=figures.count(sum(activity.calls)) if activity else figures.UNKNOWN,
+        refused=figures.count(sum(activity.refused)) if activity else figures.UNKNOWN,
+        failed=figures.count(sum(activity.failed)) if activity else figures.UNKNOWN,
+        has_failed=bool(activity and any(activity.failed)),
+        cached=figures.percent(activity.cached_share if activity else None),
+        median=figures.duration(durations.quantile_ms(0.5) if durations else None),
+        slow=figures.duration(durations.quantile_ms(0.95) if durations else None),
+        sparkline=draw_sparkline(activity, now=now) if activity else None,
+    )
+
+
+def _sources(installation: Installation, *, now: datetime) -> dict[str, Any]:
+    if installation.sources is None:
+        return {"sources": None}
+    sources = [
+        (source, f"{ago((now - source.newest).total_seconds())} ago" if source.newest else "")
+        for source in installation.sources
+    ]
+    return {"sources": sources}

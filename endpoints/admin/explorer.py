@@ -1,0 +1,203 @@
+"""The log explorer: a page over one log source, and the JSON that its script asks for.
+
+Addresses, below ``/admin/logs/``; as URL names ``log_explorer`` and ``log_explorer_<word>``::
+
+    GET               the page; ?source=, project=, lql=, range=, start=, end=, redact= fill it in
+    GET  fields/      ?source= -> {"columns": [{"name": text, "type": text}, …], "paths": [{"path": text, "type": text,
+                      "rows": n}, …], "sampled_rows": n, "projects": [text, …], "newest": time or null}; only columns
+                      for those who may not see every project, and while the log database does not tell
+    POST rows/        {EXPLORATION, "mark": null or {"timestamp": time, "rows": n}, "run_id": RUN_ID}
+                      -> {"result_json": text, "row_count": n (shown), "more": boolean, "seconds": x}
+    POST histogram/   {EXPLORATION, "run_id": RUN_ID}
+                      -> {"aggregate": "count", "period": "minute", "bars": [[start, end, number or null], …]}
+    POST filter/      {"lql": text, "path": [key, …], "value": VALUE, "negated": boolean} -> {"lql": text}
+    POST cancel/      {"run_id": RUN_ID} -> {"cancelled": true}
+
+    EXPLORATION = "source": text, "project": text ("" for every project), "start": time, "end": time, "lql": text,
+                  "redact": boolean
+    VALUE = {"kind": "text" | "number" | "boolean" | "null", "text": text}
+    RUN_ID as in `draft_views`; failures as in `json_views`, for one part of the exploration with details [{"field": …}]
+
+`mark` is where the rows shown so far end: rows of that very timestamp come again, told apart by id and timestamp.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import structlog
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import URLPattern, path, reverse
+from django.utils.timezone import now
+
+from endpoints.admin.draft_json import Json, read_run_id
+from endpoints.admin.draft_views import PERMISSION
+from endpoints.admin.exploration_json import (
+    read_exploration,
+    read_flag,
+    read_mark,
+    read_path,
+    read_text,
+    read_value,
+)
+from endpoints.admin.json_views import Handler, Refusal, json_view, own_run_id, read_body
+from endpoints.histograms import MAX_DAYS
+from endpoints.lql.editing import NotFilterable, add_filter
+from endpoints.lql.rules import LEVELS
+from endpoints.services.drafts import cancel_draft_run
+from endpoints.services.explored_fields import SAMPLE_ROWS, source_fields
+from endpoints.services.exploring import (
+    Exploration,
+    InvalidExploration,
+    explore_histogram,
+    explore_rows,
+    explored_sources,
+)
+
+VIEW_PERMISSION: Final = "logsources.view_logsource"
+# Rows of every project are for whoever may write an endpoint that reads them.
+EVERY_PROJECT_PERMISSIONS: Final = ("endpoints.add_endpoint", "endpoints.change_endpoint")
+
+logger = structlog.get_logger(__name__)
+
+
+def explorer_urls() -> list[URLPattern]:
+    """Return the addresses of the explorer."""
+    handlers: dict[str, Handler] = {"rows": _rows, "histogram": _histogram, "filter": _filter, "cancel": _cancel}
+    return [
+        path("", admin.site.admin_view(explorer_page), name="log_explorer"),
+        path("fields/", json_view("GET", _for_operators(_fields)), name="log_explorer_fields"),
+        *(
+            path(f"{word}/", json_view("POST", _for_operators(handler)), name=f"log_explorer_{word}")
+            for word, handler in handlers.items()
+        ),
+    ]
+
+
+def may_explore(request: HttpRequest) -> bool:
+    """Tell whether this person may look into log sources."""
+    return request.user.has_perm(PERMISSION) and request.user.has_perm(VIEW_PERMISSION)
+
+
+def explorer_page(request: HttpRequest) -> HttpResponse:
+    """Show the page; refuses whom its addresses would refuse."""
+    if not may_explore(request):
+        raise PermissionDenied
+    words = ("fields", "rows", "histogram", "filter", "cancel")
+    may_add = request.user.has_perm("endpoints.add_endpoint")
+    sources = explored_sources()
+    context = {
+        **admin.site.each_context(request),
+        "title": "Log explorer",
+        "sources": sources,
+        "explorer": {
+            "sources": [source.name for source in sources],
+            "every_project": _sees_every_project(request),
+            "addresses": {word: reverse(f"log_explorer_{word}") for word in words},
+            "add_address": reverse("admin:endpoints_endpoint_add") if may_add else None,
+            "max_days": MAX_DAYS,
+            "levels": list(LEVELS),
+            "now": now().isoformat(timespec="milliseconds"),
+        },
+    }
+    return render(request, "endpoints/log_explorer.html", context)
+
+
+def _for_operators(handler: Handler) -> Handler:
+    def checked(request: HttpRequest) -> Json:
+        if not admin.site.has_permission(request):
+            raise Refusal(401, "not_logged_in", "Your session is over. Log in again in another tab; the query stays.")
+        if not may_explore(request):
+            raise Refusal(403, "not_permitted", "Your role may not look into log sources.")
+        return handler(request)
+
+    return checked
+
+
+def _sees_every_project(request: HttpRequest) -> bool:
+    return any(request.user.has_perm(permission) for permission in EVERY_PROJECT_PERMISSIONS)
+
+
+def _fields(request: HttpRequest) -> Json:
+    try:
+        found = source_fields(request.GET.get("source", ""), every_project=_sees_every_project(request))
+    except InvalidExploration as error:
+        raise _invalid(error) from error
+    return {
+        "columns": [{"name": column.name, "type": column.type} for column in found.columns],
+        "paths": [{"path": path.path, "type": path.type, "rows": path.rows} for path in found.paths],
+        "sampled_rows": SAMPLE_ROWS,
+        "projects": list(found.projects),
+        "newest": found.newest.isoformat() if found.newest else None,
+    }
+
+
+def _rows(request: HttpRequest) -> Json:
+    body = read_body(request)
+    exploration, run_id = _exploration(request, body), own_run_id(request, read_run_id(body))
+    try:
+        run = explore_rows(exploration, mark=read_mark(body), run_id=run_id)
+    except InvalidExploration as error:
+        raise _invalid(error) from error
+    _note(request, exploration, rows=run.row_count, database_seconds=run.database_seconds)
+    return {
+        "result_json": run.body.decode(),
+        "row_count": run.shown_rows,
+        "more": run.truncated or run.shown_rows < run.row_count,
+        "seconds": run.seconds,
+    }
+
+
+def _histogram(request: HttpRequest) -> Json:
+    body = read_body(request)
+    exploration, run_id = _exploration(request, body), own_run_id(request, read_run_id(body))
+    try:
+        histogram = explore_histogram(exploration, run_id=run_id)
+    except InvalidExploration as error:
+        raise _invalid(error) from error
+    return {
+        "aggregate": histogram.aggregate,
+        "period": histogram.period,
+        "bars": [[bar.start.isoformat(), bar.end.isoformat(), bar.value] for bar in histogram.bars],
+    }
+
+
+def _filter(request: HttpRequest) -> Json:
+    body = read_body(request)
+    try:
+        lql = add_filter(read_text(body, "lql"), read_path(body), read_value(body), negated=read_flag(body, "negated"))
+    except NotFilterable as error:
+        raise Refusal(400, "not_filterable", str(error)) from error
+    return {"lql": lql}
+
+
+def _cancel(request: HttpRequest) -> Json:
+    if not cancel_draft_run(own_run_id(request, read_run_id(read_body(request)))):
+        raise Refusal(404, "run_not_found", "No run of yours has this id, or it is over.")
+    return {"cancelled": True}
+
+
+def _exploration(request: HttpRequest, body: Json) -> Exploration:
+    """Return what is asked for. Raises Malformed, and Refusal where this person has to name a project."""
+    exploration = read_exploration(body)
+    if exploration.project is None and not _sees_every_project(request):
+        raise _invalid(InvalidExploration("project", "Name a project: your role may not read the rows of every one."))
+    return exploration
+
+
+def _invalid(error: InvalidExploration) -> Refusal:
+    return Refusal(400, "invalid_exploration", error.message, details=[{"field": error.field}])
+
+
+def _note(request: HttpRequest, exploration: Exploration, **facts: Any) -> None:
+    """Log who looked into what: an operator may read rows of every project."""
+    logger.info(
+        "logs_explored",
+        user=request.user.get_username(),
+        log_source=exploration.source,
+        every_project=exploration.project is None,
+        **facts,
+    )

@@ -1,0 +1,112 @@
+"""Addresses of the admin that speak JSON: method, session and body checked, every failure told in one shape::
+
+{"error": {"code": text, "message": text, "details": [object, …], "request_id": text,
+           "consumer_status": n or null (what a consumer would get), "operator": null or what PostgreSQL said}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+from django.core.exceptions import RequestDataTooBig
+from django.http import HttpRequest, HttpResponse
+
+from endpoints.admin.draft_json import Json, Malformed, operator_json, problem_json, read_object
+from endpoints.errors import CacheNotReachable, EndpointError, StoredQueryFailed
+from endpoints.services import CacheUnavailable
+from endpoints.services.drafts import DraftCancelled, DraftFailed, InvalidDraft
+
+Handler = Callable[[HttpRequest], Json]
+
+
+class Refusal(Exception):
+    """A request that is not served: status, code and message of the answer."""
+
+    def __init__(self, status: int, code: str, message: str, *, details: Sequence[Json] = ()) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.details = list(details)
+
+
+def json_view(method: str, handler: Handler) -> Callable[[HttpRequest], HttpResponse]:
+    """Return the view that answers requests of this method with what the handler returns or the failure it raises."""
+
+    def view(request: HttpRequest) -> HttpResponse:
+        try:
+            if request.method != method:
+                raise Refusal(405, "method_not_allowed", f"Use {method}.")
+            response = _answer(handler(request), status=200)
+        except (
+            Refusal,
+            Malformed,
+            InvalidDraft,
+            DraftFailed,
+            DraftCancelled,
+            CacheUnavailable,
+            EndpointError,
+        ) as error:
+            status, body = _failure(error)
+            body["request_id"] = request.META.get("HTTP_X_REQUEST_ID", "")
+            response = _answer({"error": body}, status=status)
+        if response.status_code == 405:
+            response["Allow"] = method
+        return response
+
+    return view
+
+
+def read_body(request: HttpRequest) -> Json:
+    """Return the JSON object of a request. Raises Refusal or Malformed."""
+    if request.content_type != "application/json":
+        raise Refusal(415, "unsupported_media_type", "Send application/json.")
+    try:
+        return read_object(request.body)
+    except RequestDataTooBig as error:
+        raise Refusal(413, "request_too_large", "The request is larger than this service accepts.") from error
+
+
+def own_run_id(request: HttpRequest, run_id: str) -> str:
+    """Return the run's name in the service: nobody can cancel another person's run."""
+    return f"{request.user.pk}-{run_id}"
+
+
+def _answer(json: Json, *, status: int) -> HttpResponse:
+    response = HttpResponse(orjson.dumps(json), content_type="application/json; charset=utf-8", status=status)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def _failure(error: Exception) -> tuple[int, dict[str, Any]]:
+    """Return status and body of the answer to a failure."""
+    match error:
+        case Refusal():
+            return error.status, _error(error.code, error.message, error.details)
+        case Malformed():
+            return 400, _error("invalid_request", str(error))
+        case InvalidDraft():
+            problems = [problem_json(problem) for problem in error.problems]
+            return 422, _error("invalid_draft", "The draft cannot be tried like this.", problems)
+        case DraftCancelled():
+            return 409, _error("draft_cancelled", str(error))
+        case DraftFailed():
+            body = _consumer_error(error.error) | {"operator": operator_json(error.operator)}
+            # 500 would count against the service what is the draft's own fault.
+            return 422 if isinstance(error.error, StoredQueryFailed) else error.error.status, body
+        case EndpointError():
+            return error.status, _consumer_error(error)
+        case _:
+            return CacheNotReachable.status, _error(
+                "cache_unavailable", "Redis does not answer: nothing was cancelled."
+            )
+
+
+def _error(code: str, message: str, details: Sequence[Any] = ()) -> dict[str, Any]:
+    return {"code": code, "message": message, "details": list(details), "consumer_status": None, "operator": None}
+
+
+def _consumer_error(error: EndpointError) -> dict[str, Any]:
+    return _error(error.code, error.message, error.details) | {"consumer_status": error.status}

@@ -1,0 +1,30 @@
+"""Write every endpoint into a folder, one readable file each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from endpoints.management.failures import one_line_failures
+from endpoints.services import export_endpoints
+
+
+class Command(BaseCommand):
+    help = (
+        "Write every endpoint into a folder as NAME.sql: its SQL behind a comment with its settings and parameters. "
+        "Other files there stay. Example: manage.py export_endpoints stored-queries"
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("folder", type=Path, metavar="DIR", help="is made where it is missing")
+
+    def handle(self, *args: Any, folder: Path, **options: Any) -> None:
+        try:
+            with one_line_failures():
+                written = export_endpoints(folder)
+        except OSError as error:
+            raise CommandError(f"{folder}: {error}") from error
+        for path in written:
+            self.stdout.write(str(path))

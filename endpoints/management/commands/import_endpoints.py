@@ -1,0 +1,60 @@
+"""Make the files of a folder endpoints: all of them, or, where one is refused, none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from endpoints.management.failures import one_line_failures
+from endpoints.services import ImportOutcome, ImportResult, import_endpoints
+
+
+class Command(BaseCommand):
+    help = (
+        "Make every .sql file of a folder, as export_endpoints writes them, the newest version of the endpoint it "
+        "names. All files are checked on the log database first; where one is refused, nothing is imported and the "
+        "exit code is 1. Endpoints without a file stay. "
+        "Example: manage.py import_endpoints stored-queries --dry-run; then manage.py import_endpoints stored-queries"
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("folder", type=Path, metavar="DIR")
+        parser.add_argument("--dry-run", action="store_true", help="check, show what would change, and save nothing")
+
+    def handle(self, *args: Any, folder: Path, dry_run: bool, **options: Any) -> None:
+        try:
+            with one_line_failures():
+                results = import_endpoints(folder, dry_run=dry_run)
+        except OSError as error:
+            raise CommandError(f"{folder}: {error}") from error
+        if not results:
+            raise CommandError(f"{folder} holds no .sql file.")
+        refused = any(result.outcome is ImportOutcome.REFUSED for result in results)
+        for result in results:
+            self._tell(result, dry_run=dry_run, kept_out=refused and not dry_run)
+        if refused:
+            verb = "would be" if dry_run else "was"
+            raise CommandError(f"Nothing {verb} imported: a file is refused, and all are imported together or none.")
+
+    def _tell(self, result: ImportResult, *, dry_run: bool, kept_out: bool) -> None:
+        what = result.outcome.value
+        if result.version is not None:
+            what += f" as version {result.version}"
+        if kept_out and result.outcome in (ImportOutcome.CREATED, ImportOutcome.CHANGED):
+            what = "not imported"
+        name = f", endpoint {result.name}" if result.name else ""
+        self.stdout.write(f"{result.file}{name}: {what}")
+        for reason in result.reasons:
+            self.stdout.write(f"  {reason}")
+        if dry_run:
+            self._show(result.difference)
+
+    def _show(self, lines: Sequence[str]) -> None:
+        """Write a unified diff; Django's styles colour on a terminal alone, and never with --no-color."""
+        styles = {"+": self.style.SUCCESS, "-": self.style.ERROR, "@": self.style.HTTP_INFO}
+        for number, line in enumerate(lines):
+            style = self.style.MIGRATE_HEADING if number < 2 else styles.get(line[:1], str)
+            self.stdout.write(style(line))

@@ -1,0 +1,25 @@
+"""Make the roles of the admin and give each its permissions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from endpoints.management.failures import one_line_failures
+from endpoints.services import keep_roles
+
+
+class Command(BaseCommand):
+    help = (
+        "Make the groups viewer, editor and owner and give each exactly the permissions of its role; who belongs to "
+        "them stays. load_fixtures does the same. Example: manage.py sync_roles"
+    )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        with one_line_failures():
+            changes = keep_roles()
+        for change in changes:
+            self.stdout.write(str(change))
+        if not changes:
+            self.stdout.write("The roles have the permissions they should have.")

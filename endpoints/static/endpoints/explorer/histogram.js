@@ -1,0 +1,148 @@
+/**
+ * Rows over time as bars. One bar is in the tab order: arrow keys move along them, with Shift they choose several, Enter
+ * narrows the range to what is chosen; so does a click on one or a drag over several.
+ */
+
+import { byId, h, show, svg } from "../workbench/dom.js";
+import { barTable, between, described, written } from "./bars_in_words.js";
+import { timeAxis } from "./time_axis.js";
+
+/** @typedef {{start: Date, end: Date, value: number | null}} Bar */
+/** @typedef {import("./range.js").Range} Range */
+
+const HEIGHT = 100;
+
+export class Histogram {
+  /** @param {(range: Range) => void} narrow */
+  constructor(narrow) {
+    this.narrow = narrow;
+    /** @type {Bar[]} */
+    this.bars = [];
+    this.here = 0; // the bar in the tab order
+    this.anchor = 0; // where choosing several began
+    this.dragging = false;
+    this.place = byId("lx-bars");
+    byId("lx-table-details").addEventListener("toggle", () => this.table());
+    window.addEventListener("pointerup", () => this.release());
+  }
+
+  hide() {
+    byId("lx-histogram").hidden = true;
+  }
+
+  /**
+   * @param {Record<string, any>} answer of the service
+   * @param {string} aggregate what the bars tell: count, of rows, or as it was written, avg(m.latency)
+   */
+  show({ period, bars }, aggregate) {
+    this.aggregate = aggregate;
+    this.bars = bars.map(([start, end, value]) => ({ start: new Date(start), end: new Date(end), value }));
+    this.here = this.anchor = this.bars.length - 1;
+    byId("lx-histogram").hidden = false;
+    show(byId("lx-histogram-heading"), `${aggregate === "count" ? "Rows" : aggregate} per ${period}`);
+    const range = { start: this.bars[0].start, end: this.bars[this.bars.length - 1].end };
+    const hadFocus = this.place.contains(document.activeElement);
+    show(this.place, this.chart(), timeAxis(range, this.place.clientWidth));
+    if (hadFocus) this.drawn[this.here].focus();
+    else this.tell(null);
+    this.table();
+  }
+
+  /** @returns {number | null} how many rows there are in the range, where that was counted */
+  get total() {
+    return this.aggregate === "count" ? this.bars.reduce((sum, { value }) => sum + (value ?? 0), 0) : null;
+  }
+
+  chart() {
+    const most = Math.max(0, ...this.bars.map(({ value }) => value ?? 0));
+    const width = this.bars.length;
+    this.drawn = this.bars.map((bar, index) => this.drawnBar(bar, index, most));
+    const label = `${width} bars; arrow keys move, Enter narrows the time range to a bar`;
+    const box = { viewBox: `0 0 ${width} ${HEIGHT}`, preserveAspectRatio: "none" };
+    const chart = svg("svg", { ...box, class: "lx-chart", role: "group", "aria-label": label }, this.drawn);
+    chart.addEventListener("keydown", (event) => this.key(/** @type {KeyboardEvent} */ (event)));
+    chart.addEventListener("pointerleave", () => this.tell(null));
+    return h("div", { class: "lx-plot" }, h("span", { class: "lx-most" }, most ? written(most) : ""), chart);
+  }
+
+  drawnBar(bar, index, most) {
+    const height = most > 0 ? Math.max(bar.value ? 1.5 : 0, ((bar.value ?? 0) / most) * (HEIGHT - 2)) : 0;
+    return svg(
+      "g",
+      {
+        class: "lx-one",
+        role: "button",
+        tabindex: index === this.here ? 0 : -1,
+        "aria-label": described(bar, this.aggregate),
+        onpointerdown: (event) => this.press(event, index),
+        onpointerenter: () => this.pointAt(index),
+        onfocus: () => this.tell(index),
+        onblur: () => this.tell(null),
+      },
+      svg("rect", { class: "lx-back", x: index, y: 0, width: 1, height: HEIGHT }),
+      svg("rect", { class: "lx-value", x: index + 0.08, y: HEIGHT - height, width: 0.84, height }),
+    );
+  }
+
+  tell(index) {
+    const [first, last] = this.chosen();
+    if (index !== null && first < last) show(byId("lx-told"), `${between(this.bars[first].start, this.bars[last].end)}: Enter or let go to look closer.`);
+    else if (index !== null) show(byId("lx-told"), described(this.bars[index], this.aggregate));
+    else if (!this.dragging) show(byId("lx-told"), "Click a bar or drag over several to look closer.");
+  }
+
+  table() {
+    if (byId("lx-table-details").open) show(byId("lx-table"), barTable(this.bars, this.aggregate));
+  }
+
+  press(event, index) {
+    event.preventDefault(); // else the drag selects text
+    this.anchor = index;
+    this.dragging = true;
+    this.go(index);
+  }
+
+  pointAt(index) {
+    if (this.dragging) this.go(index);
+    else this.tell(index);
+  }
+
+  release() {
+    if (!this.dragging) return;
+    this.dragging = false;
+    this.choose();
+  }
+
+  key(event) {
+    const last = this.bars.length - 1;
+    const to = { ArrowRight: this.here + 1, ArrowLeft: this.here - 1, Home: 0, End: last }[event.key];
+    if (event.key === "Enter" || event.key === " ") {
+      event.preventDefault();
+      this.choose();
+    } else if (to !== undefined) {
+      event.preventDefault();
+      const next = Math.min(Math.max(to, 0), last);
+      if (!event.shiftKey) this.anchor = next;
+      this.go(next);
+    }
+  }
+
+  go(index) {
+    this.drawn[this.here].setAttribute("tabindex", "-1");
+    this.here = index;
+    this.drawn[index].setAttribute("tabindex", "0");
+    const [first, last] = this.chosen();
+    this.drawn.forEach((bar, at) => bar.classList.toggle("lx-chosen", at >= first && at <= last));
+    this.drawn[index].focus();
+    this.tell(index);
+  }
+
+  chosen() {
+    return [Math.min(this.anchor, this.here), Math.max(this.anchor, this.here)];
+  }
+
+  choose() {
+    const [first, last] = this.chosen();
+    this.narrow({ start: this.bars[first].start, end: this.bars[last].end });
+  }
+}

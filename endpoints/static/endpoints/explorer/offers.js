@@ -1,0 +1,122 @@
+/** What fits at the cursor of an LQL query: fields, values, clauses. Pure. */
+
+/** @typedef {{text: string, note: string, insert: string, goesOn: boolean}} Offer `goesOn`: more can follow at once */
+/** @typedef {{from: number, offers: Offer[]}} Completion `from`: what the offers replace up to the cursor */
+/** @typedef {{columns: {name: string, type: string}[], paths: {path: string, type: string, rows: number}[]}} Known */
+
+const MOST = 12;
+const LEVEL = "metadata.level";
+const TIMES = ["today", "yesterday", "last@5minutes", "last@1hour", "this@day"];
+const PERIODS = ["count(*)", "countd(", "avg(", "sum(", "max(", "p50(", "p95(", "p99("];
+const OPERATORS = /^(?:>=|<=|=|>|<|@>~|@>|~)?/;
+
+/**
+ * @param {string} lql up to the cursor
+ * @param {{known: Known, seen: import("./fields_seen.js").FieldsSeen, levels: string[], sources: string[]}} facts
+ * @returns {Completion}
+ */
+export function complete(lql, facts) {
+  const from = startOfClause(lql);
+  const clause = lql.slice(from);
+  const dash = clause.startsWith("-") ? 1 : 0;
+  const colon = clause.indexOf(":");
+  if (colon < 0) return { from: from + dash, offers: best([...fields(facts), ...clauses()], clause.slice(dash)) };
+  const name = clause.slice(dash, colon);
+  const rest = clause.slice(colon + 1);
+  const at = from + colon + 1;
+  if (name === "s" || name === "select") return { from: at, offers: best(fields(facts).map(alone), rest) };
+  if (name === "c" || name === "chart") return chart(rest, at, facts);
+  const operator = (OPERATORS.exec(rest) ?? [""])[0];
+  return { from: at + operator.length, offers: best(values(name, facts), rest.slice(operator.length)) };
+}
+
+/** Where the clause that holds the end of the text begins: behind the last white space outside quotes. */
+function startOfClause(lql) {
+  let start = 0;
+  for (const found of lql.matchAll(/"(?:[^"\\]|\\.)*(?:"|$)|\s/g)) {
+    if (!found[0].startsWith('"')) start = found.index + 1;
+  }
+  return start;
+}
+
+function fields({ known, seen }) {
+  const types = new Map(known.columns.filter(({ name }) => name !== "metadata").map(({ name, type }) => [name, type]));
+  for (const { path, type } of known.paths) types.set(`metadata.${path}`, type);
+  for (const [path, { type }] of seen.fields) if (path.startsWith("metadata.") && !types.has(path)) types.set(path, type);
+  return [...types]
+    .filter(([path, type]) => type !== "object" && /^[\w.]+$/.test(path))
+    .map(([path, type]) => {
+      const text = path.replace(/^metadata\./, "m.").replace(/^timestamp$/, "t");
+      return { text, note: path === "timestamp" ? "time" : short(type), insert: `${text}:`, goesOn: true };
+    });
+}
+
+function clauses() {
+  return [
+    { text: "s:", note: "show a field as a column", insert: "s:", goesOn: true },
+    { text: "c:", note: "what the bars show", insert: "c:", goesOn: true },
+  ];
+}
+
+function chart(rest, at, facts) {
+  const call = /^(\w+)\(/.exec(rest);
+  if (!call) {
+    const offers = PERIODS.map((text) => ({ text, note: "", insert: text, goesOn: text.endsWith("(") }));
+    return { from: at, offers: best(offers, rest) };
+  }
+  const inside = fields(facts).map((offer) => ({ ...offer, insert: `${offer.text})`, goesOn: false }));
+  return { from: at + call[0].length, offers: best(inside, rest.slice(call[0].length)) };
+}
+
+function values(name, { seen, levels, sources }) {
+  if (name === "t" || name === "timestamp") return TIMES.map((text) => whole(text, "time"));
+  if (name === "f" || name === "from") return sources.map((text) => whole(text, "log source"));
+  const path = name.replace(/^m\./, "metadata.");
+  const found = seen.fields.get(path) ?? seen.fields.get(`metadata.${path}`);
+  const common = [...(found?.values.values() ?? [])].sort((one, other) => other.rows - one.rows);
+  const offers = common.map(({ value, rows }) => whole(writeValue(value), rows === 1 ? "in 1 row here" : `in ${rows} rows here`));
+  if (path === LEVEL || path === "level") {
+    const there = new Set(offers.map(({ text }) => text));
+    offers.push(...levels.filter((level) => !there.has(level)).map((level) => whole(level, "level")));
+    offers.push(whole("warning..emergency", "levels"));
+  }
+  return offers;
+}
+
+/**
+ * A value as LQL writes it.
+ * @param {import("./fields_seen.js").Value} value
+ * @returns {string}
+ */
+export function writeValue({ kind, text }) {
+  if (kind !== "text") return text;
+  const isPlain = /^[A-Za-z][A-Za-z0-9_-]*$/.test(text) && !["NULL", "true", "false"].includes(text);
+  return isPlain ? text : `"${text.replace(/["\\]/g, "\\$&")}"`;
+}
+
+function best(offers, typed) {
+  const wanted = typed.replace(/^"/, "").toLowerCase();
+  const ranked = offers.map((offer, index) => ({ offer, index, place: offer.text.toLowerCase().indexOf(wanted) }));
+  return ranked
+    .filter(({ offer, place }) => place >= 0 && offer.insert !== typed)
+    .sort((one, other) => rank(one.place) - rank(other.place) || one.index - other.index)
+    .slice(0, MOST)
+    .map(({ offer }) => offer);
+}
+
+/** What begins with the text comes before what only holds it; `m.` and quotes in front do not count. */
+function rank(place) {
+  return place <= 2 ? 0 : 1;
+}
+
+function alone(offer) {
+  return { ...offer, insert: offer.text === "t" ? "timestamp " : `${offer.text} `, goesOn: false };
+}
+
+function whole(text, note) {
+  return { text, note, insert: `${text} `, goesOn: false };
+}
+
+function short(type) {
+  return type === "timestamp with time zone" ? "time" : type;
+}

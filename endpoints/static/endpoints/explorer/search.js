@@ -1,0 +1,126 @@
+/** One search at a time: its rows and its histogram, more rows of it, and its end when it is cancelled or outdated. */
+
+import { parseExactly } from "../workbench/exact_json.js";
+import { post, RequestFailed } from "../workbench/http.js";
+
+const RETRY_MILLISECONDS = 200;
+const LONGEST_END_MILLISECONDS = 3000; // what cannot be cancelled is not waited for
+
+/**
+ * @typedef {object} Exploration as the service reads it
+ * @property {string} source
+ * @property {string} project
+ * @property {string} start
+ * @property {string} end
+ * @property {string} lql
+ * @property {boolean} redact
+ */
+
+/**
+ * @typedef {object} View what is told as a search goes on
+ * @property {(rows: Record<string, any>[], facts: {more: boolean, seconds: number}, isFirst: boolean) => void} rows
+ * @property {(answer: Record<string, any>) => void} histogram
+ * @property {(failure: RequestFailed, part: "rows" | "more" | "histogram") => void} failed
+ * @property {(failure: RequestFailed) => void} notCancelled
+ * @property {() => void} over nothing of it runs any more
+ */
+
+export class Search {
+  /**
+   * @param {Record<string, string>} addresses
+   * @param {View} view
+   */
+  constructor(addresses, view) {
+    this.addresses = addresses;
+    this.view = view;
+    this.number = 0; // answers to an earlier search count no more
+    /** @type {Set<string>} */
+    this.runs = new Set();
+    /** @type {Promise<void>[]} */
+    this.asked = [];
+  }
+
+  get isRunning() {
+    return this.runs.size > 0;
+  }
+
+  /**
+   * Start it once what ran before has ended: the service runs few queries of operators at once.
+   * @param {Exploration} exploration
+   */
+  async start(exploration) {
+    this.endAll();
+    const number = (this.number += 1);
+    const ended = Promise.all(this.asked);
+    this.runs = new Set();
+    this.asked = [];
+    this.exploration = exploration;
+    await Promise.race([ended, pause(LONGEST_END_MILLISECONDS)]);
+    if (number !== this.number) return; // another has been started meanwhile, or this one cancelled
+    const rows = this.ask("rows", { mark: null }, (answer) => this.view.rows(rowsOf(answer), answer, true));
+    this.asked = [rows, this.ask("histogram", {}, (answer) => this.view.histogram(answer))];
+  }
+
+  /** @param {{timestamp: string, rows: number}} mark where the rows shown so far end */
+  more(mark) {
+    this.asked.push(this.ask("rows", { mark }, (answer) => this.view.rows(rowsOf(answer), answer, false), "more"));
+  }
+
+  /** End what runs; PostgreSQL stops it. Its own requests then fail as cancelled. */
+  cancel() {
+    this.endAll();
+    if (this.isRunning) return;
+    this.number += 1; // what waits to be started is not
+    this.view.over();
+  }
+
+  endAll() {
+    for (const run of this.runs) void this.end(run, this.runs);
+  }
+
+  async end(run, runs) {
+    while (runs.has(run)) {
+      try {
+        await post(this.addresses.cancel, { run_id: run });
+      } catch (error) {
+        if (!(error instanceof RequestFailed)) throw error;
+        // Not known while its request is on the way, or between two statements of it.
+        if (error.error.code !== "run_not_found") {
+          this.view.notCancelled(error); // its own timeout ends it
+          return;
+        }
+      }
+      await pause(RETRY_MILLISECONDS);
+    }
+  }
+
+  async ask(word, body, done, part = word) {
+    const { number, runs } = this;
+    const run = newRunId();
+    runs.add(run);
+    try {
+      const answer = await post(this.addresses[word], { ...this.exploration, ...body, run_id: run });
+      if (number === this.number) done(answer);
+    } catch (error) {
+      if (!(error instanceof RequestFailed)) throw error;
+      if (number === this.number) this.view.failed(error, part);
+    } finally {
+      runs.delete(run);
+      if (number === this.number && !this.isRunning) this.view.over();
+    }
+  }
+}
+
+function pause(milliseconds) {
+  return new Promise((resume) => window.setTimeout(resume, milliseconds));
+}
+
+function rowsOf(answer) {
+  return parseExactly(answer.result_json).result;
+}
+
+/** crypto.randomUUID exists on https and localhost alone. */
+function newRunId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}

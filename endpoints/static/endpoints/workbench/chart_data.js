@@ -1,0 +1,122 @@
+/** What of a result can be drawn, and how: pure, from columns and rows to points. */
+
+import { isNumeric } from "./table.js";
+
+/** @typedef {{name: string, type: string}} Column */
+/** @typedef {"time" | "number" | "category"} Kind */
+/**
+ * What is drawn; `values` are number columns, none for the count of rows; `split` makes one series of each of its values.
+ * @typedef {{shape: "line" | "bar", across: string, values: string[], split: string}} Choice
+ */
+/** @typedef {{across: number | string, value: number}} Point */
+/** @typedef {{isTime: boolean, series: {name: string, points: Point[]}[], left: string}} Drawing */
+
+export const MOST_SERIES = 8;
+export const MOST_BARS = 40;
+const BUCKETS = 48; // at most, of a count of rows over time
+const SECOND = 1000;
+const STEPS = [1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10_800, 21_600, 86_400, 604_800].map((seconds) => seconds * SECOND);
+const TIME = /^\d{4}-\d\d-\d\d([T ]\d\d:\d\d|$)/;
+const CATEGORY_TYPES = /^(text|character|boolean|uuid|date|"?char|name|inet)/;
+
+/**
+ * @param {Column} column
+ * @param {Record<string, any>[]} rows
+ * @returns {Kind | null} null for what cannot be drawn, such as JSON
+ */
+export function kindOf({ name, type }, rows) {
+  if (isNumeric(type)) return "number";
+  if (/^(timestamp|date)/.test(type)) return "time";
+  const present = rows.map((row) => row[name]).filter((value) => value !== null && value !== undefined);
+  if (type === "text" && present.length && present.every((value) => TIME.test(value))) return "time";
+  return CATEGORY_TYPES.test(type) ? "category" : null;
+}
+
+/**
+ * @param {Column[]} columns
+ * @param {Record<string, any>[]} rows
+ * @returns {Choice | null} null where nothing can be drawn
+ */
+export function suggest(columns, rows) {
+  if (!rows.length) return null;
+  const named = (kind) => columns.filter((column) => kindOf(column, rows) === kind).map(({ name }) => name);
+  const [times, numbers, categories] = [named("time"), named("number"), named("category")];
+  const few = (name) => new Set(rows.map((row) => String(row[name]))).size;
+  if (times.length) {
+    const across = times[0];
+    const repeats = few(across) < rows.length;
+    const split = repeats && numbers.length === 1 ? categories.find((name) => few(name) <= MOST_SERIES) ?? "" : "";
+    return { shape: "line", across, values: numbers.slice(0, MOST_SERIES), split };
+  }
+  // A column that is different in every row groups nothing, unless there are numbers to compare by it.
+  const across = categories.find((name) => numbers.length || few(name) < rows.length);
+  if (across !== undefined) return { shape: "bar", across, values: numbers.slice(0, MOST_SERIES), split: "" };
+  if (numbers.length > 1) return { shape: "line", across: numbers[0], values: numbers.slice(1, MOST_SERIES + 1), split: "" };
+  return null;
+}
+
+/**
+ * @param {Choice} choice
+ * @param {Column[]} columns
+ * @param {Record<string, any>[]} rows
+ * @returns {Drawing}
+ */
+export function draw(choice, columns, rows) {
+  const column = columns.find(({ name }) => name === choice.across);
+  const kind = column ? kindOf(column, rows) : null;
+  const isTime = kind === "time";
+  const places = placing(choice, rows, kind);
+  const groups = grouped(choice, rows);
+  const series = groups.shown.map(({ name, value, rows: of }) => ({ name, points: summed(of, places, value) }));
+  for (const { points } of series) if (kind !== "category") points.sort((one, other) => Number(one.across) - Number(other.across));
+  const drawn = [...new Set(series.flatMap(({ points }) => points.map(({ across }) => across)))];
+  const left = [groups.left && `${groups.left} more series`];
+  if (choice.shape === "bar" && drawn.length > MOST_BARS) {
+    const kept = new Set(drawn.slice(0, MOST_BARS));
+    for (const one of series) one.points = one.points.filter(({ across }) => kept.has(across));
+    left.push(`${drawn.length - MOST_BARS} more values of ${choice.across}`);
+  }
+  return { isTime, series, left: left.filter(Boolean).join(" and ") };
+}
+
+/** Where a row stands on the horizontal axis; `empty` are places that count as nought where no row stands. */
+function placing({ across, values }, rows, kind) {
+  if (kind === "category") return { place: (row) => String(row[across]), empty: [] };
+  if (kind === "number") return { place: (row) => Number(row[across]), empty: [] };
+  const moment = (row) => (row[across] === null ? NaN : Date.parse(row[across]));
+  return values.length ? { place: moment, empty: [] } : buckets(rows.map(moment).filter(Number.isFinite), moment);
+}
+
+/** Rows counted over time stand in buckets of a round length. */
+function buckets(moments, moment) {
+  const least = moments.reduce((one, other) => Math.min(one, other), Infinity);
+  const most = moments.reduce((one, other) => Math.max(one, other), -Infinity);
+  const step = STEPS.find((length) => (most - least) / length <= BUCKETS) ?? (most - least) / BUCKETS;
+  const start = (value) => Math.floor(value / step) * step;
+  const empty = [];
+  for (let value = start(least); value <= most; value += step) empty.push(value);
+  return { place: (row) => start(moment(row)), empty };
+}
+
+function grouped({ values, split }, rows) {
+  const value = (name) => (name === undefined ? () => 1 : (row) => (row[name] === null ? NaN : Number(row[name])));
+  if (!split) {
+    const names = values.length ? values : [undefined];
+    return { shown: names.map((name) => ({ name: name ?? "rows", value: value(name), rows })), left: 0 };
+  }
+  const parts = Map.groupBy(rows, (row) => String(row[split]));
+  const all = [...parts].map(([name, of]) => ({ name, value: value(values[0]), rows: of }));
+  return { shown: all.slice(0, MOST_SERIES), left: Math.max(0, all.length - MOST_SERIES) };
+}
+
+function summed(rows, { place, empty }, value) {
+  /** @type {Map<number | string, number>} */
+  const sums = new Map(empty.map((across) => [across, 0]));
+  for (const row of rows) {
+    const across = place(row);
+    if (typeof across === "number" && !Number.isFinite(across)) continue;
+    const number = value(row);
+    if (Number.isFinite(number)) sums.set(across, (sums.get(across) ?? 0) + number);
+  }
+  return [...sums].map(([across, sum]) => ({ across, value: sum }));
+}

@@ -1,0 +1,145 @@
+/** What Ace offers while SQL is typed: log sources, their columns and metadata paths, @parameters, key words. */
+
+import { WORDS } from "./words.js";
+
+/** @typedef {{name: string, type: string, path: string | null}} Column */
+/** @typedef {{path: string, type: string, rows: number, column: string | null}} MetadataPath */
+/** @typedef {{name: string, table: string, holds: string, columns: Column[], metadata_paths: MetadataPath[]}} Source */
+/**
+ * `qualifier` is what stands before the dot, where the value takes its place too.
+ * @typedef {{caption: string, value: string, meta: string, score: number, docText?: string, qualifier?: string,
+ *   completer?: any}} Completion
+ */
+
+const NAME = /[@A-Za-z0-9_]/;
+const READ_TABLES = /\b(?:from|join|,)\s+logs\.(\w+)(?:\s+(?:as\s+)?(?!(?:where|join|left|on|group|order|limit|cross|inner)\b)(\w+))?/gi;
+
+/**
+ * @param {() => Source[]} sources
+ * @param {() => {name: string, type: string}[]} parameters
+ * @returns {any[]} Ace's completers
+ */
+export function completers(sources, parameters) {
+  const ours = {
+    id: "catalogue",
+    triggerCharacters: ["@", "."],
+    identifierRegexps: [NAME],
+    getCompletions: (editor, session, position, prefix, answer) => {
+      const before = session.getLine(position.row).slice(0, position.column - prefix.length);
+      const found = offers({ sql: editor.getValue(), before, prefix, sources: sources(), parameters: parameters() });
+      for (const one of found) if (one.qualifier) one.completer = ours;
+      const all = [...found, ...offerWords(before, prefix)];
+      const typed = prefix.toLowerCase();
+      // What is written out is not offered: Enter would take the offer where a new line is wanted.
+      answer(null, all.some(({ value }) => value.toLowerCase() === typed) ? [] : all);
+    },
+    insertMatch: replaceQualified,
+  };
+  return [ours];
+}
+
+/** Put in an expression that has the qualifier inside: t.request.url  ->  jsonb_path_query_first(t.metadata, …) */
+function replaceQualified(ace, { value, qualifier }) {
+  const { Range } = /** @type {any} */ (window).ace.require("ace/range");
+  const { row, column } = ace.getCursorPosition();
+  const typed = ace.completer.completions.filterText.length + qualifier.length + 1;
+  ace.session.replace(new Range(row, column - typed, row, column), value);
+}
+
+/**
+ * Behind `logs.` or `t.` other things fit than before the dot: Ace would only go on to narrow down what it offered.
+ * @param {any} ace
+ * @param {() => Source[]} sources
+ */
+export function restartBehindQualifiers(ace, sources) {
+  ace.commands.on("afterExec", ({ command, args }) => {
+    if (command.name !== "insertstring" || args !== "." || !ace.completer?.activated) return;
+    const { row, column } = ace.getCursorPosition();
+    const word = /(\w+)\.$/.exec(ace.session.getLine(row).slice(0, column))?.[1].toLowerCase();
+    const aliases = readSources(ace.getValue(), sources()).map(({ alias }) => alias);
+    if (!["logs", ...aliases].includes(word ?? "")) return;
+    ace.completer.detach();
+    ace.execCommand("startAutocomplete");
+  });
+}
+
+/** Words of SQL are offered where they begin with what was typed, not wherever its letters are. */
+function offerWords(before, prefix) {
+  if (prefix.length < 2 || /[.@]$/.test(before) || isNewName(before)) return [];
+  const typed = prefix.toLowerCase();
+  return WORDS.filter(({ value }) => value.startsWith(typed)).map((one) => ({ ...one, caption: one.value, score: 100 }));
+}
+
+/**
+ * What fits at the cursor.
+ * @param {{sql: string, before: string, prefix: string, sources: Source[],
+ *   parameters: {name: string, type: string}[]}} at `before` is the line up to the word being typed
+ * @returns {Completion[]}
+ */
+export function offers({ sql, before, prefix, sources, parameters }) {
+  if (/^\d/.test(prefix) || isNewName(before)) return [];
+  if (prefix.startsWith("@")) return parameters.map(offerParameter);
+  if (/\blogs\.$/i.test(before)) return sources.map((source) => offerSource(source, source.name));
+  const read = readSources(sql, sources);
+  const qualifier = /(\w+)\.$/.exec(before)?.[1];
+  if (qualifier !== undefined) {
+    return read.filter(({ alias }) => alias === qualifier.toLowerCase()).flatMap(({ source }) => offerColumns(source, qualifier));
+  }
+  const known = read.length ? read.map(({ source }) => source) : [];
+  return [
+    ...sources.map((source) => offerSource(source, source.table)),
+    ...[...new Set(known)].flatMap((source) => offerColumns(source, "")),
+    ...parameters.map(offerParameter),
+  ];
+}
+
+/** Behind AS a name is made up, unless a query follows; Enter must not put another one there. */
+function isNewName(before) {
+  return /\bas\s+$/i.test(before);
+}
+
+/** The sources that the SQL reads, each with the name that its columns go by. */
+function readSources(sql, sources) {
+  return [...sql.matchAll(READ_TABLES)].flatMap(([, table, alias]) => {
+    const source = sources.find((one) => one.name === table.toLowerCase());
+    return source ? [{ source, alias: (alias ?? table).toLowerCase() }] : [];
+  });
+}
+
+function offerParameter({ name, type }) {
+  return { caption: `@${name}`, value: `@${name}`, meta: type, score: 900 };
+}
+
+function offerSource(source, value) {
+  return { caption: value, value, meta: "log source", score: 800, docText: source.holds };
+}
+
+function offerColumns(source, qualifier) {
+  const columns = source.columns.map(({ name, type, path }) => ({
+    caption: name,
+    value: name,
+    meta: type,
+    score: 700,
+    docText: path ? `${source.name}: metadata ${path}` : source.name,
+  }));
+  const paths = source.metadata_paths.map(({ path, type, rows, column }) => ({
+    caption: path,
+    value: column ?? pathExpression(path, qualifier ? `${qualifier}.metadata` : "metadata"),
+    qualifier: column ? "" : qualifier,
+    meta: `metadata ${type}`,
+    score: 500,
+    docText: column ? `The extracted column ${column}` : `In ${rows} of the sampled rows of ${source.name}`,
+  }));
+  return [...columns, ...paths];
+}
+
+/**
+ * The text at a metadata path; a lax jsonpath looks into the arrays on the way.
+ * @param {string} path
+ * @param {string} metadata the column
+ * @returns {string}
+ */
+export function pathExpression(path, metadata) {
+  const steps = path.split(".").map((step) => (/^[A-Za-z_]\w*$/.test(step) ? step : `"${step}"`));
+  return `jsonb_path_query_first(${metadata}, '$.${steps.join(".")}') #>> '{}'`;
+}

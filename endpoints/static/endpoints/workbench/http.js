@@ -1,0 +1,78 @@
+/** The page's own requests to the service: JSON both ways, the CSRF token sent along, failures as one kind of error. */
+
+/**
+ * @typedef {object} ServiceError
+ * @property {string} code
+ * @property {string} message
+ * @property {Record<string, any>[]} details
+ * @property {number | null} [consumer_status]
+ * @property {{sqlstate: string, message: string, hint: string, field: string, line: number | null,
+ *   column: number | null} | null} [operator]
+ */
+
+/** A request that was not served; `status` is 0 where no answer came at all. */
+export class RequestFailed extends Error {
+  /**
+   * @param {number} status
+   * @param {ServiceError} error
+   */
+  constructor(status, error) {
+    super(error.message);
+    this.status = status;
+    this.error = error;
+  }
+}
+
+/**
+ * @param {string} address
+ * @param {unknown} body
+ * @param {{signal?: AbortSignal, keepalive?: boolean}} [options]
+ * @returns {Promise<any>} the answer's JSON
+ * @throws {RequestFailed} and AbortError where `signal` ends it
+ */
+export function post(address, body, { signal, keepalive = false } = {}) {
+  const token = /** @type {HTMLInputElement} */ (document.querySelector("[name=csrfmiddlewaretoken]")).value;
+  const headers = { "Content-Type": "application/json", "X-CSRFToken": token };
+  return request(address, { method: "POST", headers, body: JSON.stringify(body), signal, keepalive });
+}
+
+/**
+ * @param {string} address
+ * @returns {Promise<any>} the answer's JSON
+ * @throws {RequestFailed}
+ */
+export function get(address) {
+  return request(address, { method: "GET" });
+}
+
+async function request(address, options) {
+  let response;
+  try {
+    response = await fetch(address, { ...options, credentials: "same-origin", redirect: "error" });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new RequestFailed(0, failure("unreachable", "The service cannot be reached. What you typed is still here."));
+  }
+  const answer = await json(response);
+  if (response.ok && answer !== undefined) return answer;
+  throw new RequestFailed(response.status, answer?.error ?? unexplained(response.status));
+}
+
+async function json(response) {
+  try {
+    return await response.json();
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    return undefined; // a page of a proxy or of Django itself: its status says more than its text
+  }
+}
+
+function unexplained(status) {
+  const reason =
+    status === 403 ? "Your session has changed: copy what you typed, then reload the page." : `It answered ${status}.`;
+  return failure("unexplained", `The service did not do it. ${reason}`);
+}
+
+function failure(code, message) {
+  return { code, message, details: [], consumer_status: null, operator: null };
+}

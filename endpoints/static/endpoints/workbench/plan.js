@@ -1,0 +1,131 @@
+/** EXPLAIN (ANALYZE, BUFFERS) as a tree that can be read: where the time went, which partitions were touched. */
+
+import { counted, h } from "./dom.js";
+
+/**
+ * @typedef {object} PlanNode
+ * @property {string} node
+ * @property {string} relation
+ * @property {string} alias
+ * @property {string} index
+ * @property {string[]} details
+ * @property {number} rows_estimated
+ * @property {number} rows_actual
+ * @property {number} rows_removed
+ * @property {number} loops
+ * @property {boolean} executed
+ * @property {number} ms
+ * @property {number} own_ms
+ * @property {number} buffers_hit
+ * @property {number} buffers_read
+ * @property {number} partitions_pruned
+ * @property {PlanNode[]} children
+ */
+
+const SUSPICIOUS_ESTIMATE = 10; // times off, from where on a better plan might exist
+const SHOWN_PARTITIONS = 12;
+const SHOWN_CHILDREN = 4; // more are mostly partitions: the slowest of them tell enough
+
+/**
+ * @param {{plan: PlanNode, planning_ms: number, execution_ms: number,
+ *   tables: {table: string, touched: string[], pruned: string[]}[]}} answer
+ * @returns {HTMLElement}
+ */
+export function planView({ plan, planning_ms: planning, execution_ms: execution, tables }) {
+  const slowest = all(plan).reduce((one, other) => (other.own_ms > one.own_ms ? other : one));
+  return h(
+    "div",
+    { class: "wb-plan" },
+    h("p", {}, `Planned in ${milliseconds(planning)}, run in ${milliseconds(execution)}.`),
+    tables.map(partitions),
+    h("ul", { class: "wb-tree" }, item(plan, { whole: Math.max(execution, 0.001), slowest })),
+  );
+}
+
+function partitions({ table, touched, pruned }) {
+  const list = (names) => {
+    const rest = names.length - SHOWN_PARTITIONS;
+    return names.slice(0, SHOWN_PARTITIONS).join(", ") + (rest > 0 ? ` and ${rest} more` : "");
+  };
+  const whole = touched.length + pruned.length;
+  return h(
+    "details",
+    { class: "wb-partitions" },
+    h("summary", {}, h("code", {}, table), `: ${touched.length} of ${counted(whole, "partition")} touched, ${pruned.length} pruned`),
+    h("p", {}, `Touched: ${list(touched) || "none"}`),
+    h("p", {}, `Pruned: ${list(pruned) || "none"}`),
+  );
+}
+
+function item(node, context) {
+  const label = `${milliseconds(node.own_ms)} of ${milliseconds(context.whole)}`;
+  return h(
+    "li",
+    { class: node === context.slowest ? "wb-node wb-node-slowest" : "wb-node" },
+    h(
+      "div",
+      { class: "wb-node-head" },
+      h("strong", {}, node.node),
+      target(node),
+      node === context.slowest ? h("span", { class: "wb-badge" }, "slowest step") : null,
+    ),
+    node.executed
+      ? h("meter", { class: "wb-meter", min: 0, max: context.whole, value: Math.min(node.own_ms, context.whole), "aria-label": label })
+      : null,
+    h("p", { class: "wb-node-facts" }, facts(node)),
+    node.details.length ? h("ul", { class: "wb-node-details" }, node.details.map((text) => h("li", {}, h("code", {}, text)))) : null,
+    children(node.children, context),
+  );
+}
+
+function children(nodes, context) {
+  if (!nodes.length) return null;
+  const slowest = [...nodes].sort((one, other) => other.ms - one.ms).slice(0, SHOWN_CHILDREN);
+  const shown = nodes.length > SHOWN_CHILDREN + 1 ? nodes.filter((node) => slowest.includes(node)) : nodes;
+  const rest = nodes.filter((node) => !shown.includes(node));
+  return h("ul", { class: "wb-tree" }, shown.map((node) => item(node, context)), rest.length ? folded(rest, context) : null);
+}
+
+function folded(nodes, context) {
+  const spent = nodes.reduce((sum, node) => sum + node.ms, 0);
+  const summary = h("summary", {}, `${counted(nodes.length, "faster step")} beside these, ${milliseconds(spent)} together`);
+  const list = h("ul", {}, nodes.map((node) => item(node, context)));
+  return h("li", { class: "wb-node" }, h("details", { class: "wb-details" }, summary, list));
+}
+
+function target({ relation, alias, index }) {
+  const parts = [];
+  if (relation) parts.push(" on ", h("code", {}, relation));
+  if (alias && alias !== relation) parts.push(" as ", h("code", {}, alias));
+  if (index) parts.push(" by ", h("code", {}, index));
+  return h("span", {}, parts);
+}
+
+function facts(node) {
+  const pruned = node.partitions_pruned ? `${counted(node.partitions_pruned, "partition")} pruned` : "";
+  if (!node.executed) return ["never executed", pruned].filter(Boolean).join(" · ");
+  return [
+    `${milliseconds(node.own_ms)} itself, ${milliseconds(node.ms)} with its children`,
+    estimate(node),
+    node.rows_removed ? `${counted(node.rows_removed, "row")} filtered out` : "",
+    node.loops > 1 ? `${node.loops} loops` : "",
+    `${counted(node.buffers_hit, "page")} from memory, ${node.buffers_read.toLocaleString("en")} read`,
+    pruned,
+  ]
+    .filter(Boolean)
+    .join(" · ");
+}
+
+function estimate({ rows_actual: actual, rows_estimated: estimated }) {
+  const [less, more] = [Math.max(1, Math.min(actual, estimated)), Math.max(1, actual, estimated)];
+  const off = more / less >= SUSPICIOUS_ESTIMATE ? ` (${Math.round(more / less).toLocaleString("en")} times off)` : "";
+  return `${counted(Math.round(actual), "row")}, ${Math.round(estimated).toLocaleString("en")} estimated${off}`;
+}
+
+function milliseconds(value) {
+  return value >= 1000 ? `${(value / 1000).toFixed(2)} s` : `${value.toFixed(value >= 10 ? 0 : 2)} ms`;
+}
+
+function all(node) {
+  return [node, ...node.children.flatMap(all)];
+}

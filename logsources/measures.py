@@ -1,0 +1,111 @@
+"""How large each log source is and which time it spans, told without reading its table.
+
+Rows are estimated from what PostgreSQL knows: rows per page as of the last ANALYZE or VACUUM, times the pages of now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, Final
+
+import psycopg
+from psycopg import Connection
+
+from logsources.index_walks import End
+from logsources.newest_rows import row_of_source
+from logsources.partitions import partition_day
+from logsources.roles import LOGS_SCHEMA
+
+SPAN_MILLISECONDS: Final = 400  # of one source; it has a few page reads for every project
+_PARTITIONS: Final = """
+SELECT parent.relname, child.relname, pg_total_relation_size(child.oid),
+       pg_relation_size(child.oid) / current_setting('block_size')::int, child.relpages, child.reltuples,
+       pg_stat_get_live_tuples(child.oid)
+FROM pg_inherits JOIN pg_class AS parent ON parent.oid = inhparent JOIN pg_class AS child ON child.oid = inhrelid
+WHERE parent.relkind = 'p' AND parent.relnamespace = to_regnamespace(%s) AND parent.relname = ANY(%s)
+ORDER BY 1, 2
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredPartition:
+    """A partition: its UTC day, None for the one of all other days; `rows` None where PostgreSQL has not counted."""
+
+    name: str
+    day: date | None
+    bytes: int
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A log source: its partitions, and the times of its oldest and newest row, which `span_known` says are known."""
+
+    partitions: tuple[MeasuredPartition, ...]
+    oldest: datetime | None = None
+    newest: datetime | None = None
+    span_known: bool = True
+
+    @property
+    def bytes(self) -> int:
+        """The size on disk, indexes and TOAST included."""
+        return sum(partition.bytes for partition in self.partitions)
+
+    @property
+    def rows(self) -> int | None:
+        """About how many rows there are; None where PostgreSQL has counted in no partition that holds any."""
+        counted = [partition.rows for partition in self.partitions if partition.rows is not None]
+        return sum(counted) if any(counted) or self.is_counted else None
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether every partition's rows are in `rows`."""
+        return all(partition.rows is not None for partition in self.partitions)
+
+    @property
+    def filled(self) -> tuple[MeasuredPartition, ...]:
+        """The partitions that hold rows, as far as PostgreSQL knows."""
+        return tuple(partition for partition in self.partitions if partition.rows != 0)
+
+
+def measure_sources(conn: Connection[Any], names: Sequence[str]) -> dict[str, Measure]:
+    """Return the measure of each source that has a table. Raises psycopg.Error.
+
+    A span that takes longer than SPAN_MILLISECONDS is not known.
+    """
+    return {name: _with_span(conn, name, partitions) for name, partitions in _measured_partitions(conn, names).items()}
+
+
+def _measured_partitions(conn: Connection[Any], names: Sequence[str]) -> Mapping[str, list[MeasuredPartition]]:
+    measured: dict[str, list[MeasuredPartition]] = {}
+    for source, name, size, pages, analyzed_pages, analyzed_rows, live_rows in conn.execute(
+        _PARTITIONS, [LOGS_SCHEMA, list(names)]
+    ):
+        rows = _estimate(pages, analyzed_pages=analyzed_pages, analyzed_rows=analyzed_rows, live_rows=live_rows)
+        measured.setdefault(source, []).append(MeasuredPartition(name, partition_day(source, name), size, rows))
+    return measured
+
+
+def _estimate(pages: int, *, analyzed_pages: int, analyzed_rows: float, live_rows: int) -> int | None:
+    """Return about how many rows there are, by the reckoning of PostgreSQL's planner; None where nothing is known."""
+    if pages == 0:
+        return 0
+    if analyzed_rows >= 0 and analyzed_pages > 0:
+        return round(analyzed_rows / analyzed_pages * pages)
+    # Counted as rows are written, and forgotten in a crash.
+    return live_rows or None
+
+
+def _with_span(conn: Connection[Any], name: str, partitions: Iterable[MeasuredPartition]) -> Measure:
+    measure = Measure(tuple(partitions))
+    filled = [partition.name for partition in measure.filled]
+    try:
+        with conn.transaction():
+            conn.execute("SELECT set_config('statement_timeout', %s, true)", [f"{SPAN_MILLISECONDS}ms"])
+            oldest, newest = (row_of_source(conn, name, filled, end) for end in (End.OLDEST, End.NEWEST))
+    except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable):
+        # Too many projects to walk through, or the table is being altered at this moment.
+        return Measure(measure.partitions, span_known=False)
+    return Measure(measure.partitions, oldest, newest)

@@ -1,0 +1,94 @@
+"""A browser before a running installation: pages of a logged-in operator that may not misbehave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from tests.browser.accessibility import violations
+from tests.browser.pictures import HEIGHTS, WIDE
+from tests.browser.site import PASSWORD, Site
+from tests.browser.watching import Watch
+from tests.live.installation import Installation
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+PATIENCE_MILLISECONDS = 20_000  # for the machine, not for the page
+
+
+class OpenPage(Protocol):
+    def __call__(
+        self, path: str = "/admin/", *, role: str | None = "owner", width: int = WIDE, dark: bool = False
+    ) -> Page:
+        """Open a page of the installation as somebody with this role, or as nobody."""
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[Site]:
+    with Installation() as installation:
+        yield Site(installation)
+
+
+# Not for the whole session: while Playwright's loop runs in this thread, Django refuses other tests their database.
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    assert CHROMIUM.exists(), "The tests of the admin's pages need Debian's Chromium: apt install chromium"
+    expect.set_options(timeout=PATIENCE_MILLISECONDS)
+    with sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+
+
+@pytest.fixture
+def open_page(browser: Browser, site: Site) -> Iterator[OpenPage]:
+    """Open pages; at the end of the test none of them may have done what `Watch` complains of."""
+    contexts: list[BrowserContext] = []
+    watches: list[Watch] = []
+
+    def open_one(path: str = "/admin/", *, role: str | None = "owner", width: int = WIDE, dark: bool = False) -> Page:
+        context = browser.new_context(
+            base_url=site.url,
+            viewport={"width": width, "height": HEIGHTS[width]},
+            color_scheme="dark" if dark else "light",
+            permissions=["clipboard-read", "clipboard-write"],
+            accept_downloads=True,
+        )
+        contexts.append(context)
+        context.set_default_timeout(PATIENCE_MILLISECONDS)
+        watches.append(Watch(context, urlsplit(site.url).netloc))
+        if role is not None:
+            context.add_cookies([site.session_cookie(role)])
+        page = context.new_page()
+        page.goto(path)
+        return page
+
+    yield open_one
+    for context in contexts:
+        context.close()
+    assert [complaint for watch in watches for complaint in watch.complaints] == []
+
+
+@pytest.fixture
+def log_in() -> Callable[[Page, str], None]:
+    """Log in with the form that the page shows, as somebody with this role."""
+
+    def fill(page: Page, role: str) -> None:
+        page.get_by_label("Username").fill(role)
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Log in").click()
+        expect(page.get_by_label("Username")).to_have_count(0)
+
+    return fill
+
+
+@pytest.fixture
+def check_accessibility() -> Callable[[Page], None]:
+    def check(page: Page) -> None:
+        found = violations(page)
+        assert found == []
+
+    return check

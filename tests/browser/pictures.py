@@ -1,0 +1,56 @@
+"""Pictures of a page for people to look at, below `.local/pictures`: two widths, light and dark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, Literal
+
+from playwright.sync_api import Page
+
+PROJECT: Final = Path(__file__).resolve().parents[2]
+FOLDER: Final = PROJECT / ".local" / "pictures"
+WIDE, NARROW = 1280, 390
+HEIGHTS: Final = {WIDE: 900, NARROW: 844}
+Scheme = Literal["light", "dark"]
+SCHEMES: Final[tuple[Scheme, ...]] = ("light", "dark")
+
+# What is wider than the window and no box that scrolls by itself.
+_OVERHANG = """() => {
+    const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+    return wide > 1 ? wide : 0;
+}"""
+
+
+def take_pictures(page: Page, name: str) -> None:
+    """Take all four, and fail where the page as a whole has to be scrolled sideways."""
+    before = page.viewport_size
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for width in (WIDE, NARROW):
+        page.set_viewport_size({"width": width, "height": HEIGHTS[width]})
+        for scheme in SCHEMES:
+            switch_scheme(page, scheme)
+            overhang = page.evaluate(_OVERHANG)
+            assert not overhang, f"{name} is {overhang} px too wide for a window of {width} px"
+            page.screenshot(path=FOLDER / f"{name}-{width}-{scheme}.png", full_page=True)
+    switch_scheme(page, "light")
+    if before is not None:
+        page.set_viewport_size(before)
+
+
+def switch_scheme(page: Page, scheme: Scheme) -> None:
+    """Switch the page as its own menu does: it asks the browser for its scheme only at the start."""
+    page.emulate_media(color_scheme=scheme)
+    page.evaluate("(scheme) => { Alpine.$data(document.documentElement).adminTheme = scheme }", scheme)
+    settle(page)
+
+
+def settle(page: Page) -> None:
+    """Let what moves come to rest: two frames, then every transition under way."""
+    page.evaluate(
+        """async () => {
+            const frame = () => new Promise(requestAnimationFrame);
+            await frame(); await frame();
+            await Promise.allSettled(document.getAnimations()
+                .filter((each) => each.effect?.getComputedTiming().endTime < 2000).map((each) => each.finished));
+        }"""
+    )

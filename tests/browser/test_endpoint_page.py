@@ -1,0 +1,201 @@
+"""Defining an endpoint in the browser: completed, checked while typing, laid out, saved; nothing typed is ever lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import OpenPage
+from tests.browser.editing import (
+    ENDPOINTS,
+    NEW_ENDPOINT,
+    argument,
+    cell,
+    declared,
+    field,
+    focus_editor,
+    go_to_endpoint,
+    problem,
+    rows,
+    run,
+    said_of_the_draft,
+    said_of_the_run,
+    sql_of,
+    type_sql,
+    wait_until_checked,
+)
+from tests.browser.pictures import take_pictures
+
+
+def test_an_endpoint_is_written_with_completion_tried_and_saved(open_page: OpenPage) -> None:
+    page = open_page(NEW_ENDPOINT)
+    expect(said_of_the_draft(page)).to_contain_text("Write one SELECT")
+    page.wait_for_load_state("networkidle")
+    field(page, "name").fill("browser.written")
+    focus_editor(page)
+    page.keyboard.type("select t.id from logs.edg", delay=40)
+    expect(page.locator(".ace_autocomplete")).to_contain_text("edge_logs")
+    page.keyboard.press("Enter")
+    page.keyboard.type(" as t where t.proje", delay=40)
+    expect(page.locator(".ace_autocomplete .ace_selected")).to_contain_text("project")
+    page.keyboard.press("Enter")
+    page.keyboard.insert_text(" = @project and t.timestamp > @start")
+    assert sql_of(page) == "select t.id from logs.edge_logs as t where t.project = @project and t.timestamp > @start"
+    wait_until_checked(page, "No problems: it can be saved.")
+    assert declared(page) == [("project", "text"), ("start", "timestamp")]
+
+    page.get_by_role("button", name="Format").click()
+    expect(page.get_by_text("Formatted. Undo with Ctrl+Z.")).to_be_visible()
+    formatted = "SELECT t.id\nFROM logs.edge_logs AS t\nWHERE t.project = @project\n  AND t.timestamp > @start"
+    assert sql_of(page) == formatted
+    focus_editor(page)
+    page.keyboard.press("Control+Z")
+    assert sql_of(page).startswith("select t.id from")
+    page.get_by_role("button", name="Format").click()
+    expect(page.locator("textarea[name=sql]")).to_have_value(formatted)
+    argument(page, "project").fill("acme")
+    page.get_by_role("button", name="@start: −7 d").click()
+    run(page)
+    expect(said_of_the_run(page)).to_contain_text("rows · ")
+    page.get_by_role("button", name="Save and continue editing").click()
+    expect(page.get_by_text("was added successfully")).to_be_visible()
+    assert declared(page) == [("project", "text"), ("start", "timestamp")]
+    wait_until_checked(page, "No problems: it can be saved.")
+    expect(argument(page, "project")).to_have_value("acme")
+
+
+def test_completion_offers_metadata_paths_and_parameters_and_no_word_that_is_written_out(open_page: OpenPage) -> None:
+    page = open_page(NEW_ENDPOINT)
+    page.wait_for_load_state("networkidle")
+    field(page, "name").fill("browser.completed")
+    type_sql(page, "select 1 from logs.edge_logs as t where t.project = @project and true ")
+    wait_until_checked(page, "It can be saved.")
+    offers = page.locator(".ace_autocomplete")
+    page.keyboard.type("@")
+    expect(offers).to_contain_text("@project")
+    page.keyboard.press("Backspace")
+    page.keyboard.press("Control+Space")
+    expect(offers).to_contain_text("logs.edge_logs")
+    page.keyboard.type("request.")
+    expect(offers).to_contain_text("request.")
+    page.keyboard.press("Escape")
+    page.keyboard.type(" and 1")
+    expect(offers).to_be_hidden()
+
+
+def test_a_fault_is_shown_at_its_line_and_a_missing_time_bound_warned_of(open_page: OpenPage) -> None:
+    page = open_page(NEW_ENDPOINT)
+    field(page, "name").fill("browser.faulty")
+    type_sql(page, "select t.id,\n  t.nothing\nfrom logs.edge_logs as t")
+    wait_until_checked(page, "1 error. It cannot be saved like this.")
+    fault = problem(page, "column t.nothing does not exist")
+    expect(fault).to_contain_text("Error in line 2")
+    expect(page.locator(".wb-editor .ace_gutter-cell.ace_error")).to_have_text("2")
+    expect(page.locator(".wb-editor .wb-mark-error")).to_have_count(1)
+    page.keyboard.press("Control+Home")
+    fault.get_by_role("button", name="Go to line 2").click()
+    page.keyboard.insert_text("id as a, ")
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text("select t.id\nfrom logs.edge_logs as t")
+    wait_until_checked(page, "1 warning. It can be saved.")
+    expect(problem(page, "is read without a time bound")).to_contain_text("Warning in line 2")
+
+
+def test_rows_of_parameters_follow_the_sql_until_somebody_touches_them(open_page: OpenPage) -> None:
+    page = open_page(NEW_ENDPOINT)
+    type_sql(page, "select 1 as a")
+    expect(page.get_by_text("No parameters: write @name")).to_be_visible()
+    type_sql(page, "select @level as a, @n::int as n, @since::timestamptz as s")
+    expect(page.get_by_role("group", name="Parameters of the SQL")).to_contain_text("@since timestamp")
+    assert declared(page) == [("level", "text"), ("n", "integer"), ("since", "timestamp")]
+
+    cell(rows(page).nth(1), "default").fill("5")
+    cell(rows(page).nth(2), "description").fill("From when on.")
+    type_sql(page, "select @n::int as n, @since::timestamptz as s")
+    expect(rows(page)).to_have_count(2)
+    expect(cell(rows(page).nth(0), "default")).to_have_value("5")
+    expect(cell(rows(page).nth(1), "description")).to_have_value("From when on.")
+
+    for shown in ("minimum", "maximum"):
+        expect(cell(rows(page).nth(1), shown)).to_be_visible()
+    expect(cell(rows(page).nth(1), "pattern")).to_be_hidden()
+    expect(rows(page).nth(1).get_by_role("heading", name="@since")).to_be_visible()
+    type_sql(page, "select @since::timestamptz as s")
+    expect(problem(page, "@n: is declared but not used in the SQL")).to_be_visible()
+    expect(rows(page)).to_have_count(2)
+    problem(page, "@n:").get_by_role("button", name="Go to @n").click()
+    expect(cell(rows(page).nth(0), "name")).to_be_focused()
+
+
+def test_saving_what_is_faulty_loses_nothing_typed(open_page: OpenPage) -> None:
+    page = open_page(NEW_ENDPOINT)
+    field(page, "name").fill("browser.unsaved")
+    field(page, "description").fill("Kept all the same.")
+    faulty = "select @level as a,\n  nothing -- a note\nfrom logs.edge_logs"
+    type_sql(page, "select @level as a")
+    expect(page.get_by_role("group", name="Parameters of the SQL")).to_contain_text("@level text")
+    type_sql(page, faulty)
+    row = rows(page)
+    cell(row, "allowed_values").fill("error\nwarning")
+    field(page, "max_rows").fill("77")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_text("Please correct the error")).to_be_visible()
+    expect(field(page, "name")).to_have_value("browser.unsaved")
+    expect(field(page, "description")).to_have_value("Kept all the same.")
+    expect(field(page, "max_rows")).to_have_value("77")
+    assert sql_of(page) == faulty
+    expect(page.locator(".wb-editor .ace_content")).to_contain_text("nothing -- a note")
+    expect(cell(row, "allowed_values")).to_have_value("error\nwarning")
+    assert declared(page) == [("level", "text")]
+    expect(problem(page, 'column "nothing" does not exist')).to_contain_text("Error in line 2")
+
+
+def test_the_keyboard_runs_and_leaves_the_editor(open_page: OpenPage) -> None:
+    page = open_page(NEW_ENDPOINT)
+    type_sql(page, "select 7 as seven")
+    page.keyboard.press("Control+Enter")
+    expect(said_of_the_run(page)).to_contain_text("1 row")
+    assert sql_of(page) == "select 7 as seven"
+    page.keyboard.press("Escape")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('.ace_editor') === null")
+
+
+def test_who_may_not_run_drafts_sees_none_of_it(open_page: OpenPage) -> None:
+    page = open_page(ENDPOINTS, role="viewer")
+    go_to_read(page, "logs.all")
+    for gone in ("Run", "Explain", "Format", "Save"):
+        expect(page.get_by_role("button", name=gone, exact=True)).to_have_count(0)
+    expect(page.get_by_role("region", name="Problems")).to_have_count(0)
+    expect(page.get_by_text("from logs.edge_logs as t").first).to_be_visible()
+
+
+def test_the_page_is_readable_by_everybody(open_page: OpenPage, check_accessibility: Callable[[Page], None]) -> None:
+    page = open_page(NEW_ENDPOINT)
+    expect(said_of_the_draft(page)).to_contain_text("Write one SELECT")
+    check_accessibility(page)
+    type_sql(page, "select t.id,\n  t.nothing, @level as a, @level2 as b\nfrom logs.edge_logs as t")
+    wait_until_checked(page, "cannot be saved like this")
+    check_accessibility(page)
+    take_pictures(page, "endpoint-problems")
+
+    empty = open_page(NEW_ENDPOINT)
+    expect(said_of_the_draft(empty)).to_contain_text("Write one SELECT")
+    take_pictures(empty, "endpoint-new")
+
+    saved = open_page(ENDPOINTS, role="editor")
+    go_to_endpoint(saved, "logs.all")
+    wait_until_checked(saved, "it can be saved.")
+    check_accessibility(saved)
+    take_pictures(saved, "endpoint")
+
+    read = open_page(ENDPOINTS, role="viewer")
+    go_to_read(read, "logs.all")
+    check_accessibility(read)
+    take_pictures(read, "endpoint-viewer")
+
+
+def go_to_read(page: Page, name: str) -> None:
+    page.get_by_role("link", name=name, exact=True).click()
+    expect(page.get_by_text(name, exact=True).first).to_be_visible()

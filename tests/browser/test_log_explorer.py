@@ -1,0 +1,269 @@
+"""Looking for rows: typed, clicked and shared; a mistake at its place; a long query ended; an endpoint made of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from urllib.parse import parse_qs, urlsplit
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import OpenPage
+from tests.browser.pictures import take_pictures
+from tests.browser.site import Site
+
+WEEK = "/admin/logs/?source=edge_logs&range=7d"
+
+
+def rows(page: Page) -> list[str]:
+    """The rows' lines once the search is over."""
+    expect(page.get_by_role("heading", name=re.compile("newest first|No rows"))).to_be_visible()
+    expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
+    return page.get_by_role("region", name=re.compile("newest first|No rows")).get_by_role("listitem").all_inner_texts()
+
+
+def query(page: Page) -> dict[str, str]:
+    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def test_a_query_is_completed_refined_shared_and_undone(
+    open_page: OpenPage, check_accessibility: Callable[[Page], None]
+) -> None:
+    page = open_page(WEEK, role="editor")
+    lql = page.get_by_role("combobox", name="LQL")
+    assert len(rows(page)) == 100
+    expect(page.get_by_role("heading", name="Rows per hour")).to_be_visible()
+    take_pictures(page, "log-explorer")
+    check_accessibility(page)
+
+    lql.press_sequentially("m.response.stat")
+    expect(page.get_by_role("option", name="m.response.status_code number")).to_be_visible()
+    take_pictures(page, "log-explorer-completion")
+    check_accessibility(page)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(lql).to_have_value("m.response.status_code:")
+    lql.press_sequentially(">=400")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Enter")
+    found = rows(page)
+    assert found
+    assert all(re.search(r"\| [45]\d\d \|", row) for row in found)
+    assert query(page) == {"source": "edge_logs", "range": "7d", "lql": "m.response.status_code:>=400"}
+
+    page.locator("#lx-list > li").first.locator("summary").click()
+    take_pictures(page, "log-explorer-row")
+    check_accessibility(page)
+    method = page.get_by_role("button", name=re.compile("^Filter out: metadata.request.method")).first
+    refused = str(method.get_attribute("aria-label")).rpartition(" ")[2]
+    method.click()
+    expect(lql).to_have_value(f"m.response.status_code:>=400 -m.request.method:{refused}")
+    assert not any(row.split("\n")[-1].startswith(f"{refused} |") for row in rows(page))
+
+    shared = page.url
+    page.go_back()
+    expect(lql).to_have_value("m.response.status_code:>=400")
+    assert rows(page) == found
+    page.goto(shared)
+    expect(lql).to_have_value(f"m.response.status_code:>=400 -m.request.method:{refused}")
+    assert rows(page)
+
+
+def test_the_histogram_narrows_the_range(open_page: OpenPage) -> None:
+    page = open_page(WEEK, role="editor")
+    rows(page)
+    bars = page.get_by_role("button", name=re.compile(r"UTC: [\d,]+ rows?$"))
+    assert 168 <= bars.count() <= 169
+    bars.nth(100).click()
+    rows(page)
+    # An hour is told by its minutes, and by itself again a step later.
+    expect(page.get_by_role("heading", name="Rows per minute")).to_be_visible()
+    narrowed = query(page)
+    assert set(narrowed) == {"source", "start", "end"}
+    expect(page.get_by_label("From (UTC)")).to_have_value(narrowed["start"][:19].replace("T", " "))
+    page.get_by_role("button", name="Zoom out").click()
+    rows(page)
+    assert query(page)["start"] < narrowed["start"]
+    page.go_back()
+    page.go_back()
+    expect(page.get_by_label("Time range", exact=True)).to_have_value("7d")
+    rows(page)
+
+    expect(page.get_by_role("heading", name="Rows per hour")).to_be_visible()
+    bars.last.focus()
+    for key in ("Home", "ArrowRight", "Shift+ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    rows(page)
+    expect(page.get_by_label("Time range", exact=True)).to_have_value("custom")
+    page.get_by_text("The histogram as a table").click()
+    counted = page.get_by_role("table").get_by_role("row")
+    expect(counted).to_have_count(121)  # two hours in minutes, and the head
+
+
+def test_more_rows_follow_without_a_repetition(open_page: OpenPage) -> None:
+    page = open_page(WEEK, role="editor")
+    assert len(rows(page)) == 100
+    page.get_by_role("button", name="Load more").click()
+    expect(page.locator("#lx-list > li")).to_have_count(200)
+    times = page.locator("#lx-list time").evaluate_all("(all) => all.map((one) => one.dateTime)")
+    assert times == sorted(times, reverse=True)
+    assert len(set(times)) == 200
+
+
+def test_a_mistake_is_shown_at_its_place(open_page: OpenPage, check_accessibility: Callable[[Page], None]) -> None:
+    page = open_page(WEEK, role="editor")
+    rows(page)
+    lql = page.get_by_role("combobox", name="LQL")
+    lql.fill("m.level:error m.request.path:/rest/v1")
+    lql.press("Enter")
+    alert = page.get_by_role("alert").filter(has_text="Line 1, column 30")
+    expect(alert.locator("mark")).to_have_text("/rest/v1")
+    take_pictures(page, "log-explorer-mistake")
+    check_accessibility(page)
+    alert.get_by_role("button", name="Go to column 30").click()
+    assert lql.evaluate("(field) => field.value.slice(field.selectionStart, field.selectionEnd)") == "/rest/v1"
+    page.get_by_label("Time range", exact=True).select_option("custom")
+    page.get_by_label("From (UTC)").fill("yesterday")
+    page.get_by_role("button", name="Run").click()
+    expect(page.get_by_text("Write the time as 2026-01-31 08:00:00, in UTC.")).to_be_visible()
+
+
+def test_no_rows_say_where_there_are_some(open_page: OpenPage, check_accessibility: Callable[[Page], None]) -> None:
+    page = open_page("/admin/logs/?source=edge_logs&start=2020-01-01&end=2020-01-02", role="editor")
+    assert rows(page) == []
+    expect(page.get_by_text("The newest row of edge_logs is from")).to_be_visible()
+    take_pictures(page, "log-explorer-empty")
+    check_accessibility(page)
+    page.get_by_role("button", name="Show the hour before it").click()
+    expect(page.locator("#lx-list > li").first).to_be_visible()
+
+
+def test_one_project_redacted(open_page: OpenPage) -> None:
+    page = open_page(WEEK, role="editor", dark=True)
+    page.get_by_label("Project").fill("acme")
+    page.get_by_label("Redact PII").check()
+    expect(page.get_by_text("REDACTED").first).to_be_visible()
+    assert query(page) == {"source": "edge_logs", "range": "7d", "project": "acme", "redact": "1"}
+    assert not any(re.search(r"globex|initech|\d+\.\d+\.\d+\.\d+ \|", row) for row in rows(page))
+
+
+def test_what_was_found_becomes_an_endpoint(open_page: OpenPage, site: Site) -> None:
+    page = open_page(f"{WEEK}&project=acme&lql=m.response.status_code:%3E=500", role="editor")
+    rows(page)
+    page.get_by_role("link", name="Save as endpoint").click()
+    page.locator("#id_name").fill("explored.errors")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_text("explored.errors").first).to_be_visible()
+    answer = page.request.get(
+        "/api/endpoints/query/explored.errors?project=acme", headers={"X-API-KEY": site.secret}
+    ).json()
+    assert answer["result"]
+    assert all(row["metadata"][0]["response"][0]["status_code"] >= 500 for row in answer["result"])
+
+
+def test_a_long_query_is_really_ended(open_page: OpenPage) -> None:
+    page = open_page(WEEK, role="editor")
+    rows(page)
+    # Back references have PostgreSQL try every way of cutting a message up.
+    page.get_by_role("combobox", name="LQL").fill(r'~"(.+)(.+)(.+)\1\2\3$"')
+    page.get_by_role("button", name="Run").click()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("Cancelled: PostgreSQL has stopped the query.")).to_be_visible()
+    expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
+    page.get_by_role("combobox", name="LQL").fill("POST")
+    page.get_by_role("button", name="Run").click()
+    rows(page)
+
+
+def test_it_runs_again_by_itself_while_nobody_reads(open_page: OpenPage) -> None:
+    page = open_page(WEEK, role="editor")
+    page.clock.install()
+    page.reload()
+    rows(page)
+    page.get_by_label("Run again every 10 seconds").check()
+    with page.expect_response("**/admin/logs/rows/"):
+        page.clock.run_for(10_100)
+    rows(page)
+    page.locator("#lx-list > li").first.locator("summary").click()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.clock.run_for(30_000)
+    assert asked == []
+
+
+VALUES = [
+    "error",
+    "NULL",
+    "true",
+    "12",
+    "",
+    "a b",
+    'say "no"',
+    "back\\slash",
+    'both \\" of',
+    "dash-ed",
+    "-x",
+    "(x)",
+    "ünï",
+]
+
+
+def test_values_are_offered_as_filters_write_them(open_page: OpenPage) -> None:
+    page = open_page(WEEK, role="editor")
+    written = page.evaluate(
+        """async (texts) => {
+            const { writeValue } = await import("/static/endpoints/explorer/offers.js");
+            const { post } = await import("/static/endpoints/workbench/http.js");
+            return Promise.all(texts.map(async (text) => {
+                const value = { kind: "text", text };
+                const { lql } = await post("/admin/logs/filter/", { lql: "", path: ["metadata", "a"], value });
+                return [`m.a:${writeValue(value)}`, lql];
+            }));
+        }""",
+        VALUES,
+    )
+    assert [offered for offered, _ in written] == [filtered for _, filtered in written]
+
+
+TIMES = {
+    "2026-01-31": "2026-01-31T00:00:00.000Z",
+    " 2026-01-31 08:00 ": "2026-01-31T08:00:00.000Z",
+    "2026-01-31T08:00:05.25Z": "2026-01-31T08:00:05.250Z",
+    "2026-01-31 08:00:05 UTC": "2026-01-31T08:00:05.000Z",
+    "2026-02-31": None,
+    "2026-01-31 25:00": None,
+    "31.1.2026": None,
+    "": None,
+}
+
+
+def test_times_are_read_as_utc(open_page: OpenPage) -> None:
+    page = open_page(WEEK, role="editor")
+    read = page.evaluate(
+        """async (texts) => {
+            const { readMoment } = await import("/static/endpoints/explorer/range.js");
+            return texts.map((text) => readMoment(text)?.toISOString() ?? null);
+        }""",
+        list(TIMES),
+    )
+    assert dict(zip(TIMES, read, strict=True)) == TIMES
+
+
+def test_the_last_of_many_changes_is_what_is_shown(open_page: OpenPage) -> None:
+    page = open_page(WEEK, role="editor")
+    for source in ("auth_logs", "rest_logs", "storage_logs", "database_logs", "pooler_logs", "rest_logs"):
+        page.get_by_label("Log source").select_option(source)
+    rows(page)
+    assert query(page)["source"] == "rest_logs"
+    expect(page.locator("#lx-list")).to_contain_text(re.compile("Schema cache|Config reloaded|database"))
+    page.go_back()
+    expect(page.get_by_label("Log source")).to_have_value("pooler_logs")
+
+
+def test_a_viewer_has_no_explorer(open_page: OpenPage) -> None:
+    page = open_page("/admin/logsources/logsource/", role="viewer")
+    expect(page.get_by_role("link", name="Log sources").first).to_be_visible()
+    expect(page.get_by_role("link", name="Log explorer")).to_have_count(0)
+    response = page.goto("/admin/logs/")
+    assert response is not None
+    assert response.status == 403

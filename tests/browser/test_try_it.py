@@ -1,0 +1,211 @@
+"""Trying a draft as typed: its rows in every view, sandbox queries, the plan, and an end to what takes too long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import psycopg
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import OpenPage
+from tests.browser.editing import (
+    ENDPOINTS,
+    NEW_ENDPOINT,
+    argument,
+    cell,
+    field,
+    go_to_endpoint,
+    rows,
+    run,
+    said_of_the_run,
+    type_sql,
+    wait_until_checked,
+)
+from tests.browser.pictures import take_pictures
+from tests.browser.site import Site
+from tests.live.calls import until
+
+TYPES = """select @a::text as text, @n::int as n, @x::numeric as x, @yes::boolean as yes, @day::date as day,
+  @at::timestamptz as moment, @words::text[] as words"""
+SLEEP = "select pg_sleep(40), 'a sleeping draft' as marker"
+
+
+def panel(page: Page, name: str) -> str:
+    """Show a tab of the result and return what it says."""
+    page.get_by_role("tab", name=name, exact=True).click()
+    shown = page.get_by_role("tabpanel", name=name, exact=True)
+    expect(shown).to_be_visible()
+    return shown.inner_text()
+
+
+def test_rows_are_shown_as_table_json_chart_and_statement(
+    open_page: OpenPage, check_accessibility: Callable[[Page], None]
+) -> None:
+    page = open_page(ENDPOINTS, role="editor")
+    go_to_endpoint(page, "logs.all")
+    argument(page, "project").fill("acme")
+    run(page)
+    expect(said_of_the_run(page)).to_contain_text("100 rows")
+    expect(said_of_the_run(page)).to_contain_text("cache: bypass")
+    table = page.get_by_role("tabpanel", name="Table")
+    expect(table.get_by_role("row")).to_have_count(101)
+    table.get_by_role("button", name="Row 1 whole").click()
+    expect(table.get_by_text('"request":').first).to_be_visible()
+    table.get_by_role("button", name="Row 1 whole").click()
+    check_accessibility(page)
+    assert '"event_message": ' in panel(page, "JSON")
+    assert "Line chart of rows across timestamp" in panel(page, "Chart")
+    expect(page.get_by_role("img", name="Line chart of rows across timestamp")).to_be_visible()
+    check_accessibility(page)
+    statement = panel(page, "Statement")
+    assert "= ($1::text)" in statement
+    assert "acme" in statement
+    page.get_by_role("button", name="Explain").click()
+    expect(page.get_by_role("tabpanel", name="Plan")).to_contain_text("partitions touched")
+    check_accessibility(page)
+    take_pictures(page, "endpoint-plan")
+    for name in ("Chart", "JSON", "Statement", "Table"):
+        panel(page, name)
+        take_pictures(page, f"endpoint-{name.lower()}")
+
+
+def test_every_type_has_its_input_and_what_was_typed_stays(open_page: OpenPage) -> None:
+    page = open_page(NEW_ENDPOINT)
+    type_sql(page, "select 1 as a")
+    wait_until_checked(page, "cannot be saved")
+    type_sql(page, TYPES)
+    expect(argument(page, "words")).to_be_visible()
+    kinds = [argument(page, name).get_attribute("type") for name in ("a", "n", "x", "day", "at")]
+    assert kinds == ["text", "number", "number", "date", "datetime-local"]
+    argument(page, "a").fill("it's @n")
+    argument(page, "n").fill("12")
+    argument(page, "x").fill("1.25")
+    argument(page, "yes").select_option("false")
+    argument(page, "day").fill("2026-02-28")
+    argument(page, "at").fill("2026-02-28T23:30:15")
+    argument(page, "words").fill("one\ntwo")
+    run(page)
+    expect(said_of_the_run(page)).to_contain_text("1 row")
+    first = page.get_by_role("tabpanel", name="Table").get_by_role("row").nth(1)
+    values = first.get_by_role("cell").all_inner_texts()
+    assert values[1:] == [
+        "it's @n",
+        "12",
+        "1.25",
+        "false",
+        "2026-02-28",
+        "2026-02-28T23:30:15.000000Z",
+        '["one","two"]',
+    ]
+    cell(rows(page).nth(0), "allowed_values").fill("red\ngreen")
+    expect(page.locator("select#wb-argument-a")).to_be_visible()
+    argument(page, "a").select_option("green")
+    cell(rows(page).nth(0), "type").select_option("timestamp")
+    expect(argument(page, "a")).to_have_attribute("type", "datetime-local")
+    expect(argument(page, "a")).to_have_value("")
+    page.reload()
+    type_sql(page, TYPES)
+    expect(argument(page, "n")).to_have_value("12")
+
+
+def test_digits_that_no_number_of_javascript_holds_are_shown(open_page: OpenPage) -> None:
+    page = open_page(NEW_ENDPOINT)
+    type_sql(page, "select 9007199254740993::bigint as big, '{\"deep\": [12345678901234567890.10]}'::jsonb as nested")
+    run(page)
+    expect(page.get_by_role("tabpanel", name="Table")).to_contain_text("9007199254740993")
+    expect(page.get_by_role("tabpanel", name="Table")).to_contain_text("12345678901234567890.10")
+    assert "9007199254740993" in panel(page, "JSON")
+
+
+def test_a_chart_is_chosen_by_the_columns_and_can_be_changed(open_page: OpenPage) -> None:
+    page = open_page(NEW_ENDPOINT)
+    type_sql(page, "select level, n from (values ('error', 3), ('info', 40), ('warning', 7)) as v (level, n)")
+    run(page)
+    expect(said_of_the_run(page)).to_contain_text("3 rows")
+    assert "Bar chart of n across level: 3 values from 3 to 40" in panel(page, "Chart")
+    page.get_by_role("combobox", name="Chart").select_option("line")
+    expect(page.get_by_role("img", name="Line chart of n across level")).to_be_visible()
+    page.get_by_text("The same as numbers").click()
+    expect(page.get_by_role("cell", name="40", exact=True)).to_be_visible()
+    type_sql(page, "select '{}'::jsonb as nothing_to_draw")
+    run(page)
+    expect(page.get_by_role("tabpanel", name="Chart")).to_contain_text("A chart needs a time")
+
+
+def test_consumers_queries_are_tried_with_the_list_of_their_tables(
+    open_page: OpenPage, check_accessibility: Callable[[Page], None]
+) -> None:
+    page = open_page(ENDPOINTS)
+    go_to_endpoint(page, "logs.all")
+    wait_until_checked(page, "can be saved.")
+    argument(page, "project").fill("acme")
+    page.get_by_role("tab", name="SQL", exact=True).click()
+    query = page.get_by_label("A consumer's SELECT over the sandbox tables")
+    query.fill("select count(*) as n from ")
+    page.locator("#wb-tables summary", has_text="auth_logs").click()
+    page.locator("#wb-tables details[open]").get_by_role("button", name="Insert the table's name").click()
+    expect(query).to_have_value("select count(*) as n from auth_logs")
+    check_accessibility(page)
+    take_pictures(page, "endpoint-sandbox")
+    query.press("Control+Enter")
+    expect(said_of_the_run(page)).to_contain_text("1 row")
+
+    query.fill("select nothing\nfrom auth_logs")
+    run(page)
+    expect(page.get_by_role("alert")).to_contain_text("a consumer would get 400")
+    take_pictures(page, "endpoint-refused")
+    page.get_by_role("tab", name="LQL", exact=True).click()
+    page.get_by_label("A consumer's LQL query").fill("s:event_message l:5")
+    run(page)
+    expect(said_of_the_run(page)).to_contain_text("rows")
+
+
+def test_what_fails_is_said_where_it_belongs(open_page: OpenPage) -> None:
+    page = open_page(ENDPOINTS)
+    go_to_endpoint(page, "logs.all")
+    wait_until_checked(page, "can be saved.")
+    run(page)
+    expect(argument(page, "project")).to_have_attribute("aria-invalid", "true")
+    expect(argument(page, "project")).to_be_focused()
+    page = open_page(NEW_ENDPOINT)
+    type_sql(page, "select 1 as a,\n  1/0 as b")
+    run(page)
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("PostgreSQL: division by zero")
+    expect(alert).to_contain_text("SQLSTATE 22012")
+
+
+def test_a_long_run_shows_its_progress_and_is_cancelled_in_postgresql(open_page: OpenPage, site: Site) -> None:
+    page = open_page(NEW_ENDPOINT)
+    field(page, "statement_timeout_seconds").fill("50")
+    type_sql(page, SLEEP)
+    run(page)
+    until(lambda: sleeping(site) == 1, seconds=20)
+    expect(page.get_by_role("progressbar", name="The query runs")).to_be_visible()
+    expect(page.locator("#wb-elapsed")).to_contain_text("s of at most 50 s")
+    expect(page.get_by_role("button", name="Run", exact=True)).to_be_disabled()
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    expect(said_of_the_run(page)).to_contain_text("PostgreSQL has stopped the query.")
+    assert sleeping(site) == 0
+    expect(page.get_by_role("progressbar", name="The query runs")).to_be_hidden()
+
+
+def test_leaving_the_page_ends_the_run(open_page: OpenPage, site: Site) -> None:
+    page = open_page(NEW_ENDPOINT)
+    field(page, "statement_timeout_seconds").fill("50")
+    type_sql(page, SLEEP)
+    run(page)
+    until(lambda: sleeping(site) == 1, seconds=20)
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.goto(ENDPOINTS)
+    until(lambda: sleeping(site) == 0, seconds=20)
+
+
+def sleeping(site: Site) -> int:
+    with psycopg.connect(str(site.installation.servers.urls.superuser_url)) as connection:
+        found = connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%a sleeping draft%'"
+            " AND pid <> pg_backend_pid()"
+        ).fetchone()
+    assert found is not None
+    return int(found[0])

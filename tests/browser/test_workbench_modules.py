@@ -1,0 +1,133 @@
+"""What the endpoint's page decides without its elements: charts, exact numbers, completion; asked in the browser."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any, Final
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.browser.conftest import OpenPage
+
+FOLDER: Final = "/static/endpoints/workbench"
+TIME, NUMBER, TEXT = "timestamp with time zone", "bigint", "text"
+HOUR: Final = 3_600_000
+SOURCE: Final = {
+    "name": "edge_logs",
+    "table": "logs.edge_logs",
+    "holds": "requests",
+    "columns": [{"name": "id", "type": "uuid", "path": None}, {"name": "method", "type": "text", "path": "req.method"}],
+    "metadata_paths": [
+        {"path": "req.method", "type": "text", "rows": 9, "column": "method"},
+        {"path": "req.x-id", "type": "text", "rows": 3, "column": None},
+    ],
+}
+
+
+@pytest.fixture
+def page(open_page: OpenPage) -> Page:
+    return open_page("/admin/endpoints/endpoint/")
+
+
+def ask(page: Page, module: str, function: str, *arguments: Any) -> Any:
+    """Call a function of a module with JSON and return its JSON."""
+    return page.evaluate(
+        "async ([address, name, all]) => JSON.parse(JSON.stringify((await import(address))[name](...all) ?? null))",
+        [f"{FOLDER}/{module}.js", function, list(arguments)],
+    )
+
+
+def columns(*pairs: tuple[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "type": type_} for name, type_ in pairs]
+
+
+def test_the_columns_choose_the_chart(page: Page) -> None:
+    moments = [f"2026-01-01T0{hour}:00:00.000000Z" for hour in range(3)]
+    wide = [{"t": moment, "a": 1, "b": 2} for moment in moments]
+    split = [{"t": moment, "k": kind, "n": 1} for moment in moments for kind in "xy"]
+    cases: list[tuple[list[dict[str, str]], list[dict[str, Any]], Any]] = [
+        (columns(("t", TIME), ("a", NUMBER), ("b", NUMBER)), wide, ("line", "t", ["a", "b"], "")),
+        (columns(("t", TIME), ("k", TEXT), ("n", NUMBER)), split, ("line", "t", ["n"], "k")),
+        (columns(("t", TIME), ("k", TEXT)), split, ("line", "t", [], "")),
+        (columns(("k", TEXT), ("n", NUMBER)), split, ("bar", "k", ["n"], "")),
+        (columns(("t", TEXT), ("n", NUMBER)), split, ("line", "t", ["n"], "")),
+        (columns(("k", TEXT)), split, ("bar", "k", [], "")),
+        (columns(("a", NUMBER), ("b", "numeric(9,2)")), wide, ("line", "a", ["b"], "")),
+        (columns(("k", TEXT)), [{"k": "a"}, {"k": "b"}], None),
+        (columns(("k", "jsonb")), [{"k": {}}], None),
+        (columns(("n", NUMBER)), [], None),
+    ]
+    for named, rows, expected in cases:
+        choice = ask(page, "chart_data", "suggest", named, rows)
+        assert (choice and (choice["shape"], choice["across"], choice["values"], choice["split"])) == expected, named
+
+
+def test_rows_are_counted_in_buckets_and_empty_ones_are_nought(page: Page) -> None:
+    rows = [{"t": f"2026-01-01T{hour:02}:30:00.000000Z"} for hour in (0, 0, 3, 23)]
+    choice = {"shape": "line", "across": "t", "values": [], "split": ""}
+    drawing = ask(page, "chart_data", "draw", choice, columns(("t", TIME)), rows)
+    (series,) = drawing["series"]
+    values = [point["value"] for point in series["points"]]
+    places = [point["across"] for point in series["points"]]
+    assert sum(values) == 4
+    assert len(values) <= 49
+    assert values.count(0) == len(values) - 3
+    assert {later - earlier for earlier, later in pairwise(places)} == {HOUR / 2}
+
+
+def test_what_is_not_drawn_is_told(page: Page) -> None:
+    rows = [{"k": f"kind {number}", "n": number} for number in range(45)]
+    named = columns(("k", TEXT), ("n", NUMBER))
+    bars = ask(page, "chart_data", "draw", {"shape": "bar", "across": "k", "values": ["n"], "split": ""}, named, rows)
+    assert (len(bars["series"][0]["points"]), bars["left"]) == (40, "5 more values of k")
+    lines = ask(
+        page, "chart_data", "draw", {"shape": "line", "across": "n", "values": ["n"], "split": "k"}, named, rows
+    )
+    assert (len(lines["series"]), lines["left"]) == (8, "37 more series")
+
+
+def test_ticks_of_time_are_round_and_as_many_as_have_room(page: Page) -> None:
+    day = 24 * HOUR
+    for least, most, width in ((0, 10_000, 900), (123_456, 123_456 + 7 * HOUR, 300), (5 * day, 400 * day, 600)):
+        ticks = [tick["value"] for tick in ask(page, "chart_axis", "timeTicks", least, most, width)]
+        assert 2 <= len(ticks) <= max(3, width // 90) + 1
+        assert all(least <= tick <= most and tick % 1000 == 0 for tick in ticks)
+    assert ask(page, "chart_axis", "shortMoment", 90 * 60_000, HOUR) == "01:30"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"result":[]}',
+        '{"result":[{"a":9007199254740993,"b":1.10,"c":1e400,"d":"x\\"{[,:]}\\\\","e":null,"f":true,"g":{},"h":[1,[2]]}]}',
+        '{"result":[{"":"\\u2028","b":-0.0}]}',
+    ],
+)
+def test_json_is_laid_out_with_every_digit(page: Page, text: str) -> None:
+    laid_out = ask(page, "exact_json", "layOut", text)
+    assert json.loads(laid_out, parse_float=str, parse_int=str) == json.loads(text, parse_float=str, parse_int=str)
+    assert ask(page, "exact_json", "layOut", laid_out) == laid_out
+    if text != '{"result":[]}':
+        assert laid_out.startswith('{\n  "result": [\n    {\n')
+
+
+def test_completion_offers_what_fits_at_the_cursor(page: Page) -> None:
+    parameters = [{"name": "project", "type": "text"}]
+    sql = "select * from logs.edge_logs as t where t.id = @project"
+    cases = [
+        ("where ", "@", ["@project"]),
+        ("from logs.", "", ["edge_logs"]),
+        ("where t.", "", ["id", "method", "method", """jsonb_path_query_first(t.metadata, '$.req."x-id"') #>> '{}'"""]),
+        ("where u.", "", []),
+        ("from logs.edge_logs as ", "t", []),
+        ("limit ", "10", []),
+        ("where ", "i", [
+            "logs.edge_logs", "id", "method", "method",
+            """jsonb_path_query_first(metadata, '$.req."x-id"') #>> '{}'""", "@project",
+        ]),
+    ]  # fmt: skip
+    for before, prefix, expected in cases:
+        at = {"sql": sql, "before": before, "prefix": prefix, "sources": [SOURCE], "parameters": parameters}
+        assert [offer["value"] for offer in ask(page, "completion", "offers", at)] == expected, before

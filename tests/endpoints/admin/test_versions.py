@@ -1,0 +1,140 @@
+"""The versions of an endpoint in the admin: compared word by word, and put back by a button."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from endpoints.models import Endpoint
+from endpoints.services import save_endpoint
+from endpoints.sql.parameters import DeclaredParameter
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def endpoint(db: None) -> Endpoint:
+    saved = save_endpoint(
+        Endpoint(name="test.endpoint", sql="SELECT @project AS project"), [DeclaredParameter("project")]
+    )
+    saved.sql, saved.max_rows = "SELECT @project AS owner", 7
+    return save_endpoint(saved, [DeclaredParameter("project", required=True)])
+
+
+def record(endpoint: Endpoint, version: int) -> int:
+    return int(endpoint.history.get(version=version).pk)
+
+
+def version_page(endpoint: Endpoint, version: int) -> str:
+    return reverse("admin:endpoints_endpoint_simple_history", args=[endpoint.pk, record(endpoint, version)])
+
+
+def restore(endpoint: Endpoint, version: int) -> str:
+    return reverse("admin:endpoints_endpoint_restore", args=[endpoint.pk, record(endpoint, version)])
+
+
+def text_of(page: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", page))
+
+
+def test_the_list_says_what_each_version_changed(admin_client: Client, admin_user: User, endpoint: Endpoint) -> None:
+    admin_client.post(restore(endpoint, 1))
+    page = admin_client.get(reverse("admin:endpoints_endpoint_history", args=[endpoint.pk])).content.decode()
+    assert page.index(">version 3<") < page.index(">version 2<") < page.index(">version 1<")
+    assert "changed, restored from version 1" in page
+    assert "SQL, parameters, result columns, max rows" in page
+    assert str(admin_user) in page
+
+
+def test_a_version_is_shown_beside_the_one_before(admin_client: Client, endpoint: Endpoint) -> None:
+    page = admin_client.get(version_page(endpoint, 2)).content.decode()
+    assert "From version 1 to version 2" in page
+    assert "SELECT @project AS <del>project</del>" in page
+    assert "SELECT @project AS <ins>owner</ins>" in page
+    assert "<del>1000</del><ins>7</ins>" in page
+    assert "text<ins>, required</ins>" in page
+    assert "endpoints/differences.css" in page
+
+
+def test_signs_tell_what_colours_tell(admin_client: Client, endpoint: Endpoint) -> None:
+    text = text_of(admin_client.get(version_page(endpoint, 2)).content.decode())
+    assert re.search(r"1 − SELECT @project AS project", text)
+    assert re.search(r"1 \+ SELECT @project AS owner", text)
+
+
+def test_an_older_version_is_shown_beside_the_newest(admin_client: Client, endpoint: Endpoint) -> None:
+    page = admin_client.get(version_page(endpoint, 1), {"with": "newest"}).content.decode()
+    assert "From version 1 to version 2, the newest" in page
+    assert "<ins>owner</ins>" in page
+
+
+def test_the_first_version_is_shown_whole(admin_client: Client, endpoint: Endpoint) -> None:
+    page = admin_client.get(version_page(endpoint, 1)).content.decode()
+    assert "The SQL of version 1" in page
+    assert "<del>" not in page
+    assert "SELECT @project AS project" in page
+
+
+def test_a_version_that_changed_nothing_says_so(admin_client: Client, endpoint: Endpoint) -> None:
+    save_endpoint(endpoint, [DeclaredParameter("project", required=True)])
+    assert "Nothing differs." in admin_client.get(version_page(endpoint, 3)).content.decode()
+
+
+def test_what_operators_wrote_is_text(admin_client: Client, endpoint: Endpoint) -> None:
+    endpoint.sql = "SELECT '<script>alert(1)</script>' AS project, @project AS other"
+    save_endpoint(endpoint, [])
+    page = admin_client.get(version_page(endpoint, 3)).content.decode()
+    assert "<script>alert" not in page
+    assert "alert" in page
+
+
+def test_the_button_restores_as_a_new_version(admin_client: Client, admin_user: User, endpoint: Endpoint) -> None:
+    page = admin_client.get(version_page(endpoint, 1)).content.decode()
+    assert f'action="{restore(endpoint, 1)}"' in page
+    assert "Restore as version 3" in page
+    response = admin_client.post(restore(endpoint, 1), follow=True)
+    assert "Version 1 is back, as version 3." in response.content.decode()
+    saved = Endpoint.objects.get(pk=endpoint.pk)
+    assert (saved.version, saved.sql, saved.max_rows) == (3, "SELECT @project AS project", 1000)
+    assert saved.history.first().history_user == admin_user
+    assert "Restored version 1 as version 3." in LogEntry.objects.get(object_id=str(saved.pk)).change_message
+
+
+def test_the_newest_version_has_no_button_and_is_refused(admin_client: Client, endpoint: Endpoint) -> None:
+    assert restore(endpoint, 2) not in admin_client.get(version_page(endpoint, 2)).content.decode()
+    response = admin_client.post(restore(endpoint, 2), follow=True)
+    assert "Version 2 was not restored. Version 2 is the newest one already." in response.content.decode()
+    assert Endpoint.objects.get(pk=endpoint.pk).version == 2
+
+
+def test_a_version_that_no_longer_prepares_is_refused_with_the_reason(admin_client: Client, endpoint: Endpoint) -> None:
+    endpoint.history.filter(version=1).update(sql="SELECT gone AS a FROM edge_logs", declared_parameters=[])
+    response = admin_client.post(restore(endpoint, 1), follow=True)
+    assert "Version 1 was not restored. Line 1, column 8: PostgreSQL: column" in response.content.decode()
+    assert Endpoint.objects.get(pk=endpoint.pk).version == 2
+
+
+def test_a_link_alone_restores_nothing(admin_client: Client, endpoint: Endpoint) -> None:
+    assert admin_client.get(restore(endpoint, 1)).status_code == 405
+    assert Endpoint.objects.get(pk=endpoint.pk).version == 2
+
+
+def test_a_version_of_another_endpoint_is_not_found(admin_client: Client, endpoint: Endpoint) -> None:
+    other = Endpoint.objects.get(name="logs.all")
+    address = reverse("admin:endpoints_endpoint_restore", args=[other.pk, record(endpoint, 1)])
+    assert admin_client.post(address).status_code == 404
+    assert Endpoint.objects.get(pk=other.pk).version == other.version
+
+
+def test_a_deleted_endpoint_keeps_its_pages_without_the_button(admin_client: Client, endpoint: Endpoint) -> None:
+    address, button = version_page(endpoint, 1), restore(endpoint, 1)
+    endpoint.delete()
+    page = admin_client.get(address).content.decode()
+    assert "The endpoint has been deleted." in page
+    assert button not in page
+    assert admin_client.post(button).status_code == 404

@@ -1,0 +1,127 @@
+"""The pages of log sources: what the table holds, quickly, and for whom rows are shown."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+
+import pytest
+from django.contrib.auth.models import Group, Permission, User
+from django.db import connections
+from django.test import Client
+from django.urls import reverse
+
+from logsources import services
+from logsources.measured_admin import told_rows
+from logsources.measures import Measure, MeasuredPartition
+
+pytestmark = pytest.mark.django_db(databases=["default", "logs"])
+LIST = "admin:logsources_logsource_changelist"
+CHANGE = "admin:logsources_logsource_change"
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+def source(logs):
+    return services.create_source(name="measured", holds="test rows", project_location="row field", retention_days=30)
+
+
+def page(client: Client, name: str, *args: object) -> str:
+    response = client.get(reverse(name, args=args))
+    assert response.status_code == 200
+    return " ".join(response.content.decode().split())
+
+
+def operator(*permissions: str) -> Client:
+    person = User.objects.create_user("operator", is_staff=True)
+    person.groups.add(Group.objects.get(name="viewer"))
+    for codename in permissions:
+        person.user_permissions.add(Permission.objects.get(codename=codename, content_type__app_label="endpoints"))
+    client = Client()
+    client.force_login(person)
+    return client
+
+
+def test_the_list_tells_how_much_there_is(admin_client, logs, insert, source) -> None:
+    for n in range(1234):
+        insert("measured", id=str(n), timestamp=NOW - timedelta(minutes=5), project="acme")
+    logs.execute("ANALYZE logs.measured")
+    shown = page(admin_client, LIST)
+    assert "about 1,234" in shown
+    assert f"{NOW - timedelta(minutes=5):%Y-%m-%d %H:%M}" in shown
+    assert "5 minutes ago" in shown
+    assert "30 days" in shown
+
+
+def test_an_empty_source_says_what_to_do(admin_client, source) -> None:
+    shown = page(admin_client, CHANGE, source.pk)
+    assert "manage.py load_logs measured FILE" in shown
+    assert "no rows" in shown
+    assert "10 partitions, 0 with rows" in shown
+
+
+def test_the_page_shows_rows_without_taking_them_for_markup(admin_client, insert, source) -> None:
+    insert("measured", timestamp=NOW, project="acme", metadata=[{"html": "<script>alert(1)</script>"}])
+    shown = page(admin_client, CHANGE, source.pk)
+    assert "&lt;script&gt;alert(1)" in shown
+    assert "<script>alert" not in shown
+    assert "1 with rows" in shown
+    assert "/admin/logs/?source=measured" in shown
+
+
+@pytest.mark.parametrize(
+    ("permissions", "sees_rows", "explores"),
+    [
+        ((), False, False),
+        (("run_draft",), False, True),
+        (("add_endpoint",), False, False),
+        (("run_draft", "change_endpoint"), True, True),
+    ],
+)
+def test_rows_of_every_project_are_for_who_may_write_endpoints(
+    insert, source, permissions, sees_rows, explores
+) -> None:
+    insert("measured", timestamp=NOW, project="acme", metadata=[{"whose": "customer-data"}])
+    shown = page(operator(*permissions), CHANGE, source.pk)
+    assert ("customer-data" in shown) is sees_rows
+    assert ("Explore its rows" in shown) is explores
+    assert "Rows, estimated" in shown
+
+
+def test_a_locked_table_keeps_nobody_waiting(admin_client, logs, insert, source, django_db_blocker) -> None:
+    insert("measured", timestamp=NOW, project="acme")
+    logs.execute("BEGIN")
+    logs.execute(f"LOCK TABLE logs.measured_p{NOW:%Y%m%d} IN ACCESS EXCLUSIVE MODE")
+    try:
+        started = monotonic()
+        assert "The log database did not answer in time" in page(admin_client, CHANGE, source.pk)
+        assert "not told in time" in page(admin_client, LIST)
+        assert monotonic() - started < 10  # twice the bound, and a loaded machine
+    finally:
+        logs.execute("ROLLBACK")
+    assert "about" in page(admin_client, LIST)
+
+
+def test_without_the_log_database_the_pages_are_there(admin_client, source, monkeypatch) -> None:
+    monkeypatch.setitem(connections["logs"].settings_dict, "PORT", "1")
+    assert "The log database did not answer in time" in page(admin_client, CHANGE, source.pk)
+    assert "not told in time" in page(admin_client, LIST)
+
+
+def partition(rows: int | None) -> MeasuredPartition:
+    return MeasuredPartition("p", None, 8192, rows)
+
+
+@pytest.mark.parametrize(
+    ("measure", "told"),
+    [
+        (None, "not told in time"),
+        (Measure(()), "0"),
+        (Measure((partition(0),)), "0"),
+        (Measure((partition(None), partition(0))), "not counted yet"),
+        (Measure((partition(None), partition(5000))), "more than\xa05,000"),
+        (Measure((partition(1), partition(5000))), "about\xa05,001"),
+    ],
+)
+def test_rows_are_told_as_what_they_are(measure, told) -> None:
+    assert told_rows(measure) == told

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from logsources import services
+from logsources.catalogue import partitions_by_table, sample_rows
+from logsources.index_walks import End, projects_of, row_at
+from logsources.measures import measure_sources
+from logsources.newest_rows import newest_rows
+
+pytestmark = pytest.mark.django_db(databases=["default", "logs"])
+NOW = datetime.now(UTC).replace(microsecond=0)
+LONG_AGO = datetime(1999, 12, 31, tzinfo=UTC)  # before any partition: in the default one
+TABLE = "measured"
+
+
+@pytest.fixture
+def source(logs):
+    services.create_source(name=TABLE, holds="test rows", project_location="row field")
+    return logs
+
+
+@pytest.fixture
+def rows(source, insert):
+    for day in range(2):
+        for project in ("acme", "globex", None):
+            for hour in range(3):
+                moment = NOW - timedelta(days=day, hours=hour)
+                insert(TABLE, id=f"{day}{project}{hour}", timestamp=moment, project=project)
+    return source
+
+
+def names(logs):
+    return partitions_by_table(logs)[TABLE]
+
+
+def test_an_empty_source(source) -> None:
+    measure = measure_sources(source, [TABLE])[TABLE]
+    assert (measure.rows, measure.oldest, measure.newest, measure.filled) == (0, None, None, ())
+    assert measure.is_counted
+    assert measure.span_known
+    assert measure.bytes > 0  # its indexes
+    assert {partition.day for partition in measure.partitions} >= {None, NOW.date(), NOW.date() + timedelta(days=1)}
+
+
+def test_rows_size_and_span(rows) -> None:
+    rows.execute(f"ANALYZE logs.{TABLE}")
+    measure = measure_sources(rows, [TABLE])[TABLE]
+    assert (measure.rows, measure.is_counted) == (18, True)
+    assert (measure.oldest, measure.newest) == (NOW - timedelta(days=1, hours=2), NOW)
+    assert sum(partition.rows or 0 for partition in measure.filled) == 18
+
+
+def test_rows_grow_between_two_counts_as_the_pages_do(source, insert) -> None:
+    insert(TABLE, id="first", timestamp=NOW)
+    source.execute(f"ANALYZE logs.{TABLE}")
+    source.execute(
+        f"INSERT INTO logs.{TABLE} (id, timestamp, event_message, metadata)"
+        f" SELECT n::text, '{NOW.isoformat()}', repeat('x', 2000), '[]' FROM generate_series(1, 100) AS n"
+    )
+    assert (measure_sources(source, [TABLE])[TABLE].rows or 0) > 10
+
+
+def test_uncounted_rows_are_not_taken_for_none(source, insert, superuser) -> None:
+    insert(TABLE, id="first", timestamp=NOW)
+    source.execute("SELECT pg_stat_force_next_flush()")
+    partition = next(name for name in names(source) if name.endswith(f"{NOW:%Y%m%d}"))
+    superuser.execute("SELECT pg_stat_reset_single_table_counters(%s::regclass)", [f"logs.{partition}"])
+    measure = measure_sources(source, [TABLE])[TABLE]
+    assert (measure.rows, measure.is_counted) == (None, False)
+    assert measure.newest == NOW
+
+
+def test_a_source_without_a_table_has_no_measure(source) -> None:
+    assert set(measure_sources(source, [TABLE, "no_such_table"])) == {TABLE}
+
+
+def test_the_span_reaches_into_the_partition_of_all_other_days(rows, insert) -> None:
+    insert(TABLE, id="old", timestamp=LONG_AGO, project="acme")
+    measure = measure_sources(rows, [TABLE])[TABLE]
+    assert (measure.oldest, measure.newest) == (LONG_AGO, NOW)
+    insert(TABLE, id="future", timestamp=NOW + timedelta(days=4000), project="acme")
+    assert newest_rows(rows, [TABLE])[TABLE] == NOW + timedelta(days=4000)
+
+
+def test_edges_of_a_partition_are_read_from_its_index(rows, logs) -> None:
+    partition = f"{TABLE}_p{NOW - timedelta(days=1):%Y%m%d}"
+    expected = logs.execute(f"SELECT min(timestamp), max(timestamp) FROM logs.{partition}").fetchone()
+    assert (row_at(logs, partition, End.OLDEST), row_at(logs, partition, End.NEWEST)) == expected
+
+
+def test_projects(rows, logs) -> None:
+    partition = f"{TABLE}_p{NOW - timedelta(days=1):%Y%m%d}"
+    assert projects_of(logs, partition, most=10) == ["acme", "globex"]
+    assert projects_of(logs, partition, most=1) == ["acme"]
+    assert projects_of(logs, f"{TABLE}_default", most=10) == []
+
+
+def test_sample_rows_are_some_of_the_newest(rows, logs) -> None:
+    found = sample_rows(logs, TABLE, names(logs), rows=2)
+    assert len(found) == 2
+    assert datetime.fromisoformat(found[0]["timestamp"]) == NOW
+    assert set(found[0]) == {"id", "project", "timestamp", "event_message", "metadata"}
+    assert sample_rows(logs, TABLE, [f"{TABLE}_default"], rows=2) == []

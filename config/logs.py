@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from typing import Any
 
+import orjson
 import structlog
-from structlog.typing import Processor
+from structlog.typing import FilteringBoundLogger, Processor
 
 _SHARED: list[Processor] = [
     structlog.contextvars.merge_contextvars,
@@ -49,3 +52,30 @@ LOGGING: dict[str, Any] = {
         "psycopg": {"level": "ERROR"},
     },
 }
+
+
+class _Stderr:
+    """Writes a line with one system call, so that lines of several threads and processes never mix."""
+
+    def msg(self, line: bytes) -> None:
+        # A log that cannot be written (disk full, reader gone) must not fail the call that it tells of.
+        with suppress(OSError):
+            os.write(2, line + b"\n")
+
+    info = warning = error = msg
+
+
+def direct_logger(name: str) -> FilteringBoundLogger:
+    """Return a logger of the same lines that skips the standard library: a fifth of its cost, for the hottest line."""
+    logger: FilteringBoundLogger = structlog.wrap_logger(
+        _Stderr(),
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.JSONRenderer(serializer=lambda entry, **_: orjson.dumps(entry)),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger("info"),
+        cache_logger_on_first_use=True,
+    ).bind(logger=name)
+    return logger

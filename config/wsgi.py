@@ -8,4 +8,8 @@ from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
-application = get_wsgi_application()
+django = get_wsgi_application()
+
+from endpoints.api.plain_calls import PlainCalls  # noqa: E402  # its modules need Django set up
+
+application = PlainCalls(django)

@@ -14,11 +14,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 from time import monotonic
 from typing import Any, Final, TypeVar, cast
 
 import structlog
-from django.db import Error, InterfaceError, OperationalError
+from django.db import Error, InterfaceError, OperationalError, connections
 from django.db.models import Q
 
 from config.deadlines import answer_within
@@ -78,11 +79,8 @@ class Directory:
         """Return the endpoint of this UUID or name. Raises EndpointNotFound and DatabaseUnavailable."""
         if "\0" in reference:
             raise EndpointNotFound  # PostgreSQL cannot even compare it
-        match = Q(name=reference)
         identifier = _as_uuid(reference)
-        if identifier is not None:
-            match, reference = match | Q(pk=identifier), identifier
-        endpoint = self._known(("endpoint", reference), lambda: Endpoint.objects.filter(match, version__gt=0).first())
+        endpoint = self._known(("endpoint", identifier or reference), lambda: _read_endpoint(reference, identifier))
         if endpoint is None:
             raise EndpointNotFound
         return endpoint
@@ -149,6 +147,10 @@ class Directory:
     def _ask(self, question: Callable[[], Value]) -> Value:
         """Ask the database within READ_SECONDS. Raises DatabaseUnavailable, at once where it was so a moment ago."""
         self._refuse_in_pause()
+        connection = connections["default"]
+        if not connection.in_atomic_block:
+            # As Django does at the beginning of each of its own requests: too old, or broken by the last question.
+            connection.close_if_unusable_or_obsolete()
         try:
             with answer_within(READ_SECONDS):
                 answer = question()
@@ -174,6 +176,12 @@ class Directory:
             self._retry_at = now + PAUSE_SECONDS
 
 
+def _read_endpoint(name: str, identifier: str | None) -> Endpoint | None:
+    match = Q(name=name) if identifier is None else Q(name=name) | Q(pk=identifier)
+    return Endpoint.objects.filter(match, version__gt=0).first()
+
+
+@lru_cache(maxsize=CAPACITY)
 def _as_uuid(reference: str) -> str | None:
     """Return a UUID in its one usual form, or None for a name."""
     try:

@@ -34,6 +34,7 @@ from typing import Any
 import orjson
 from psycopg.abc import AdaptContext
 from psycopg.adapt import Buffer, Loader
+from psycopg.types.string import TextLoader
 
 from endpoints.outcomes import ResultFormat, Rows
 from endpoints.redaction import redact_json, redact_text
@@ -44,11 +45,6 @@ _INTERVAL = re.compile(
     r"(?:(?P<sign>[+-])?(?P<hours>\d+):(?P<minutes>\d\d):(?P<seconds>\d\d(?:\.\d+)?))?",
     re.ASCII,
 )
-
-
-class _TextLoader(Loader):
-    def load(self, data: Buffer) -> Any:
-        return str(data, "utf-8")
 
 
 class _JSONBLoader(Loader):
@@ -124,13 +120,13 @@ def _iso_duration(match: re.Match[str]) -> str:
 
 
 _LOADERS: tuple[tuple[type[Loader], tuple[str, ...]], ...] = (
-    (_TextLoader, ("date", "time", "timetz", "uuid", "inet", "cidr")),
-    (_TextLoader, ("int4range", "int8range", "numrange", "daterange", "tsrange", "tstzrange")),
+    (TextLoader, ("date", "time", "timetz", "uuid", "inet", "cidr")),
+    (TextLoader, ("int4range", "int8range", "numrange", "daterange", "tsrange", "tstzrange")),
     (
-        _TextLoader,
+        TextLoader,
         ("int4multirange", "int8multirange", "nummultirange", "datemultirange", "tsmultirange", "tstzmultirange"),
     ),
-    (_TextLoader, ("record",)),
+    (TextLoader, ("record",)),
     (_TimestampLoader, ("timestamp",)),
     (_TimestamptzLoader, ("timestamptz",)),
     (_IntervalLoader, ("interval",)),

@@ -22,6 +22,7 @@ from config.deadlines import NoAnswer
 from endpoints.errors import DatabaseUnavailable, QueryTimeout
 from endpoints.gate import gate_pool, roll_back
 from endpoints.outcomes import BoundValue, Rows, Statement
+from endpoints.round_trips import array_literal, column_names, load_rows, run_transaction
 
 QUERY_READER: Final = "query_reader"
 SANDBOX_READER: Final = "sandbox_reader"
@@ -37,7 +38,6 @@ SANDBOX_LIMITS: Final[Mapping[str, str]] = {
 T = TypeVar("T")
 
 _QUOTED = re.compile(r'".*"', re.DOTALL)
-_ARRAY_SPECIAL = re.compile(r'(["\\])')
 # SQLSTATE classes and codes that say "the server is not there for us", PostgreSQL appendix A.
 _UNAVAILABLE_CLASSES = ("08", "57P", "53300")
 
@@ -97,10 +97,10 @@ def run_statement(statement: Statement, session: ReaderSession, *, max_rows: int
     """
     started = perf_counter()
     # A consumer's text rarely comes twice: kept as a prepared statement it would only push out the stored ones.
-    prepare = False if session.role == SANDBOX_READER else None
+    keep = session.role != SANDBOX_READER
     columns, rows = on_living_connection(
-        lambda: _run_once(statement, session, prepare=prepare),
-        again=lambda: _run_once(statement, session, prepare=False),
+        lambda: _run_once(statement, session, keep=keep),
+        again=lambda: _run_once(statement, session, keep=False),
         session=session,
     )
     return Rows(
@@ -142,23 +142,19 @@ def first_invalid_regular_expression(candidates: Sequence[str], session: ReaderS
 
 
 def _run_once(
-    statement: Statement, session: ReaderSession, *, prepare: bool | None
+    statement: Statement, session: ReaderSession, *, keep: bool
 ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """Run a statement on one connection; `prepare` is psycopg's: None leaves it to the connection's threshold."""
+    """Run a statement on one connection; with `keep` it stays prepared there."""
     with gate_pool().connection(statement_seconds=session.statement_timeout_seconds) as connection:
         try:
-            with connection.pipeline():
-                connection.execute("BEGIN READ ONLY")
-                connection.execute(*arming_statement(session))
-                cursor = connection.execute(statement.sql, statement.arguments, prepare=prepare)
-                connection.execute("ROLLBACK")
-            rows = cursor.fetchall()
+            arming, prepared = arming_statement(session), (statement.sql, statement.arguments)
+            result = run_transaction(connection, arming, prepared, keep=keep)
         except psycopg.Error as error:
             roll_back(connection)
             if _is_stale(error):
                 connection.close()  # it would fail with this statement again and again
             raise
-        return tuple(column.name for column in cursor.description or ()), rows
+        return column_names(result), load_rows(connection, result)
 
 
 def arming_statement(session: ReaderSession) -> tuple[str, tuple[BoundValue, ...]]:
@@ -171,14 +167,7 @@ def arming_statement(session: ReaderSession) -> tuple[str, tuple[BoundValue, ...
 def _stored_argument(value: BoundValue) -> str:
     if value is None:
         return ""
-    return f"={value}" if isinstance(value, str) else f"={_array_literal(value)}"
-
-
-def _array_literal(values: Sequence[str]) -> str:
-    """Return PostgreSQL's text of an array (manual, "Array Input and Output Syntax"), every element quoted."""
-    # ["a", 'b"c']  ->  {"a","b\"c"}
-    elements = (_ARRAY_SPECIAL.sub(r"\\\1", value) for value in values)
-    return "{" + ",".join(f'"{element}"' for element in elements) + "}"
+    return f"={value}" if isinstance(value, str) else f"={array_literal(value)}"
 
 
 def failure_of(error: psycopg.Error, session: ReaderSession) -> Exception:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from config.deadlines import BoundedConnection, NoAnswer, Result, watched
 from endpoints.encoding import register_loaders
 from endpoints.errors import DatabaseUnavailable, Overloaded
 from endpoints.heartbeat import PROBE_SECONDS, Heartbeat
+from endpoints.prepared_statements import KeptStatements
 
 PATIENCE_SECONDS: Final = 0.2
 # Below it a living server on a busy machine might be taken for dead.
@@ -37,14 +38,19 @@ class GateConnection(BoundedConnection[tuple[Any, ...]]):
     """A connection of the gate pool, which raises NoAnswer and closes itself when its server hangs."""
 
     heartbeat: Heartbeat | None = None
+    kept_statements: KeptStatements
     longest_wait = LONGEST_STATEMENT_SECONDS + OVERTIME_SECONDS
     probe_seconds = PROBE_SECONDS
 
     def wait(self, gen: Generator[Any, Any, Result], *args: Any, **kwargs: Any) -> Result:
         if self.heartbeat is None:
             return super().wait(gen, *args, **kwargs)
+        vigil = _Vigil(self, self.heartbeat)
+        # Most statements are done before anybody has to be asked, and a vigil over each read costs as much as the read.
+        with suppress(psycopg.errors._WaitTimeout):
+            return super().wait(gen, timeout=PATIENCE_SECONDS)
         try:
-            return super().wait(watched(gen, _Vigil(self, self.heartbeat).look_up), *args, **kwargs)
+            return super().wait(watched(gen, vigil.look_up), *args, **kwargs)
         except NoAnswer:
             self.close()
             raise
@@ -144,12 +150,13 @@ class GatePool:
     def _configure(self, connection: GateConnection) -> None:
         """Prepare a new connection; a server that reads strings or encodes text otherwise is refused."""
         connection.heartbeat = self._heartbeat
+        connection.kept_statements = KeptStatements()
         if connection.info.parameter_status("standard_conforming_strings") != "on":
             raise psycopg.OperationalError("the log database must have standard_conforming_strings = on")
         if connection.info.encoding != "utf-8":
             raise psycopg.OperationalError("the log database must talk UTF8")
         register_loaders(connection)
-        connection.prepare_threshold = 1
+        connection.prepare_threshold = None  # what is worth preparing is prepared by `round_trips`
 
 
 _pool: GatePool | None = None

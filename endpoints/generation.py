@@ -4,7 +4,8 @@
     lqe:changing        the changes under way; while there is one, nobody may rely on what is known
 
 A change is announced before it is committed and once more after that, so no moment exists in which it can be read from
-the database and the old generation still counts. Where Redis cannot be told, it is tried again for a minute, and what
+the database and the old generation still counts: what a process has been told counts for a tenth of a second, and who
+changes something returns after that. Where Redis cannot be told, it is tried again for a minute, and what
 processes know stays for as long as the directory keeps it unasked.
 """
 
@@ -21,6 +22,7 @@ from typing import Final, cast
 import structlog
 from django.db import transaction
 
+from endpoints.cache import vouching
 from endpoints.cache.connection import CacheUnavailable, Script, ask_script
 
 GENERATION_KEY: Final = "lqe:generation"
@@ -58,13 +60,28 @@ redis.call('SREM', KEYS[2], ARGV[2])
 """)
 
 
+_vouched: tuple[str, float] | None = None  # a generation, and until when it counts by time.monotonic()
+
+
 def current_generation() -> str | None:
-    """Return the current generation; None while a change is under way, or when Redis cannot tell."""
+    """Return the current generation; None while a change is under way, or when Redis cannot tell.
+
+    What Redis has said counts for `vouching.VOUCHED_SECONDS`, which every change waits for.
+    """
+    global _vouched
+    asked_at = monotonic()
+    vouched = _vouched
+    if vouched is not None and asked_at < vouched[1]:
+        return vouched[0]
     try:
         found = ask_script(_CURRENT, [GENERATION_KEY, CHANGING_KEY], [_random()])
     except CacheUnavailable:
         return None
-    return cast(bytes, found).decode() if found else None
+    if not found:
+        return None
+    generation = cast(bytes, found).decode()
+    _vouched = (generation, asked_at + vouching.VOUCHED_SECONDS)
+    return generation
 
 
 @contextmanager
@@ -73,8 +90,10 @@ def changing() -> Iterator[None]:
 
     Inside a larger transaction the change counts as under way until that one is committed.
     """
+    global _vouched
     change = _random()
     _announce(_BEGIN, change, CHANGE_SECONDS)
+    _vouched = None
     try:
         yield
     except BaseException:
@@ -85,7 +104,10 @@ def changing() -> Iterator[None]:
 
 def _finish(change: str) -> None:
     """Tell Redis, which may be out of reach for a moment, and may then have missed the beginning too."""
+    global _vouched
     if _finish_within(change, SAVER_WAITS_SECONDS):
+        _vouched = None
+        vouching.outlive()
         return
     logger.warning("change_not_announced_yet")
     # It goes on without who saved: as soon as Redis is back, no process believes what it knew before.

@@ -14,6 +14,7 @@ from endpoints.describing import Field, fields_of, named_columns
 from endpoints.execution import ReaderSession, arming_statement, on_living_connection
 from endpoints.gate import GateConnection, gate_pool, roll_back
 from endpoints.outcomes import Column, Rows, Statement
+from endpoints.round_trips import load_rows, run_transaction
 
 # Entered with the connection for as long as the statement runs on it.
 Attendance = Callable[[GateConnection], AbstractContextManager[None]]
@@ -56,15 +57,10 @@ def _run_once(
     with gate_pool().connection(statement_seconds=session.statement_timeout_seconds) as connection:
         try:
             with attend(connection):
-                with connection.pipeline():
-                    connection.execute("BEGIN READ ONLY")
-                    connection.execute(*arming_statement(session))
-                    # Tried once: kept as a prepared statement it would only push out those of calls.
-                    cursor = connection.execute(statement.sql, statement.arguments, prepare=False)
-                    connection.execute("ROLLBACK")
-                rows = cursor.fetchall()
+                arming, tried = arming_statement(session), (statement.sql, statement.arguments)
+                # Tried once: kept as a prepared statement it would only push out those of calls.
+                result = run_transaction(connection, arming, tried, keep=False)
         except psycopg.Error:
             roll_back(connection)
             raise
-        fields = fields_of(cursor.pgresult) if cursor.pgresult else []
-        return fields, rows
+        return fields_of(result), load_rows(connection, result)

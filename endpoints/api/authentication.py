@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any
 
 import structlog
-from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
@@ -13,31 +13,28 @@ from endpoints.access_tokens import Caller
 from endpoints.errors import NotAuthenticated
 from endpoints.services import admit, authenticate_access_token
 
-_CALLER: Final = "endpoints.caller"  # in the request's environ, whose other names no header can reach
+
+def authenticate(environ: Mapping[str, Any]) -> Caller:
+    """Return whose access token a request brings (WSGI's environ, PEP 3333). Raises NotAuthenticated."""
+    caller = authenticate_access_token(_secret(environ))
+    structlog.contextvars.bind_contextvars(access_token=caller.name, access_token_prefix=caller.prefix)
+    return caller
 
 
 class AccessTokenAuthentication(BaseAuthentication):
     """Make `request.user` the Caller of the access token. Raises NotAuthenticated when there is none or it fails."""
 
     def authenticate(self, request: Request) -> tuple[Caller, None]:
-        caller = authenticate_access_token(_secret(request))
-        structlog.contextvars.bind_contextvars(access_token=caller.name, access_token_prefix=caller.prefix)
-        request.META[_CALLER] = caller  # known from here on, also when the next line refuses the call
+        caller = authenticate(request.META)
         admit(caller)
         return caller, None
 
 
-def caller_of(request: HttpRequest) -> Caller | None:
-    """Return whose access token came with this request, once that was looked at."""
-    caller: Caller | None = request.META.get(_CALLER)
-    return caller
-
-
-def _secret(request: Request) -> str:
-    header = request.META.get("HTTP_X_API_KEY", "").strip()
+def _secret(environ: Mapping[str, Any]) -> str:
+    header = environ.get("HTTP_X_API_KEY", "").strip()
     if header:
         return str(header)
-    scheme, _, credentials = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+    scheme, _, credentials = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     if scheme.lower() == "bearer" and credentials.strip():
         return str(credentials.strip())
     raise NotAuthenticated

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from endpoints.access_tokens import Caller
-from endpoints.api.exceptions import JSON
+from endpoints.api.replies import JSON
 from endpoints.services import purge_cache
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-import orjson
 import structlog
 from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
 from django.db import InterfaceError, OperationalError
@@ -14,6 +14,7 @@ from django.views.defaults import server_error as server_error_page
 from rest_framework import exceptions as framework_errors
 
 from endpoints.api.middleware import request_id_of
+from endpoints.api.replies import error_reply
 from endpoints.errors import (
     DatabaseUnavailable,
     EndpointError,
@@ -25,7 +26,6 @@ from endpoints.errors import (
 )
 
 logger = structlog.get_logger(__name__)
-JSON = "application/json; charset=utf-8"
 
 
 def handle_exception(error: Exception, context: dict[str, Any]) -> HttpResponseBase:
@@ -33,7 +33,7 @@ def handle_exception(error: Exception, context: dict[str, Any]) -> HttpResponseB
     return error_response(context["request"]._request, as_endpoint_error(error, context["view"].allowed_methods))
 
 
-def as_endpoint_error(error: Exception, allowed_methods: list[str]) -> EndpointError:
+def as_endpoint_error(error: Exception, allowed_methods: Sequence[str] = ()) -> EndpointError:
     """Return the row of the error table that stands for this exception; an unknown one is logged as a bug."""
     match error:
         case EndpointError():
@@ -57,13 +57,8 @@ def as_endpoint_error(error: Exception, allowed_methods: list[str]) -> EndpointE
 
 def error_response(request: HttpRequest, error: EndpointError) -> HttpResponse:
     """Return the one error body with its status and headers; nothing of it is cached on the way."""
-    structlog.contextvars.bind_contextvars(error=error.code)
-    return HttpResponse(
-        orjson.dumps(error.body(request_id_of(request))),
-        status=error.status,
-        content_type=JSON,
-        headers={"Cache-Control": "no-store", **error.headers},
-    )
+    reply = error_reply(error, request_id_of(request))
+    return HttpResponse(reply.body, status=reply.status, headers=dict(reply.headers))
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:

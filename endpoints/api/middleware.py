@@ -1,9 +1,7 @@
-"""One request id and one log line per request."""
+"""One request id and one log line per request that Django answers."""
 
 from __future__ import annotations
 
-import re
-import uuid
 from time import perf_counter
 from typing import cast
 
@@ -11,8 +9,7 @@ import structlog
 from django.http import HttpRequest, HttpResponse
 from django_structlog.middlewares import RequestMiddleware as StructlogRequestMiddleware
 
-# What a caller may choose as a request id: it is echoed in a header and written to the log.
-_REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}", re.ASCII)
+from endpoints.api.request_ids import settle_request_id
 
 
 class RequestMiddleware(StructlogRequestMiddleware):
@@ -20,9 +17,7 @@ class RequestMiddleware(StructlogRequestMiddleware):
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         started = perf_counter()
-        sent = request.META.get("HTTP_X_REQUEST_ID", "")
-        request_id = sent if _REQUEST_ID.fullmatch(sent) else str(uuid.uuid4())
-        request.META["HTTP_X_REQUEST_ID"] = request_id
+        request_id = settle_request_id(request.META)
         self.prepare(request)
         response = cast(HttpResponse, self.get_response(request))
         response["X-Request-ID"] = request_id

@@ -10,7 +10,7 @@ from endpoints.api.metrics import metrics
 from endpoints.api.openapi import SchemaView, SwaggerView
 
 urlpatterns = [
-    re_path(r"^api/endpoints/query/(?P<reference>[^/]+)/?$", views.QueryView.as_view(), name="query"),
+    re_path(r"^api/endpoints/query/(?P<reference>[^/]+)/?$", views.query, name="query"),
     re_path(r"^api/endpoints/cache/(?P<reference>[^/]+)/?$", CacheView.as_view(), name="cache"),
     re_path(r"^api/openapi\.json/?$", SchemaView.as_view(), name="openapi"),
     re_path(r"^api/docs/?$", SwaggerView.as_view(url_name="openapi"), name="api-docs"),

@@ -4,6 +4,7 @@
 
     single_flight   one runner per key, over threads and processes      error_notes    its errors, for who waits
     entries         fetch, store, purge, count                          entry_format   how a result lies in Redis
+    recent_entries  what was fetched a moment ago                       vouching       for how long that counts
     leases          one holder, and a note for who waits                keys           what names a result
     usage           what is asked for, counters, backing off            connection     Redis within 250 ms, or not
 
@@ -17,10 +18,12 @@ from endpoints.cache.entries import Entry, EntryDescription, describe_entries, f
 from endpoints.cache.entry_format import entity_tag
 from endpoints.cache.keys import Recipe, ResultKey, result_key
 from endpoints.cache.leases import Lease, Slot, acquire, finish, slot
+from endpoints.cache.recent_entries import RECENT, RecentEntry
 from endpoints.cache.single_flight import Landing, Role, fly, refresh
 from endpoints.cache.usage import AskedFor, EndpointStatistics
 
 __all__ = [
+    "RECENT",
     "AskedFor",
     "CacheUnavailable",
     "EndpointStatistics",
@@ -28,6 +31,7 @@ __all__ = [
     "EntryDescription",
     "Landing",
     "Lease",
+    "RecentEntry",
     "Recipe",
     "ResultKey",
     "Role",

@@ -6,6 +6,7 @@ How old an entry is follows from how long Redis will still keep it, so no two ma
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from time import time
 from typing import cast
 
@@ -57,9 +58,9 @@ return redis.call('ZCARD', index)
 """)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Entry:
-    """A stored result; the body stays compressed until `outcome` is asked for."""
+    """A stored result; the body stays compressed until `outcome` is first asked for."""
 
     header: Header
     stored_body: bytes
@@ -78,9 +79,8 @@ class Entry:
     def created_at(self) -> float:
         return self.header.created_at
 
-    @property
+    @cached_property
     def outcome(self) -> Outcome:
-        """The result; each access expands the body anew."""
         header = self.header
         return Outcome(
             body=expand_body(header, self.stored_body),

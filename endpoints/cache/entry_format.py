@@ -14,8 +14,11 @@ import hashlib
 import struct
 import zlib
 from dataclasses import dataclass
+from functools import lru_cache
 
 import orjson
+import xxhash
+from django.conf import settings
 
 from endpoints.outcomes import Outcome, ResultFormat
 
@@ -50,8 +53,17 @@ class Header:
 
 
 def entity_tag(body: bytes) -> str:
-    """Return a strong ETag (RFC 9110 section 8.8.3): equal for equal bytes only."""
-    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    """Return a strong ETag (RFC 9110 section 8.8.3): equal for equal bytes, and by chance for no others.
+
+    128 bits of XXH3, ten times as fast as SHA-256, which would be a tenth of an uncached call. Nobody who writes log
+    rows can aim at a collision: the seed follows from the service's secret.
+    """
+    return f'"{xxhash.xxh3_128_hexdigest(body, seed=_seed(settings.SECRET_KEY))}"'
+
+
+@lru_cache(maxsize=4)
+def _seed(secret: str) -> int:
+    return int.from_bytes(hashlib.sha256(f"entity tags {secret}".encode()).digest()[:8], "big")
 
 
 def encode_entry(outcome: Outcome, *, etag: str, created_at: float, lifetime_ms: int) -> bytes:

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from uuid import UUID
 
 from endpoints.outcomes import BoundValue, ResultFormat
@@ -17,7 +18,7 @@ from endpoints.outcomes import BoundValue, ResultFormat
 PREFIX = "lqe"  # before every name in Redis, which other applications may share
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Recipe:
     """How to make a result of one version again: what a caller asked for, after typing and normalising."""
 
@@ -28,7 +29,12 @@ class Recipe:
     format: ResultFormat
 
     def to_json(self) -> bytes:
-        """Return the canonical form: equal recipes give equal bytes, different ones different bytes.
+        """Return the canonical form, see `canonical`."""
+        return self.canonical
+
+    @cached_property
+    def canonical(self) -> bytes:
+        """The canonical form: equal recipes give equal bytes, different ones different bytes.
 
         JSON keeps null, "", [] and ["x"] apart by itself and quotes every separator. `surrogatepass`, not escapes:
         an escaped pair of lone surrogates would read like the character that the pair stands for.
@@ -101,6 +107,7 @@ def result_key(endpoint_id: str, version: int, recipe: Recipe) -> ResultKey:
     return ResultKey(endpoint_id=endpoint_id, version=version, digest=digest)
 
 
+@lru_cache(maxsize=1000)
 def endpoint_hex(endpoint_id: str) -> str:
     """Return a UUID as its 32 digits, however it was written. Raises ValueError."""
     return UUID(endpoint_id).hex

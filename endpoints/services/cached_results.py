@@ -16,7 +16,7 @@ from typing import Final
 from django.conf import settings
 
 from endpoints import cache
-from endpoints.cache import CacheUnavailable, Entry, Landing, Recipe, ResultKey, Role, usage
+from endpoints.cache import CacheUnavailable, Landing, RecentEntry, Recipe, ResultKey, Role, usage
 from endpoints.errors import DatabaseUnavailable, Overloaded, QueryTimeout
 from endpoints.models import Endpoint
 from endpoints.outcomes import Outcome
@@ -72,19 +72,21 @@ def renew_entry(endpoint: Endpoint, key: ResultKey, recipe: Recipe) -> Landing |
 
 def _serve(endpoint: Endpoint, key: ResultKey, recipe: Recipe) -> Served:
     try:
-        entry = cache.fetch(key, fresh_seconds=endpoint.cache_seconds, stale_seconds=settings.ENDPOINTS_STALE_SECONDS)
+        recent = cache.RECENT.fetch(
+            key, fresh_seconds=endpoint.cache_seconds, stale_seconds=settings.ENDPOINTS_STALE_SECONDS
+        )
     except CacheUnavailable:
-        entry = None
-    if entry is None:
+        recent = None
+    if recent is None:
         return _serve_run(endpoint, key, recipe)
-    if entry.is_fresh:
-        return _serve_entry(entry, CacheState.HIT)
+    if recent.remaining_fresh_seconds:
+        return _serve_entry(recent, CacheState.HIT)
     try:
         landing = renew_entry(endpoint, key, recipe)
     except (CacheUnavailable, DatabaseUnavailable, Overloaded, QueryTimeout):
         # Better an old answer, marked as one, than none: RFC 5861, stale-if-error.
-        return _serve_entry(entry, CacheState.STALE)
-    return _serve_entry(entry, CacheState.STALE) if landing is None else _landed(endpoint, landing)
+        return _serve_entry(recent, CacheState.STALE)
+    return _serve_entry(recent, CacheState.STALE) if landing is None else _landed(endpoint, landing)
 
 
 def _serve_run(endpoint: Endpoint, key: ResultKey, recipe: Recipe) -> Served:
@@ -106,8 +108,9 @@ def _landed(endpoint: Endpoint, landing: Landing) -> Served:
     return Served(landing.outcome, landing.etag, state, landing.age_seconds, fresh_for_seconds)
 
 
-def _serve_entry(entry: Entry, state: CacheState) -> Served:
-    return Served(entry.outcome, entry.etag, state, entry.age_seconds, entry.remaining_fresh_seconds)
+def _serve_entry(recent: RecentEntry, state: CacheState) -> Served:
+    entry = recent.entry
+    return Served(entry.outcome, entry.etag, state, recent.age_seconds, recent.remaining_fresh_seconds)
 
 
 def _bypass(outcome: Outcome) -> Served:

@@ -15,7 +15,7 @@ from endpoints.models import Endpoint
 from endpoints.outcomes import Outcome, Statement
 from endpoints.services.cached_results import Served, serve
 from endpoints.services.known import DIRECTORY
-from endpoints.services.recipes import Call, read_recipe
+from endpoints.services.recipes import Call, recall_recipe
 
 READ_SECONDS: Final = 1.0
 
@@ -57,6 +57,8 @@ def visible_endpoints(caller: Caller | None) -> list[Endpoint]:
 def _may_call(caller: Caller | None, endpoint: Endpoint) -> bool:
     if caller is None:
         return True
+    if not caller.bound_arguments:
+        return caller.may_call(str(endpoint.pk))
     declared = {parameter.name for parameter in endpoint.parameters_of_version}
     return caller.may_call(str(endpoint.pk)) and declared.issuperset(caller.bound_arguments)
 
@@ -68,7 +70,7 @@ def run_endpoint(reference: str, *, call: Call, caller: Caller | None = None) ->
     """
     endpoint = find_endpoint(reference, caller=caller)
     structlog.contextvars.bind_contextvars(endpoint=endpoint.name, endpoint_version=endpoint.version)
-    served = serve(endpoint, read_recipe(endpoint, call, caller))
+    served = serve(endpoint, recall_recipe(endpoint, call, caller))
     structlog.contextvars.bind_contextvars(cache=served.state.value)
     return Answer(
         served=served,

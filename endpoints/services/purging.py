@@ -9,7 +9,7 @@ import structlog
 
 from endpoints import cache
 from endpoints.access_tokens import Caller
-from endpoints.cache import CacheUnavailable, EndpointStatistics, usage
+from endpoints.cache import CacheUnavailable, EndpointStatistics, usage, vouching
 from endpoints.errors import CacheNotReachable, PurgeNotAllowed
 from endpoints.models import Endpoint
 from endpoints.services.calls import find_endpoint
@@ -47,6 +47,8 @@ def purge_cache(reference: str, *, caller: Caller | None = None) -> Purged:
         results = cache.purge(endpoint.pk.hex)
     except CacheUnavailable as error:
         raise CacheNotReachable from error
+    cache.RECENT.clear()
+    vouching.outlive()
     logger.info("cache_purged", endpoint=endpoint.name, results=results)
     return Purged(endpoint.name, results)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from endpoints.access_tokens import Caller
 from endpoints.cache import Recipe
@@ -21,10 +22,14 @@ from endpoints.sql.parameters import (
     coerce_value,
 )
 
+_REMEMBERED_RECIPES: Final = 1000
+# The endpoint is kept with the recipe: its id belongs to nobody else meanwhile.
+_remembered: dict[tuple[int, Call, tuple[tuple[str, str], ...]], tuple[Endpoint, Recipe]] = {}
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """What a consumer asks for, read from the request and not yet judged."""
+    """What a consumer asks for, read from the request and not yet judged; each is equal to itself alone."""
 
     arguments: Mapping[str, RawValue] = field(default_factory=dict)
     repeated_names: frozenset[str] = frozenset()
@@ -53,6 +58,21 @@ def read_recipe(endpoint: Endpoint, call: Call, caller: Caller | None) -> Recipe
         redact=endpoint.redact_pii or call.redact,
         format=call.format,
     )
+
+
+def recall_recipe(endpoint: Endpoint, call: Call, caller: Caller | None) -> Recipe:
+    """Return what `read_recipe` does, read once for the same call of the same endpoint, object for object."""
+    if call.sandbox_lql:  # reading it also writes its canonical form to the log's context
+        return read_recipe(endpoint, call, caller)
+    key = (id(endpoint), call, tuple(caller.bound_arguments.items()) if caller else ())
+    remembered = _remembered.get(key)
+    if remembered is not None:
+        return remembered[1]
+    recipe = read_recipe(endpoint, call, caller)
+    if len(_remembered) >= _REMEMBERED_RECIPES:
+        _remembered.clear()
+    _remembered[key] = (endpoint, recipe)
+    return recipe
 
 
 def _arguments(endpoint: Endpoint, call: Call, caller: Caller | None) -> Mapping[str, BoundValue]:

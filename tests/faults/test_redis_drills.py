@@ -17,6 +17,7 @@ from tests.live.servers import Servers
 LABEL = {"label": "text"}
 SLOWEST_SECONDS = 2.0
 BACK_SECONDS = 5.0
+FORGOTTEN_SECONDS = 0.15  # after which no process answers with what it was told before
 
 Outage = Callable[[Servers], AbstractContextManager[None]]
 each_outage = pytest.mark.parametrize("outage", [Servers.redis_killed, Servers.redis_frozen, Servers.redis_full])
@@ -55,6 +56,7 @@ def test_every_call_answers_while_redis_is_away_and_caching_comes_back(
         assert caller.query(cached, {"label": "known"}).cache == "hit"
     answers: list[tuple[str, Answer]] = []
     with outage(installation.servers):
+        time.sleep(FORGOTTEN_SECONDS)
         for turn in range(6):
             labels = ["known", *(f"new {turn} {number}" for number in range(11))]
             answers += call_all(installation, plain if turn % 2 else cached, labels)
@@ -120,6 +122,7 @@ def test_an_emptied_redis_is_filled_again(installation: Installation, name: str)
         assert caller.query(cached, {"label": name}).cache == "miss"
         assert caller.query(cached, {"label": name}).cache == "hit"
         with installation.servers.redis_emptied():
+            time.sleep(FORGOTTEN_SECONDS)
             assert caller.query(cached, {"label": name}).cache == "miss"
         assert caller.query(cached, {"label": name}).cache == "hit"
     assert len(installation.servers.statements(mark, label=name)) == 2

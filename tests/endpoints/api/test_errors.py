@@ -283,7 +283,7 @@ def test_500_internal_error_is_logged_and_says_nothing(
     def fail(*args: object, **kwargs: object) -> None:
         raise ZeroDivisionError("a bug with a secret")
 
-    monkeypatch.setattr("endpoints.api.views.run_endpoint", fail)
+    monkeypatch.setattr("endpoints.api.query.run_endpoint", fail)
     response = api.query("logs.all", {"project": "acme"})
     assert_error(response, 500, "internal_error")
     assert "bug" not in response.content.decode()

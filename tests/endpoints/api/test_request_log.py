@@ -84,7 +84,7 @@ def test_a_bug_is_logged_with_its_frames_and_without_their_values(
         local_value = secret + ARGUMENT
         raise RuntimeError(f"a bug near {len(local_value)}")
 
-    monkeypatch.setattr("endpoints.api.views.run_endpoint", fail)
+    monkeypatch.setattr("endpoints.api.query.run_endpoint", fail)
     assert api.query("logs.all", {"project": ARGUMENT}).status_code == 500
     failure = next(entry for entry in entries(log) if entry["event"] == "internal_error")
     assert failure["exception"][0]["exc_type"] == "RuntimeError"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import re
 import zlib
 
 import orjson
@@ -123,6 +124,10 @@ def test_header_is_read_without_the_body() -> None:
     assert decode_header(value[: entry_format.HEAD_BYTES]) == decode_entry(value)[0]
 
 
-def test_entity_tag_tells_bodies_apart() -> None:
-    assert entity_tag(b"") == '"e3b0c44298fc1c149afbf4c8996fb924"'  # of the empty string, FIPS 180-4
-    assert entity_tag(b"a") != entity_tag(b"b")
+def test_entity_tag_tells_bodies_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    tags = {body: entity_tag(body) for body in (b"", b"a", b"b", b"a" * 100_000, b"a" * 99_999 + b"b")}
+    assert len(set(tags.values())) == len(tags)
+    assert all(re.fullmatch(r'"[0-9a-f]{32}"', tag) for tag in tags.values())
+    assert tags[b"a"] == entity_tag(b"a")
+    monkeypatch.setattr("django.conf.settings.SECRET_KEY", "another installation's")
+    assert tags[b"a"] != entity_tag(b"a")

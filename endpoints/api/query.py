@@ -1,0 +1,188 @@
+"""The HTTP side of a call: read the request, call one service, render its outcome. Nothing is decided here.
+
+`answer_query` is the one way of every call; `views` brings it Django's requests, `plain_calls` the web server's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from time import perf_counter
+from typing import Any, Final
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.utils.http import parse_etags
+
+from endpoints.access_tokens import Caller
+from endpoints.api.arguments import RawArguments, read_query_string
+from endpoints.api.authentication import authenticate
+from endpoints.api.exceptions import as_endpoint_error
+from endpoints.api.replies import Reply, error_reply
+from endpoints.errors import InvalidRequest, MethodNotAllowed, NotAcceptable
+from endpoints.outcomes import ResultFormat
+from endpoints.services import (
+    Answer,
+    CacheState,
+    Call,
+    Served,
+    admit,
+    note_answered_call,
+    note_failed_call,
+    run_endpoint,
+)
+from endpoints.sql.parameters import RawValue
+
+Environ = Mapping[str, Any]  # of WSGI, PEP 3333; Django's request.META is one
+
+METHODS: Final = ("GET", "HEAD", "POST", "OPTIONS")
+_FORMATS: Final = [result_format.value for result_format in ResultFormat]
+_ON: Final = frozenset(("true", "1", "yes", "on"))
+_OFF: Final = frozenset(("", "false", "0", "no", "off"))
+_NO_BODY: Final = RawArguments()
+# A query string may have 16 kB and more; few different ones are asked for again and again.
+_REMEMBERED_CALLS: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRequest:
+    """A request of the query route: `read_body` returns the arguments of its body, or is None where it has none."""
+
+    environ: Environ
+    reference: str
+    request_id: str
+    read_body: Callable[[], RawArguments] | None = None
+
+
+def answer_query(request: QueryRequest) -> Reply:
+    """Run an endpoint by UUID or name and return its rows, or the one error body; raises nothing."""
+    started = perf_counter()
+    caller: Caller | None = None
+    if request.environ["REQUEST_METHOD"] == "OPTIONS":  # tells nothing that needs an access token
+        return Reply(204, {"Allow": ", ".join(METHODS)})
+    try:
+        caller = authenticate(request.environ)
+        admit(caller)
+        _refuse_other_methods(request.environ["REQUEST_METHOD"])
+        answer = run_endpoint(request.reference, call=read_call(request), caller=caller)
+        reply = render_answer(request.environ, answer, started=started)
+    except Exception as error:  # noqa: BLE001  # whatever it was, the caller gets the one error body
+        failure = as_endpoint_error(error)
+        note_failed_call(request.reference, failure, caller, seconds=perf_counter() - started)
+        return error_reply(failure, request.request_id)
+    note_answered_call(answer, caller, status=reply.status, seconds=perf_counter() - started)
+    return reply
+
+
+def _refuse_other_methods(method: str) -> None:
+    if method not in METHODS:
+        raise MethodNotAllowed(method, METHODS)
+
+
+def read_call(request: QueryRequest) -> Call:
+    """Return what the request asks for. Raises InvalidRequest, NotAcceptable and UnsupportedMediaType."""
+    environ = request.environ
+    query_string = environ.get("QUERY_STRING", "")
+    redact = environ.get(_redaction_header(settings.ENDPOINTS_HEADER_PREFIX), "")
+    accept = environ.get("HTTP_ACCEPT", "")
+    if request.read_body is None:
+        return _read_plain_call(query_string, redact, accept)
+    of_query_string = _read_query_string(query_string)
+    return _call(request.read_body().overridden_by(of_query_string), redact, accept)
+
+
+@lru_cache(maxsize=_REMEMBERED_CALLS)
+def _read_plain_call(query_string: str, redact: str, accept: str) -> Call:
+    return _call(_read_query_string(query_string), redact, accept)
+
+
+def _read_query_string(query_string: str) -> RawArguments:
+    # WSGI hands the raw bytes over as Latin-1 text (PEP 3333).
+    return read_query_string(query_string.encode("latin-1")) if query_string else _NO_BODY
+
+
+def _call(arguments: RawArguments, redact: str, accept: str) -> Call:
+    return Call(
+        arguments=arguments.values,
+        repeated_names=arguments.repeated,
+        sandbox_sql=_sandbox_query(arguments, "sql"),
+        sandbox_lql=_sandbox_query(arguments, "lql"),
+        redact=_redaction_wanted(redact),
+        format=_result_format(accept),
+    )
+
+
+def _sandbox_query(arguments: RawArguments, name: str) -> str:
+    value: RawValue = arguments.values.get(name)
+    if name in arguments.repeated:
+        raise InvalidRequest(details=[{"name": name, "reason": "is given more than once"}])
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise InvalidRequest(details=[{"name": name, "reason": "must be text"}])
+    return value if value.strip() else ""
+
+
+@lru_cache(maxsize=8)
+def _redaction_header(prefix: str) -> str:
+    return f"HTTP_{prefix.upper().replace('-', '_')}_ENDPOINT_REDACT_PII"
+
+
+def _redaction_wanted(sent: str) -> bool:
+    value = sent.strip().lower()
+    if value not in _ON | _OFF:
+        # A misspelt "true" must not answer with the very data the caller wanted hidden.
+        raise InvalidRequest(f"{settings.ENDPOINTS_HEADER_PREFIX}-ENDPOINT-REDACT-PII must be true or false.")
+    return value in _ON
+
+
+@lru_cache(maxsize=256)
+def _result_format(accept: str) -> ResultFormat:
+    if not accept.strip():
+        return ResultFormat.JSON
+    request = HttpRequest()
+    request.META["HTTP_ACCEPT"] = accept  # Django reads it with its q values
+    media_type = request.get_preferred_type(_FORMATS)
+    if media_type is None:
+        raise NotAcceptable(_FORMATS)
+    return ResultFormat(media_type)
+
+
+def render_answer(environ: Environ, answer: Answer, *, started: float) -> Reply:
+    """Return the 200 (or 304) of a call with the headers of the service contract; `started` is a perf_counter."""
+    served, outcome = answer.served, answer.outcome
+    headers = {
+        "ETag": served.etag,
+        "Cache-Control": _cache_control(served),
+        "Vary": f"Accept, X-API-KEY, Authorization, {settings.ENDPOINTS_HEADER_PREFIX}-ENDPOINT-REDACT-PII",
+        "X-Cache": served.state.value,
+        "X-Result-Rows": str(outcome.row_count),
+        "Server-Timing": f"db;dur={outcome.database_seconds * 1000:.2f}, "
+        f"encode;dur={outcome.encoding_seconds * 1000:.2f}, total;dur={(perf_counter() - started) * 1000:.2f}",
+    }
+    if served.state is not CacheState.BYPASS:
+        headers["Age"] = str(int(served.age_seconds))
+    if outcome.truncated:
+        headers["X-Result-Truncated"] = "true"
+    if environ["REQUEST_METHOD"] in ("GET", "HEAD") and _is_known(served.etag, environ.get("HTTP_IF_NONE_MATCH", "")):
+        return Reply(304, headers)
+    return Reply(200, {"Content-Type": f"{outcome.format.value}; charset=utf-8", **headers}, outcome.body)
+
+
+def _cache_control(served: Served) -> str:
+    """RFC 9111 and, for the seconds in which an old answer may be shown while a new one is fetched, RFC 5861."""
+    if served.state is CacheState.BYPASS:
+        return "private, no-cache"
+    # Max-age counts from when the result was made: the recipient takes Age off it.
+    fresh_for = int(served.age_seconds + served.fresh_for_seconds)
+    stale_for = min(fresh_for, settings.ENDPOINTS_STALE_SECONDS)
+    return f"private, max-age={fresh_for}, stale-while-revalidate={stale_for}"
+
+
+def _is_known(etag: str, if_none_match: str) -> bool:
+    """If-None-Match compares weakly, RFC 9110 section 13.1.2."""
+    if not if_none_match:
+        return False
+    sent = parse_etags(if_none_match)
+    return "*" in sent or any(candidate.removeprefix("W/") == etag for candidate in sent)

@@ -1,4 +1,4 @@
-"""What the log explorer's script sends, read from JSON; every function raises Malformed for what is not as described."""
+"""What the log explorer's script sends, read from JSON; each function raises Malformed for what is not as described."""
 
 from __future__ import annotations
 

@@ -31,27 +31,24 @@ function path(key, keys) {
 }
 
 function line(key, value, keys, left, addFilter) {
+  return item(h("span", { class: "lx-key" }, `${key}:`), value, keys, left, addFilter);
+}
+
+function item(name, several, keys, left, addFilter) {
   left.lines -= 1;
   if (left.lines < 0) return null;
-  const name = h("span", { class: "lx-key" }, `${key}:`);
-  const shown = part(value, keys, left, addFilter);
+  // An array of one reads as what is in it, as it does in LQL.
+  let value = several;
+  while (Array.isArray(value) && value.length === 1) [value] = value;
   const isNested = isObject(value) || Array.isArray(value);
-  return h("li", { class: isNested ? "lx-nested" : "lx-leaf" }, name, " ", shown);
+  return h("li", { class: isNested ? "lx-nested" : "lx-leaf" }, name, " ", part(value, keys, left, addFilter));
 }
 
 function part(value, keys, left, addFilter) {
   if (isObject(value)) return object(value, keys, left, addFilter);
   if (!Array.isArray(value)) return leaf(value, keys, addFilter);
   if (!value.length) return h("span", { class: "lx-empty-value" }, "[]");
-  // An array of one reads as what is in it, as it does in LQL.
-  if (value.length === 1) return part(value[0], keys, left, addFilter);
-  return h("ul", { class: "lx-array" }, value.map((element) => arrayElement(element, keys, left, addFilter)));
-}
-
-function arrayElement(value, keys, left, addFilter) {
-  left.lines -= 1;
-  if (left.lines < 0) return null;
-  return h("li", { class: isObject(value) || Array.isArray(value) ? "lx-nested" : "lx-leaf" }, part(value, keys, left, addFilter));
+  return h("ul", { class: "lx-array" }, value.map((element) => item(null, element, keys, left, addFilter)));
 }
 
 function leaf(value, keys, addFilter) {

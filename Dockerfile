@@ -14,4 +14,4 @@ COPY . .
 RUN python -m compileall -q config endpoints logsources && python manage.py collectstatic --noinput
 USER service
 EXPOSE 8000
-CMD ["granian", "--interface", "wsgi", "--host", "0.0.0.0", "--port", "8000", "--workers", "2", "--blocking-threads", "8", "config.wsgi:application"]
+CMD ["granian", "--interface", "wsgi", "--host", "0.0.0.0", "--port", "8000", "--workers", "2", "--blocking-threads", "16", "config.wsgi:application"]

@@ -11,7 +11,7 @@ LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-annotat
 LINT_ENVIRONMENT := SECRET_KEY=only-for-reading-the-settings-while-checking-types
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint lock install-dev
+.PHONY: help demo test lint lock bench install-dev
 .DELETE_ON_ERROR:
 
 help: ## list the commands
@@ -29,10 +29,14 @@ lint: .venv/dev.stamp ## check style, format, types and import contracts
 	@$(LINT_ENVIRONMENT) $(BIN)/mypy
 	@$(BIN)/lint-imports
 
+bench: .venv/dev.stamp .venv/peers.stamp ## measure the service beside its peers, about ten minutes (ARGS='cached uncached')
+	@$(BIN)/python -m benchmarks $(ARGS)
+
 lock: .venv/uv/bin/uv ## pin the dependencies of pyproject.toml anew, with hashes
 	.venv/uv/bin/uv pip compile pyproject.toml $(LOCK_OPTIONS) --output-file requirements.lock
 	.venv/uv/bin/uv pip compile pyproject.toml $(LOCK_OPTIONS) --extra demo --output-file requirements-demo.lock
 	.venv/uv/bin/uv pip compile pyproject.toml $(LOCK_OPTIONS) --extra dev --output-file requirements-dev.lock
+	.venv/uv/bin/uv pip compile benchmarks/peers/requirements.in $(LOCK_OPTIONS) --output-file benchmarks/peers/requirements.lock
 
 install-dev: .venv/dev.stamp ## make .venv with everything a developer needs
 
@@ -53,6 +57,12 @@ install-dev: .venv/dev.stamp ## make .venv with everything a developer needs
 .venv/dev.stamp: requirements-dev.lock | .venv/made.stamp
 	@echo "Installing the pinned dependencies of development …"
 	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@touch $@
+
+.venv/peers.stamp: benchmarks/peers/requirements.lock | .venv/made.stamp
+	@echo "Installing what the benchmarks compare with …"
+	@$(PYTHON) -m venv .venv/peers
+	@.venv/peers/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r $<
 	@touch $@
 
 .venv/uv/bin/uv: | .venv/made.stamp

@@ -12,6 +12,7 @@ from endpoints.errors import AmbiguousSandboxQuery, ArgumentNotAllowed, InvalidR
 from endpoints.models import Endpoint
 from endpoints.outcomes import BoundValue, ResultFormat
 from endpoints.services.lql_calls import read_lql
+from endpoints.services.remembering import Remembered
 from endpoints.sql.coercion import is_absent
 from endpoints.sql.parameters import (
     DeclaredParameter,
@@ -21,10 +22,6 @@ from endpoints.sql.parameters import (
     coerce_arguments,
     coerce_value,
 )
-
-_REMEMBERED_RECIPES: Final = 1000
-# The endpoint is kept with the recipe: its id belongs to nobody else meanwhile.
-_remembered: dict[tuple[int, Call, tuple[tuple[str, str], ...]], tuple[Endpoint, Recipe]] = {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +34,10 @@ class Call:
     sandbox_lql: str = ""
     redact: bool = False
     format: ResultFormat = ResultFormat.JSON
+
+
+_RecipeKey = tuple[int, Call, tuple[tuple[str, str], ...]]
+_remembered: Final[Remembered[_RecipeKey, tuple[Endpoint, Recipe]]] = Remembered(capacity=1000)
 
 
 def read_recipe(endpoint: Endpoint, call: Call, caller: Caller | None) -> Recipe:
@@ -65,14 +66,8 @@ def recall_recipe(endpoint: Endpoint, call: Call, caller: Caller | None) -> Reci
     if call.sandbox_lql:  # reading it also writes its canonical form to the log's context
         return read_recipe(endpoint, call, caller)
     key = (id(endpoint), call, tuple(caller.bound_arguments.items()) if caller else ())
-    remembered = _remembered.get(key)
-    if remembered is not None:
-        return remembered[1]
-    recipe = read_recipe(endpoint, call, caller)
-    if len(_remembered) >= _REMEMBERED_RECIPES:
-        _remembered.clear()
-    _remembered[key] = (endpoint, recipe)
-    return recipe
+    # The endpoint is kept with its recipe: its id belongs to nobody else meanwhile.
+    return _remembered.get(key, lambda: (endpoint, read_recipe(endpoint, call, caller)))[1]
 
 
 def _arguments(endpoint: Endpoint, call: Call, caller: Caller | None) -> Mapping[str, BoundValue]:

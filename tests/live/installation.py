@@ -53,7 +53,7 @@ class Installation:
         self._stack.callback(self.console.close)
         self.port = free_port()
         # While the databases are prepared it loads its code.
-        self.web = self.start("web", *granian(self.port, workers=2, threads=8))
+        self.web = self.start("web", *granian(self.port, workers=2, threads=16))
         self._stack.callback(self.web.kill)
         self.console.do("prepare", rows=self._rows, days=self._days)
         self.servers.execute(COUNTED)

@@ -147,7 +147,7 @@ def _ensure_access_token(root: Path, kept: LocalSecrets) -> str:
 
 def _programs(port: int, log_folder: Path) -> Iterator[Program]:
     granian = ["granian", "--interface", "wsgi", "--host", DEMO_ADDRESS, "--port", str(port), "--workers", "2"]
-    granian += ["--blocking-threads", "8", "config.wsgi:application"]
+    granian += ["--blocking-threads", "16", "config.wsgi:application"]
     celery = ["celery", "-A", "config", "--quiet"]
     for name, command in (
         ("web", granian),

@@ -11,7 +11,6 @@ from django.urls import reverse
 from endpoints.admin.draft_views import PERMISSION
 from endpoints.admin.formatting_view import FORMAT_URL_NAME
 from endpoints.models import Endpoint
-from endpoints.sql.parameters import ParameterType
 
 _ADDRESSES: Final = ("check", "run", "explain", "cancel", "catalogue")
 
@@ -30,5 +29,4 @@ def workbench_context(
         "id": str(endpoint.pk) if saved and endpoint is not None else None,
         "may_try": may_try,
         "addresses": {**addresses, "format": reverse(f"admin:{FORMAT_URL_NAME}")},
-        "parameter_types": list(ParameterType),
     }

@@ -50,6 +50,8 @@ def said_of_the_draft(page: Page) -> Locator:
 
 
 def wait_until_checked(page: Page, said: str) -> None:
+    """Wait until what was typed last has been checked, with this said of it."""
+    expect(page.locator("#wb-problems")).to_have_attribute("aria-busy", "false")
     expect(said_of_the_draft(page)).to_contain_text(said)
 
 

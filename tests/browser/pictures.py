@@ -31,7 +31,7 @@ def take_pictures(page: Page, name: str) -> None:
             switch_scheme(page, scheme)
             overhang = page.evaluate(_OVERHANG)
             assert not overhang, f"{name} is {overhang} px too wide for a window of {width} px"
-            page.screenshot(path=FOLDER / f"{name}-{width}-{scheme}.png", full_page=True)
+            page.screenshot(path=FOLDER / f"{name}-{width}-{scheme}.png", full_page=True, caret="initial")
     switch_scheme(page, "light")
     if before is not None:
         page.set_viewport_size(before)

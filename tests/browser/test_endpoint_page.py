@@ -26,6 +26,7 @@ from tests.browser.editing import (
     wait_until_checked,
 )
 from tests.browser.pictures import take_pictures
+from tests.browser.site import Site
 
 
 def test_an_endpoint_is_written_with_completion_tried_and_saved(open_page: OpenPage) -> None:
@@ -63,6 +64,21 @@ def test_an_endpoint_is_written_with_completion_tried_and_saved(open_page: OpenP
     assert declared(page) == [("project", "text"), ("start", "timestamp")]
     wait_until_checked(page, "No problems: it can be saved.")
     expect(argument(page, "project")).to_have_value("acme")
+
+
+def test_a_click_gives_a_query_to_begin_with(open_page: OpenPage) -> None:
+    page = open_page(NEW_ENDPOINT)
+    page.get_by_role("button", name="auth_logs", exact=True).click()
+    assert sql_of(page).startswith("SELECT t.timestamp, t.id, t.event_message\nFROM logs.auth_logs AS t\n")
+    expect(page.get_by_role("group", name="Parameters of the SQL")).to_contain_text("@start timestamp")
+    assert declared(page) == [("project", "text"), ("start", "timestamp")]
+    argument(page, "project").fill("acme")
+    page.get_by_role("button", name="@start: −7 d").click()
+    run(page)
+    expect(said_of_the_run(page)).to_contain_text("rows · ")
+    type_sql(page, " ")
+    expect(page.get_by_role("button", name="edge_logs", exact=True)).to_be_visible()
+    wait_until_checked(page, "Write one SELECT")
 
 
 def test_completion_offers_metadata_paths_and_parameters_and_no_word_that_is_written_out(open_page: OpenPage) -> None:
@@ -149,6 +165,26 @@ def test_saving_what_is_faulty_loses_nothing_typed(open_page: OpenPage) -> None:
     expect(cell(row, "allowed_values")).to_have_value("error\nwarning")
     assert declared(page) == [("level", "text")]
     expect(problem(page, 'column "nothing" does not exist')).to_contain_text("Error in line 2")
+
+
+def test_the_end_of_the_session_loses_nothing_typed(open_page: OpenPage, site: Site) -> None:
+    page = open_page(NEW_ENDPOINT)
+    field(page, "name").fill("browser.after-the-session")
+    page.context.clear_cookies(name="sessionid")
+    type_sql(page, "select 'typed when the session was over' as a")
+    wait_until_checked(page, "Your session is over")
+    page.get_by_role("button", name="Save and continue editing").click()
+    wait_until_checked(page, "Nothing was sent")
+    page.context.clear_cookies(name="csrftoken")
+    page.context.add_cookies([site.session_cookie("owner")])
+    elsewhere = page.context.new_page()
+    elsewhere.goto(NEW_ENDPOINT)  # brings a CSRF token of its own, as a login does
+    elsewhere.close()
+    page.evaluate("window.dispatchEvent(new Event('focus'))")
+    wait_until_checked(page, "No problems")
+    page.get_by_role("button", name="Save and continue editing").click()
+    expect(page.get_by_text("was added successfully")).to_be_visible()
+    assert sql_of(page) == "select 'typed when the session was over' as a"
 
 
 def test_the_keyboard_runs_and_leaves_the_editor(open_page: OpenPage) -> None:

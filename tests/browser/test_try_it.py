@@ -101,7 +101,7 @@ def test_every_type_has_its_input_and_what_was_typed_stays(open_page: OpenPage) 
     expect(page.locator("select#wb-argument-a")).to_be_visible()
     argument(page, "a").select_option("green")
     cell(rows(page).nth(0), "type").select_option("timestamp")
-    expect(argument(page, "a")).to_have_attribute("type", "datetime-local")
+    expect(page.locator("label", has_text="@a timestamp")).to_be_visible()
     expect(argument(page, "a")).to_have_value("")
     page.reload()
     type_sql(page, TYPES)
@@ -115,6 +115,19 @@ def test_digits_that_no_number_of_javascript_holds_are_shown(open_page: OpenPage
     expect(page.get_by_role("tabpanel", name="Table")).to_contain_text("9007199254740993")
     expect(page.get_by_role("tabpanel", name="Table")).to_contain_text("12345678901234567890.10")
     assert "9007199254740993" in panel(page, "JSON")
+
+
+def test_a_click_on_a_column_sorts_its_rows(open_page: OpenPage) -> None:
+    page = open_page(NEW_ENDPOINT)
+    type_sql(page, "select n from (values (10), (9), (null), (-2)) as v (n)")
+    run(page)
+    table = page.get_by_role("tabpanel", name="Table")
+    column = table.get_by_role("button", name="n", exact=True)
+    numbers = table.locator("tbody td:nth-child(2)")
+    expect(numbers).to_have_text(["10", "9", "null", "-2"])
+    for expected in (["-2", "9", "10", "null"], ["10", "9", "-2", "null"], ["10", "9", "null", "-2"]):
+        column.click()
+        expect(numbers).to_have_text(expected)
 
 
 def test_a_chart_is_chosen_by_the_columns_and_can_be_changed(open_page: OpenPage) -> None:
@@ -160,7 +173,7 @@ def test_consumers_queries_are_tried_with_the_list_of_their_tables(
     expect(said_of_the_run(page)).to_contain_text("rows")
 
 
-def test_what_fails_is_said_where_it_belongs(open_page: OpenPage) -> None:
+def test_what_fails_is_said_where_it_belongs(open_page: OpenPage, check_accessibility: Callable[[Page], None]) -> None:
     page = open_page(ENDPOINTS)
     go_to_endpoint(page, "logs.all")
     wait_until_checked(page, "can be saved.")
@@ -173,6 +186,7 @@ def test_what_fails_is_said_where_it_belongs(open_page: OpenPage) -> None:
     alert = page.get_by_role("alert")
     expect(alert).to_contain_text("PostgreSQL: division by zero")
     expect(alert).to_contain_text("SQLSTATE 22012")
+    check_accessibility(page)
 
 
 def test_a_long_run_shows_its_progress_and_is_cancelled_in_postgresql(open_page: OpenPage, site: Site) -> None:

@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from math import ceil
 from typing import Any
 
 import django
@@ -35,6 +36,7 @@ from django_celery_beat.models import PeriodicTask  # noqa: E402
 from endpoints import services  # noqa: E402
 from endpoints.models import AccessToken, Endpoint  # noqa: E402
 from endpoints.sql.parameters import DeclaredParameter, ParameterType  # noqa: E402
+from logsources.models import LogSource  # noqa: E402
 
 SPEECH = sys.stdout
 PROJECTS = "acme,globex,initech"
@@ -46,6 +48,7 @@ def prepare(*, rows: int, days: float) -> None:
     call_command("migrate", database="logs", verbosity=0, interactive=False)
     call_command("harden_logs", stdout=io.StringIO())
     call_command("load_fixtures", stdout=io.StringIO())
+    LogSource.objects.filter(retention_days__lt=days).update(retention_days=ceil(days) + 1)
     call_command("generate_logs", rows=rows, days=days, projects=PROJECTS, stdout=io.StringIO(), stderr=io.StringIO())
 
 

@@ -19,7 +19,8 @@ export class Checker {
   /**
    * @param {string} address
    * @param {() => Record<string, any>} readDraft
-   * @param {{checking: () => void, checked: (report: Report) => void, failed: (message: string) => void}} listener
+   * @param {{checking: (isChecking: boolean) => void, checked: (report: Report) => void,
+   *   failed: (failure: RequestFailed) => void}} listener checking: from the first key typed to the answer
    */
   constructor(address, readDraft, listener) {
     this.address = address;
@@ -27,28 +28,52 @@ export class Checker {
     this.listener = listener;
     this.newest = new AbortController();
     this.lastDraft = "";
-    /** Ask again soon: something was typed. */
-    this.soon = afterPause(() => void this.ask(), PAUSE_MILLISECONDS);
+    this.isAsking = false;
+    this.afterPause = afterPause(() => void this.ask(), PAUSE_MILLISECONDS);
   }
 
-  /** Ask now, unless nothing has changed since the last answer. */
+  /** Ask again soon: something was typed. */
+  soon() {
+    this.listener.checking(true);
+    this.afterPause();
+  }
+
+  /** Forget what was asked: there is nothing to check. */
+  rest() {
+    this.newest.abort();
+    this.lastDraft = "";
+    this.isAsking = false;
+  }
+
+  /** Ask now, unless nothing is written or nothing has changed since the last answer. */
   async ask() {
     const draft = this.readDraft();
+    if (!draft.sql.trim()) return;
     const text = JSON.stringify(draft);
-    if (text === this.lastDraft) return;
+    if (text === this.lastDraft) {
+      this.listener.checking(this.isAsking);
+      return;
+    }
     this.newest.abort();
     const own = new AbortController();
     this.newest = own;
     this.lastDraft = text;
-    this.listener.checking();
+    this.isAsking = true;
+    this.listener.checking(true);
     try {
       const report = await post(this.address, { draft }, { signal: own.signal });
-      if (!own.signal.aborted) this.listener.checked(report);
+      if (!own.signal.aborted) this.answered(() => this.listener.checked(report));
     } catch (error) {
       if (own.signal.aborted) return;
       this.lastDraft = "";
       if (!(error instanceof RequestFailed)) throw error;
-      this.listener.failed(error.message);
+      this.answered(() => this.listener.failed(error));
     }
+  }
+
+  answered(tell) {
+    this.isAsking = false;
+    this.listener.checking(false);
+    tell();
   }
 }

@@ -94,14 +94,6 @@ export class SqlEditor {
     this.field.closest(".wb-editor")?.scrollIntoView({ block: "nearest" });
   }
 
-  /** Put text where the cursor is. @param {string} text */
-  insert(text) {
-    if (this.ace) {
-      this.ace.insert(text);
-      this.ace.focus();
-    } else this.field.setRangeText(text);
-  }
-
   /** Ace counts from 0 and in UTF-16 units, the service from 1 and in characters. */
   place({ line, column }) {
     const row = Math.min((line ?? 1) - 1, this.ace.session.getLength() - 1);

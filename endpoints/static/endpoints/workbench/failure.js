@@ -32,7 +32,7 @@ export class FailureNote {
       operator && h("p", { class: "wb-error-cause" }, h("strong", {}, "PostgreSQL: "), operator.message),
       operator?.hint ? h("p", { class: "wb-error-cause" }, h("strong", {}, "Hint: "), operator.hint) : null,
       operator && this.link(operator),
-      this.details(error.details),
+      this.details(error.details.filter(({ reason }) => !reason || !error.message.includes(reason))),
       h("p", { class: "wb-hint" }, facts(error)),
     );
     this.place.hidden = false;

@@ -31,8 +31,7 @@ export class RequestFailed extends Error {
  * @throws {RequestFailed} and AbortError where `signal` ends it
  */
 export function post(address, body, { signal, keepalive = false } = {}) {
-  const token = /** @type {HTMLInputElement} */ (document.querySelector("[name=csrfmiddlewaretoken]")).value;
-  const headers = { "Content-Type": "application/json", "X-CSRFToken": token };
+  const headers = { "Content-Type": "application/json", "X-CSRFToken": csrfToken() };
   return request(address, { method: "POST", headers, body: JSON.stringify(body), signal, keepalive });
 }
 
@@ -43,6 +42,13 @@ export function post(address, body, { signal, keepalive = false } = {}) {
  */
 export function get(address) {
   return request(address, { method: "GET" });
+}
+
+/** @returns {string} of the newest login in this browser: the form's own is that of when the page was loaded */
+export function csrfToken() {
+  const cookie = /(?:^|; )csrftoken=([^;]+)/.exec(document.cookie);
+  const field = /** @type {HTMLInputElement} */ (document.querySelector("[name=csrfmiddlewaretoken]"));
+  return cookie ? decodeURIComponent(cookie[1]) : field.value;
 }
 
 async function request(address, options) {

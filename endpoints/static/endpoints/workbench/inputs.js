@@ -129,9 +129,7 @@ export class ArgumentInputs {
   }
 }
 
-function keyOf({ name, type }) {
-  return `${type} @${name}`;
-}
+const keyOf = ({ name, type }) => `${type} @${name}`;
 
 function choicesOf({ type, allowed_values: allowed }) {
   return type === "boolean" ? ["true", "false"] : allowed;

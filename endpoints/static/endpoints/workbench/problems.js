@@ -24,16 +24,29 @@ export class ProblemList {
     this.draft = draft;
     this.status = byId("wb-check-status");
     this.list = byId("wb-problem-list");
-    byId("wb-problems").hidden = false;
+    this.place = byId("wb-problems");
+    this.place.hidden = false;
+  }
+
+  /** @param {boolean} isChecking what is shown is about to be replaced */
+  busy(isChecking) {
+    this.place.setAttribute("aria-busy", String(isChecking));
   }
 
   /** @param {string} text */
   say(text) {
-    show(this.status, text);
+    if (this.status.textContent !== text) show(this.status, text); // else it would be read out again
+  }
+
+  /** @param {string} text said where it is seen at once */
+  tell(text) {
+    this.say(text);
+    this.status.scrollIntoView({ block: "center" });
   }
 
   /** @param {string} text said while there is nothing to check */
   clear(text) {
+    this.busy(false);
     this.say(text);
     show(this.list);
   }

@@ -56,11 +56,11 @@ export class Results {
 }
 
 function describeRun(run, cacheSeconds) {
-  const saved = cacheSeconds ? `once saved for ${cacheSeconds.toLocaleString("en")} s` : "nor would it be once saved";
+  const saved = cacheSeconds ? `kept ${cacheSeconds.toLocaleString("en")} s` : "caching off";
   const parts = [
     counted(run.row_count, "row"),
     `${run.seconds.toFixed(3)} s, ${run.database_seconds.toFixed(3)} s of them in PostgreSQL`,
-    `cache: ${run.cache} (a draft is never cached, ${saved})`,
+    `cache: ${run.cache}, as for every draft (once saved: ${saved})`,
   ];
   if (run.truncated) parts.push("cut at max rows");
   if (run.shown_rows < run.row_count) parts.push(`the first ${run.shown_rows.toLocaleString("en")} are shown`);

@@ -2,6 +2,7 @@
 
 import { counted, h } from "./dom.js";
 import { ExactNumber, layOut } from "./exact_json.js";
+import { Sorting } from "./sorting.js";
 
 const ROWS_AT_ONCE = 200;
 const CUT_CHARACTERS = 300; // in a cell; the row unfolded shows them all
@@ -15,19 +16,24 @@ export function tableView(columns, rows) {
   const body = h("tbody");
   let shown = 0;
   const more = h("button", { type: "button", class: "wb-button" });
+  const sorting = new Sorting(rows, () => redraw());
   const grow = () => {
-    body.append(...rows.slice(shown, shown + ROWS_AT_ONCE).map((row, index) => line(columns, row, shown + index + 1)));
+    body.append(...sorting.sorted().slice(shown, shown + ROWS_AT_ONCE).map((row, index) => line(columns, row, shown + index + 1)));
     shown = Math.min(rows.length, shown + ROWS_AT_ONCE);
     const left = rows.length - shown;
     more.textContent = `Show the next ${Math.min(left, ROWS_AT_ONCE)} of ${counted(left, "more row")}`;
     more.hidden = left <= 0;
   };
+  const redraw = () => {
+    shown = 0;
+    body.replaceChildren();
+    grow();
+  };
   more.addEventListener("click", grow);
   grow();
-  const head = columns.map(({ name, type }) =>
-    h("th", { scope: "col", class: isNumeric(type) ? "wb-number" : null }, name, h("span", { class: "wb-type" }, type)),
-  );
-  const table = h("table", { class: "wb-table" }, h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "wb-fold" }, h("span", { class: "wb-unseen" }, "Whole row")), head)), body);
+  const unfolding = h("th", { scope: "col", class: "wb-fold" }, h("span", { class: "wb-unseen" }, "Whole row"));
+  const head = columns.map((column) => sorting.head(column, isNumeric(column.type) ? "wb-number" : null));
+  const table = h("table", { class: "wb-table" }, h("thead", {}, h("tr", {}, unfolding, head)), body);
   const empty = rows.length ? null : h("p", { class: "wb-hint" }, "No rows.");
   return h("div", {}, h("div", { class: "wb-scroll" }, table), empty, more);
 }

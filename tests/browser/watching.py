@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request, WebError
 
-# An answer of 4xx is written to the console by the browser itself, whatever the script does with it.
-_FAILED_REQUEST = "Failed to load resource: the server responded with a status of 4"
+# Answers that say "not like this" or "not now" are written to the console by the browser, whatever the script does.
+_FAILED_REQUESTS = tuple(f"Failed to load resource: the server responded with a status of {code}" for code in (4, 503))
 # Schemes that stay in the browser.
 _LOCAL_SCHEMES = {"data", "blob", "about"}
 
@@ -28,7 +28,7 @@ class Watch:
             self.complaints.append(f"a request to another host: {request.url}")
 
     def _console(self, message: ConsoleMessage) -> None:
-        if message.type in {"error", "warning"} and not message.text.startswith(_FAILED_REQUEST):
+        if message.type in {"error", "warning"} and not message.text.startswith(_FAILED_REQUESTS):
             self.complaints.append(f"{_address(message.page)}: console {message.type}: {message.text}")
 
     def _error(self, error: WebError) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +18,11 @@ from tests.endpoints.cache.results import recipe
 
 @pytest.fixture(autouse=True)
 def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a process remembers of Redis, forgotten: no outage, no late leases, no notes."""
+    """What a process remembers of Redis, forgotten: no outage, no late leases, no notes, no timer that writes them."""
+    for thread in threading.enumerate():
+        if isinstance(thread, threading.Timer):
+            thread.cancel()
+            thread.join()
     monkeypatch.setattr(connection, "_breaker", connection._Breaker())
     monkeypatch.setattr(leases, "_unfinished", deque(maxlen=1000))
     monkeypatch.setattr(asked, "_notes", asked._Notes())

@@ -141,7 +141,7 @@ def test_endpoints_are_apart_and_processes_add_up(endpoint_id: str) -> None:
 def test_a_call_is_written_a_second_later_without_another_call(
     endpoint_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recent_calls, "FLUSH_SECONDS", 0.2)
+    monkeypatch.setattr(recent_calls, "FLUSH_SECONDS", 0.6)
     for noted in (1, 2):
         usage.note_outcome(endpoint_id, call())
         assert len(usage.last_calls(endpoint_id)) == noted - 1

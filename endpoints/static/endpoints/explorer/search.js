@@ -4,6 +4,8 @@ import { parseExactly } from "../workbench/exact_json.js";
 import { post, RequestFailed } from "../workbench/http.js";
 
 const RETRY_MILLISECONDS = 200;
+const BUSY_ATTEMPTS = 6;
+const BUSY_MILLISECONDS = 500;
 const LONGEST_END_MILLISECONDS = 3000; // what cannot be cancelled is not waited for
 
 /**
@@ -99,7 +101,8 @@ export class Search {
     const run = newRunId();
     runs.add(run);
     try {
-      const answer = await post(this.addresses[word], { ...this.exploration, ...body, run_id: run });
+      const send = () => post(this.addresses[word], { ...this.exploration, ...body, run_id: run });
+      const answer = await whileBusy(send, () => number === this.number);
       if (number === this.number) done(answer);
     } catch (error) {
       if (!(error instanceof RequestFailed)) throw error;
@@ -107,6 +110,19 @@ export class Search {
     } finally {
       runs.delete(run);
       if (number === this.number && !this.isRunning) this.view.over();
+    }
+  }
+}
+
+/** The service runs few queries of operators at once: one too many is asked for again, as long as it is wanted. */
+async function whileBusy(send, isWanted) {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await send();
+    } catch (error) {
+      const isBusy = error instanceof RequestFailed && error.error.code === "overloaded";
+      if (!isBusy || attempt === BUSY_ATTEMPTS || !isWanted()) throw error;
+      await pause(BUSY_MILLISECONDS);
     }
   }
 }

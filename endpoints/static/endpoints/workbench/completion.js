@@ -12,7 +12,7 @@ import { WORDS } from "./words.js";
  */
 
 const NAME = /[@A-Za-z0-9_]/;
-const READ_TABLES = /\b(?:from|join|,)\s+logs\.(\w+)(?:\s+(?:as\s+)?(?!(?:where|join|left|on|group|order|limit|cross|inner)\b)(\w+))?/gi;
+const READ_TABLES = /\b(?:from|join|,)\s+(?:logs\.)?(\w+)(?:\s+(?:as\s+)?(?!(?:where|join|left|on|group|order|limit|cross|inner)\b)(\w+))?/gi;
 
 /**
  * @param {() => Source[]} sources
@@ -31,7 +31,8 @@ export function completers(sources, parameters) {
       const all = [...found, ...offerWords(before, prefix)];
       const typed = prefix.toLowerCase();
       // What is written out is not offered: Enter would take the offer where a new line is wanted.
-      answer(null, all.some(({ value }) => value.toLowerCase() === typed) ? [] : all);
+      const isWhole = all.some(({ value }) => value.toLowerCase() === typed) || sources().some(({ name }) => name === typed);
+      answer(null, isWhole ? [] : all);
     },
     insertMatch: replaceQualified,
   };

@@ -5,6 +5,8 @@ import { post, RequestFailed } from "./http.js";
 import { seconds, showElapsed } from "./stopwatch.js";
 import { tabs } from "./tabs.js";
 
+const CANCEL_ATTEMPTS = 8;
+const CANCEL_PAUSE_MS = 250;
 const SANDBOX_FIELDS = { "wb-tab-sql": ["sql", "wb-sandbox-sql"], "wb-tab-lql": ["lql", "wb-sandbox-lql"] };
 
 export class Trial {
@@ -57,15 +59,29 @@ export class Trial {
 
   /** @param {{keepalive?: boolean}} [options] keepalive: the page may go before the answer comes */
   async cancel(options = {}) {
-    if (this.runId === null) return;
+    const runId = this.runId;
+    if (runId === null) return;
     byId("wb-cancel").disabled = true;
     this.say("Cancelling …");
     try {
-      await post(this.addresses.cancel, { run_id: this.runId }, options);
+      await this.askToCancel(runId, options);
     } catch (error) {
       if (!(error instanceof RequestFailed)) throw error;
       this.say(error.error.code === "run_not_found" ? "It was not running, or is over." : error.message);
       byId("wb-cancel").disabled = false;
+    }
+  }
+
+  /** The service knows of a run a moment after the click on Run: a Cancel that comes sooner is sent again. */
+  async askToCancel(runId, options) {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await post(this.addresses.cancel, { run_id: runId }, options);
+      } catch (error) {
+        const isEarly = error instanceof RequestFailed && error.error.code === "run_not_found";
+        if (!isEarly || attempt === CANCEL_ATTEMPTS || this.runId !== runId) throw error;
+        await new Promise((resolve) => setTimeout(resolve, CANCEL_PAUSE_MS));
+      }
     }
   }
 

@@ -64,6 +64,16 @@ export function restartBehindQualifiers(ace, sources) {
   });
 }
 
+/**
+ * Of what shows up by itself nothing is chosen yet: Enter stays a new line until an arrow key or Tab has chosen.
+ * @param {any} ace
+ */
+export function chooseByHand(ace) {
+  const { Autocomplete } = /** @type {any} */ (window).ace.require("ace/autocomplete");
+  const completer = Autocomplete.for(ace);
+  Object.defineProperty(completer, "autoSelect", { get: () => !completer.autoShown, set: () => {} });
+}
+
 /** Words of SQL are offered where they begin with what was typed, not wherever its letters are. */
 function offerWords(before, prefix) {
   if (prefix.length < 2 || /[.@]$/.test(before) || isNewName(before)) return [];

@@ -1,6 +1,6 @@
 /** The SQL editor: Ace where it has loaded, else the plain text field that is sent with the form in any case. */
 
-import { completers, restartBehindQualifiers } from "./completion.js";
+import { chooseByHand, completers, restartBehindQualifiers } from "./completion.js";
 
 /** @typedef {{severity: "error" | "warning", message: string, line: number | null, column: number | null}} Problem */
 
@@ -107,6 +107,7 @@ export class SqlEditor {
     this.ace.textInput.setAriaLabel?.("SQL");
     this.ace.renderer.textarea?.setAttribute("aria-label", "SQL");
     this.ace.session.setUseWrapMode(window.matchMedia("(max-width: 640px)").matches);
+    chooseByHand(this.ace);
     restartBehindQualifiers(this.ace, () => this.sources());
     const theme = () => {
       const dark = document.documentElement.classList.contains("dark");

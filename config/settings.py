@@ -97,6 +97,8 @@ ENDPOINTS_WARM_CONCURRENCY = env.int("ENDPOINTS_WARM_CONCURRENCY", default=2)  #
 # Calls of one access token, such as 600/minute; empty: as many as it likes.
 ENDPOINTS_RATE_LIMIT = rates.read_rate(env.str("ENDPOINTS_RATE_LIMIT", default=""), setting="ENDPOINTS_RATE_LIMIT")
 ENDPOINTS_METRICS_TOKEN = env.str("ENDPOINTS_METRICS_TOKEN", default="")  # empty: /metrics answers loopback alone
+ENDPOINTS_MAX_LOAD_BYTES = env.int("ENDPOINTS_MAX_LOAD_BYTES", default=16_777_216)  # of a load, also when expanded
+ENDPOINTS_LOAD_CONCURRENCY = env.int("ENDPOINTS_LOAD_CONCURRENCY", default=2)  # loads at once per process
 # The OpenAPI document names every endpoint: to the public only where that is wanted, else with an access token.
 ENDPOINTS_PUBLIC_SCHEMA = env.bool("ENDPOINTS_PUBLIC_SCHEMA", default=DEBUG)
 # Multipart and form bodies are read by Django, under the same limit.
@@ -174,7 +176,7 @@ SESSION_COOKIE_AGE = 12 * 60 * 60  # one working day
 SECURE_SSL_REDIRECT = HTTPS_ONLY
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS_ONLY else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = HTTPS_ONLY
-SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$"]  # probes call the container over plain HTTP
+SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$", r"^health$"]  # probes call the container over plain HTTP
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"

@@ -28,6 +28,7 @@ class Caller:
     endpoint_ids: frozenset[str] | None = None
     bound_arguments: Mapping[str, str] = field(default_factory=dict)
     may_purge: bool = False
+    may_load: bool = False
 
     def may_call(self, endpoint_id: str) -> bool:
         return self.endpoint_ids is None or endpoint_id in self.endpoint_ids

@@ -48,6 +48,7 @@ class KnownToken:
     endpoint_ids: frozenset[str] | None
     bound_arguments: Mapping[str, str]
     may_purge: bool
+    may_load: bool
     expires_at: datetime | None
     revoked_at: datetime | None
     last_used_at: datetime | None
@@ -204,6 +205,7 @@ def _read_access_token(prefix: str) -> KnownToken | None:
         ),
         bound_arguments=token.bound_arguments,
         may_purge=token.may_purge,
+        may_load=token.may_load,
         expires_at=token.expires_at,
         revoked_at=token.revoked_at,
         last_used_at=token.last_used_at,

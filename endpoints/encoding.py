@@ -29,6 +29,8 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
@@ -36,9 +38,11 @@ from psycopg.abc import AdaptContext
 from psycopg.adapt import Buffer, Loader
 from psycopg.types.string import TextLoader
 
-from endpoints.outcomes import ResultFormat, Rows
+from endpoints.outcomes import ResultFormat, Rows, TimestampForm
 from endpoints.redaction import redact_json, redact_text
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 _NOT_FINITE = frozenset((b"NaN", b"Infinity", b"-Infinity"))
 _INTERVAL = re.compile(
     r"(?:(?P<years>[+-]?\d+) years? ?)?(?:(?P<months>[+-]?\d+) mons? ?)?(?:(?P<days>[+-]?\d+) days? ?)?"
@@ -143,6 +147,27 @@ def register_loaders(context: AdaptContext) -> None:
     for loader, type_names in _LOADERS:
         for type_name in type_names:
             adapters.register_loader(type_name, loader)
+
+
+def in_form(rows: Rows, form: TimestampForm) -> Rows:
+    """Return the rows with their columns of type timestamptz in this form, at the outermost level alone.
+
+    Unix microseconds are exact integers; what has none (infinity, years BC and beyond 9999) stays text.
+    """
+    if form is TimestampForm.ISO or not rows.timestamp_columns:
+        return rows
+    changed: list[list[Any]] = [list(row) for row in rows.rows]
+    for row in changed:
+        for index in rows.timestamp_columns:
+            row[index] = _unix_microseconds(row[index])
+    return replace(rows, rows=changed)
+
+
+def _unix_microseconds(value: str | None) -> bytes | str | None:
+    # "2025-06-02T08:15:02.000000Z"  ->  1748852102000000
+    if value is None or len(value) != 27:
+        return value
+    return b"%d" % ((datetime.fromisoformat(value) - _EPOCH) // _MICROSECOND)
 
 
 def encode_rows(rows: Rows, result_format: ResultFormat, *, redact: bool) -> bytes:

@@ -75,6 +75,8 @@ class EndpointFile:
     warm_every_seconds: int = 0
     sandboxing: bool = False
     default_sandbox_table: str = ""
+    sandbox_dialect: str = "postgresql"
+    timestamps_as: str = "iso"
     redact_pii: bool = False
     parameters: tuple[DeclaredParameter, ...] = field(default=())
 

@@ -10,15 +10,19 @@
     ├── SandboxViolation          400 sandbox_violation
     ├── InvalidSQL                400 invalid_sql
     ├── InvalidLQL                400 invalid_lql
+    ├── InvalidRows               400 invalid_rows
     ├── NotAuthenticated          401 not_authenticated
     ├── ArgumentNotAllowed        403 argument_not_allowed
     ├── PurgeNotAllowed           403 purge_not_allowed
+    ├── LoadNotAllowed            403 load_not_allowed
     ├── EndpointNotFound          404 endpoint_not_found
+    ├── LogSourceNotFound         404 log_source_not_found
     ├── RouteNotFound             404 not_found
     ├── MethodNotAllowed          405 method_not_allowed
     ├── NotAcceptable             406 not_acceptable
     ├── RequestTooLarge           413 request_too_large
     ├── UnsupportedMediaType      415 unsupported_media_type
+    ├── UnsupportedEncoding       415 unsupported_content_encoding
     ├── RateLimited               429 rate_limited
     ├── StoredQueryFailed         500 stored_query_failed
     ├── InternalError             500 internal_error
@@ -111,6 +115,13 @@ class InvalidLQL(EndpointError):
     default_message = "The LQL query cannot be read."
 
 
+class InvalidRows(EndpointError):
+    """Rows of a load that cannot be stored; `details` has the index and the reason of each listed one."""
+
+    status = 400
+    code = "invalid_rows"
+
+
 class NotAuthenticated(EndpointError):
     """One message for every reason, so that an answer never tells which access tokens exist."""
 
@@ -141,10 +152,22 @@ class PurgeNotAllowed(EndpointError):
     default_message = "This access token may not remove cached results."
 
 
+class LoadNotAllowed(EndpointError):
+    status = 403
+    code = "load_not_allowed"
+    default_message = "This access token may not load rows."
+
+
 class EndpointNotFound(EndpointError):
     status = 404
     code = "endpoint_not_found"
     default_message = "There is no such endpoint, or this access token may not call it."
+
+
+class LogSourceNotFound(EndpointError):
+    status = 404
+    code = "log_source_not_found"
+    default_message = "There is no log source of this name."
 
 
 class RouteNotFound(EndpointError):
@@ -187,6 +210,19 @@ class UnsupportedMediaType(EndpointError):
         super().__init__(
             f"The body's content type is not one this service reads; send {' or '.join(accepted)}.",
             details=[{"media_type": media_type} for media_type in accepted],
+        )
+
+
+class UnsupportedEncoding(EndpointError):
+    """RFC 9110 section 12.5.3: the answer says which content encodings are read."""
+
+    status = 415
+    code = "unsupported_content_encoding"
+
+    def __init__(self, accepted: Sequence[str]) -> None:
+        super().__init__(
+            f"The body's content encoding is not one this service reads; send {' or '.join(accepted)}, or none.",
+            headers={"Accept-Encoding": ", ".join(accepted)},
         )
 
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import psycopg
 
@@ -22,7 +22,7 @@ from config.deadlines import NoAnswer
 from endpoints.errors import DatabaseUnavailable, QueryTimeout
 from endpoints.gate import gate_pool, roll_back
 from endpoints.outcomes import BoundValue, Rows, Statement
-from endpoints.round_trips import array_literal, column_names, load_rows, run_transaction
+from endpoints.round_trips import array_literal, column_names, load_rows, run_transaction, timestamp_columns
 
 QUERY_READER: Final = "query_reader"
 SANDBOX_READER: Final = "sandbox_reader"
@@ -98,15 +98,15 @@ def run_statement(statement: Statement, session: ReaderSession, *, max_rows: int
     started = perf_counter()
     # A consumer's text rarely comes twice: kept as a prepared statement it would only push out the stored ones.
     keep = session.role != SANDBOX_READER
-    columns, rows = on_living_connection(
+    found = on_living_connection(
         lambda: _run_once(statement, session, keep=keep),
         again=lambda: _run_once(statement, session, keep=False),
         session=session,
     )
-    return Rows(
-        columns=columns,
-        rows=rows[:max_rows],
-        truncated=len(rows) > max_rows,
+    return replace(
+        found,
+        rows=found.rows[:max_rows],
+        truncated=len(found.rows) > max_rows,
         database_seconds=perf_counter() - started,
     )
 
@@ -141,10 +141,8 @@ def first_invalid_regular_expression(candidates: Sequence[str], session: ReaderS
     return None
 
 
-def _run_once(
-    statement: Statement, session: ReaderSession, *, keep: bool
-) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """Run a statement on one connection; with `keep` it stays prepared there."""
+def _run_once(statement: Statement, session: ReaderSession, *, keep: bool) -> Rows:
+    """Run a statement on one connection and return all of its rows; with `keep` it stays prepared there."""
     with gate_pool().connection(statement_seconds=session.statement_timeout_seconds) as connection:
         try:
             arming, prepared = arming_statement(session), (statement.sql, statement.arguments)
@@ -154,7 +152,13 @@ def _run_once(
             if _is_stale(error):
                 connection.close()  # it would fail with this statement again and again
             raise
-        return column_names(result), load_rows(connection, result)
+        return Rows(
+            columns=column_names(result),
+            rows=load_rows(connection, result),
+            truncated=False,
+            database_seconds=0.0,
+            timestamp_columns=timestamp_columns(result),
+        )
 
 
 def arming_statement(session: ReaderSession) -> tuple[str, tuple[BoundValue, ...]]:

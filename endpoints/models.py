@@ -19,6 +19,7 @@ from django.db.models import Q
 from django.utils import timezone
 from simple_history.models import HistoricalRecords
 
+from endpoints.outcomes import SandboxDialect, TimestampForm
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
 MAX_ROWS_LIMIT = 100_000  # a result is held in memory once as rows and once as bytes
@@ -99,6 +100,22 @@ class Endpoint(models.Model):
         blank=True,
         help_text="The CTE that LQL queries read which name no table. Blank = they must name one, unless there is one "
         "only.",
+    )
+    sandbox_dialect = models.CharField(
+        max_length=20,
+        choices=[(SandboxDialect.POSTGRESQL.value, "PostgreSQL"), (SandboxDialect.BIGQUERY.value, "BigQuery")],
+        default=SandboxDialect.POSTGRESQL.value,
+        help_text="What consumers write their SQL in. BigQuery is for clients that cannot be changed.",
+    )
+    timestamps_as = models.CharField(
+        "timestamps as",
+        max_length=20,
+        choices=[
+            (TimestampForm.ISO.value, "ISO 8601 text"),
+            (TimestampForm.UNIX_MICROSECONDS.value, "Unix microseconds"),
+        ],
+        default=TimestampForm.ISO.value,
+        help_text="How timestamps are written in every answer, to stored and sandbox queries alike.",
     )
     redact_pii = models.BooleanField(
         "redact PII by default",
@@ -230,6 +247,9 @@ class AccessToken(models.Model):
         "may purge caches",
         default=False,
         help_text="May remove the cached results of the endpoints it may call (DELETE /api/endpoints/cache/name).",
+    )
+    may_load = models.BooleanField(
+        "may load rows", default=False, help_text="May add rows to every log source (POST /api/logs)."
     )
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)

@@ -35,14 +35,32 @@ class ResultFormat(StrEnum):
     NDJSON = "application/x-ndjson"
 
 
+class SandboxDialect(StrEnum):
+    """In which SQL consumers write their sandbox queries."""
+
+    POSTGRESQL = "postgresql"
+    BIGQUERY = "bigquery"
+
+
+class TimestampForm(StrEnum):
+    """How result columns of type timestamptz are written."""
+
+    ISO = "iso"
+    UNIX_MICROSECONDS = "unix_microseconds"
+
+
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a statement returned: at most `max_rows` rows, and whether PostgreSQL had more."""
+    """What a statement returned: at most `max_rows` rows, and whether PostgreSQL had more.
+
+    `timestamp_columns` are the indexes of the columns of type timestamptz.
+    """
 
     columns: tuple[str, ...]
     rows: Sequence[Sequence[Any]]
     truncated: bool
     database_seconds: float
+    timestamp_columns: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
 
 Parameters = Sequence[BoundValue]
+_TIMESTAMPTZ: Final = 1184  # its oid in every PostgreSQL
 _ARRAY_SPECIAL: Final = re.compile(r'(["\\])')
 
 
@@ -46,6 +47,11 @@ def run_transaction(
 
 def column_names(result: PGresult) -> tuple[str, ...]:
     return tuple((result.fname(index) or b"").decode() for index in range(result.nfields))
+
+
+def timestamp_columns(result: PGresult) -> tuple[int, ...]:
+    """Return the indexes of the columns of type timestamptz."""
+    return tuple(index for index in range(result.nfields) if result.ftype(index) == _TIMESTAMPTZ)
 
 
 def load_rows(connection: GateConnection, result: PGresult) -> list[tuple[Any, ...]]:

@@ -14,7 +14,7 @@ from endpoints.describing import Field, fields_of, named_columns
 from endpoints.execution import ReaderSession, arming_statement, on_living_connection
 from endpoints.gate import GateConnection, gate_pool, roll_back
 from endpoints.outcomes import Column, Rows, Statement
-from endpoints.round_trips import load_rows, run_transaction
+from endpoints.round_trips import load_rows, run_transaction, timestamp_columns
 
 # Entered with the connection for as long as the statement runs on it.
 Attendance = Callable[[GateConnection], AbstractContextManager[None]]
@@ -34,11 +34,11 @@ def try_statement(statement: Statement, session: ReaderSession, *, max_rows: int
     In the one armed, read-only transaction that `run_statement` uses. Raises as `run_statement` does.
     """
 
-    def attempt() -> tuple[list[Field], list[tuple[Any, ...]]]:
+    def attempt() -> tuple[list[Field], tuple[int, ...], list[tuple[Any, ...]]]:
         return _run_once(statement, session, attend)
 
     started = perf_counter()
-    fields, rows = on_living_connection(attempt, again=attempt, session=session)
+    fields, timestamps, rows = on_living_connection(attempt, again=attempt, session=session)
     seconds = perf_counter() - started
     return Trial(
         rows=Rows(
@@ -46,6 +46,7 @@ def try_statement(statement: Statement, session: ReaderSession, *, max_rows: int
             rows=rows[:max_rows],
             truncated=len(rows) > max_rows,
             database_seconds=seconds,
+            timestamp_columns=timestamps,
         ),
         columns=named_columns(fields),
     )
@@ -53,7 +54,7 @@ def try_statement(statement: Statement, session: ReaderSession, *, max_rows: int
 
 def _run_once(
     statement: Statement, session: ReaderSession, attend: Attendance
-) -> tuple[list[Field], list[tuple[Any, ...]]]:
+) -> tuple[list[Field], tuple[int, ...], list[tuple[Any, ...]]]:
     with gate_pool().connection(statement_seconds=session.statement_timeout_seconds) as connection:
         try:
             with attend(connection):
@@ -63,4 +64,4 @@ def _run_once(
         except psycopg.Error:
             roll_back(connection)
             raise
-        return fields_of(result), load_rows(connection, result)
+        return fields_of(result), timestamp_columns(result), load_rows(connection, result)

@@ -7,12 +7,14 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
+from django.db.models import Field
 from django.forms import BaseInlineFormSet, BaseModelForm
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import TabularInline
+from unfold.widgets import UnfoldAdminTextInputWidget
 
 from logsources import services
 from logsources.measured_admin import MeasuredAdmin
@@ -30,7 +32,7 @@ class LogSourceForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscript
 
     class Meta:
         model = LogSource
-        fields = ("name", "holds", "project_location", "project_path", "retention_days")
+        fields = ("name", "holds", "project_location", "project_path", "retention_days", "producer_names")
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
@@ -51,14 +53,14 @@ class ExtractedColumnForm(forms.ModelForm):  # type: ignore[type-arg]  # not sub
 class ExtractedColumnInline(TabularInline):  # type: ignore[misc]
     model = ExtractedColumn
     form = ExtractedColumnForm
-    fields = ("name", "path", "type", "indexed")
+    fields = ("name", "path", "type", "indexed", "covered")
     extra = 0
 
 
 @admin.register(LogSource)
 class LogSourceAdmin(MeasuredAdmin):
     form = LogSourceForm
-    fields = ("name", "holds", "project_location", "project_path", "retention_days")
+    fields = ("name", "holds", "project_location", "project_path", "retention_days", "producer_names")
     inlines = (ExtractedColumnInline,)
     list_display = ("named", *MeasuredAdmin.measured_columns, "kept_for", "project")
     list_per_page = 50  # each is measured
@@ -67,6 +69,13 @@ class LogSourceAdmin(MeasuredAdmin):
     @admin.display(description="log source", ordering="name")
     def named(self, source: LogSource) -> SafeString:
         return format_html('{} <span class="ls-ago ls-holds">{}</span>', source.name, source.holds)
+
+    def formfield_for_dbfield(self, db_field: Field[Any, Any], request: HttpRequest, **kwargs: Any) -> Any:
+        if db_field.name == "producer_names":
+            # One line, and no hidden second field for a default that is made anew each time.
+            kwargs |= {"widget": UnfoldAdminTextInputWidget(), "show_hidden_initial": False}
+            return db_field.formfield(**kwargs)
+        return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def get_readonly_fields(self, request: HttpRequest, obj: LogSource | None = None) -> tuple[str, ...]:
         return ("name",) if obj else ()
@@ -118,7 +127,9 @@ class LogSourceAdmin(MeasuredAdmin):
         services.save_source(
             form.instance,
             [
-                ExtractedColumnShape(column["name"], column["path"], ColumnType(column["type"]), column["indexed"])
+                ExtractedColumnShape(
+                    column["name"], column["path"], ColumnType(column["type"]), column["indexed"], column["covered"]
+                )
                 for column in (column_form.cleaned_data for column_form in columns.forms)
                 if column and not column.get("DELETE")
             ],

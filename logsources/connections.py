@@ -16,12 +16,10 @@ LOGS_ALIAS = "logs"
 _DJANGO_OPTIONS = frozenset({"assume_role", "isolation_level", "pool", "server_side_binding"})
 
 
-def owner_connection() -> psycopg.Connection[TupleRow]:
-    """Return a new autocommit connection as the log database's owner, to be used as a context manager.
+def owner_parameters() -> dict[str, Any]:
+    """Return how the log database's owner connects, in libpq's words.
 
-    It is the database that Django's alias `logs` names at this moment, a test database included, but never Django's own
-    connection: what is done here is committed whatever becomes of a surrounding `atomic` block.
-    The session's time zone is UTC. Raises psycopg.OperationalError when the server cannot be reached.
+    The database is the one that Django's alias `logs` names at this moment, a test database included.
     """
     settings = connections[LOGS_ALIAS].settings_dict
     parameters: dict[str, Any] = {
@@ -36,7 +34,16 @@ def owner_connection() -> psycopg.Connection[TupleRow]:
     ):
         if settings[setting]:
             parameters[keyword] = settings[setting]
-    connection = BoundedConnection.connect(**parameters, autocommit=True)
+    return parameters
+
+
+def owner_connection() -> psycopg.Connection[TupleRow]:
+    """Return a new autocommit connection as the log database's owner, to be used as a context manager.
+
+    It is never Django's own connection: what is done here is committed whatever becomes of a surrounding `atomic`
+    block. The session's time zone is UTC. Raises psycopg.OperationalError when the server cannot be reached.
+    """
+    connection = BoundedConnection.connect(**owner_parameters(), autocommit=True)
     try:
         # Not a start-up option: poolers such as PgBouncer refuse those.
         connection.execute("SET TIME ZONE 'UTC'")

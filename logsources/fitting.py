@@ -12,7 +12,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from psycopg import Connection, sql
 
-from logsources import partitions, rolling, tables
+from logsources import covering, partitions, rolling, tables
 from logsources.roles import LOGS_SCHEMA
 from logsources.rolling import RolledSource
 from logsources.tables import ColumnType, ExtractedColumnShape, TableShape
@@ -38,6 +38,8 @@ def fit_table(conn: Connection[Any], source: RolledSource) -> None:
         statements = tables.create_table(shape) if existing is None else _alterations(conn, existing, shape)
         for statement in statements:
             conn.execute(statement)
+    # Large partitions get theirs by rolling: whoever saves is waiting.
+    covering.fit_covering_indexes(conn, shape, up_to_bytes=covering.SMALL_PARTITION_BYTES)
     # Without its first partitions a new table would take all rows into the default partition until the next roll.
     rolling.roll_source(conn, source, today=partitions.utc_day(datetime.now(UTC)))
 
@@ -97,12 +99,15 @@ def read_shape(conn: Connection[Any], name: str) -> TableShape | None:
         return None
     descriptions: dict[str, str] = {column: description or "" for column, description in rows}
     project = descriptions.pop("project", "")
+    covered = covering.covered_columns(conn, name)
     columns = []
     for column, description in descriptions.items():
         column_type, separator, path = description.partition(" from ")
         if column not in tables.BASE_COLUMNS and separator:
             indexed = bool(_indexes_of(conn, name, column=column))
-            columns.append(ExtractedColumnShape(column, path, ColumnType(column_type), indexed))
+            columns.append(
+                ExtractedColumnShape(column, path, ColumnType(column_type), indexed, covered=column in covered)
+            )
     return TableShape(name, None if project == tables.ROW_FIELD else project, tuple(columns))
 
 

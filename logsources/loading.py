@@ -1,21 +1,19 @@
 """How rows get in: NDJSON lines -> checked rows -> COPY, all of them in one transaction or none.
 
-Rows are copied straight into the log table while the lines behind them are being read. When PostgreSQL refuses a batch
-the batch is taken back and goes by way of a staging table: rows that are there already are counted as duplicates, and
-a row that cannot be stored is found by halving and reported like any other bad line.
+Rows are copied straight into the log table while the lines behind them are being read; a row that cannot be stored is
+reported like any other bad line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-import psycopg
-from psycopg import Connection, errors
+from psycopg import Connection
 
 from logsources import partitions, rolling
 from logsources.connections import owner_connection
@@ -24,6 +22,7 @@ from logsources.models import LogSource
 from logsources.ndjson import BadJSON, parse_line
 from logsources.rolling import RolledSource
 from logsources.rows import BadRow, read_row
+from logsources.storing import PreparedRow, RowStore
 from logsources.tables import TableShape
 
 BATCH_ROWS: Final = 5_000
@@ -31,14 +30,6 @@ BATCH_ROWS: Final = 5_000
 BATCH_BYTES: Final = 16 * 1024 * 1024
 MAX_BAD_LINES_LISTED: Final = 100
 PROGRESS_EVERY_LINES: Final = 500
-
-# What a single row can be to blame for: a duplicate, a value, a limit such as the nesting PostgreSQL can parse.
-_ROW_FAULTS: Final = (
-    errors.IntegrityError,
-    errors.DataError,
-    errors.ProgramLimitExceeded,
-    errors.StatementTooComplex,
-)
 
 
 class OnBadLine(StrEnum):
@@ -102,18 +93,12 @@ def load_rows(
         conn = stack.enter_context(owner_connection())
         days = _PreparedDays(stack.enter_context(owner_connection()), RolledSource(shape, source.retention_days))
         stack.enter_context(conn.transaction())
-        batches = _Batches(conn, TableCopy(conn, shape), intake)
+        store = RowStore(conn, TableCopy(conn, shape), intake.refuse)
         rows = _Held(iter(intake))
         while rows.first is not None:
             days.prepare(rows.first.day)
-            batches.load(rows.take_batch(days, batch_rows))
-    return LoadReport(batches.loaded, batches.duplicates, intake.bad_line_count, intake.listed_bad_lines())
-
-
-class _PreparedRow(NamedTuple):
-    line_number: int
-    day: date
-    encoded: bytes
+            store.store(rows.take_batch(days, batch_rows))
+    return LoadReport(store.loaded, store.duplicates, intake.bad_line_count, intake.listed_bad_lines())
 
 
 @dataclass(slots=True)
@@ -127,7 +112,7 @@ class _Intake:
     bad_line_count: int = 0
     _bad_lines: list[BadLine] = field(default_factory=list)
 
-    def __iter__(self) -> Iterator[_PreparedRow]:
+    def __iter__(self) -> Iterator[PreparedRow]:
         number = 0
         for number, line in enumerate(self.lines, start=1):
             if number % PROGRESS_EVERY_LINES == 0:
@@ -137,17 +122,18 @@ class _Intake:
             try:
                 row = read_row(parse_line(line), project_path=self.project_path, now=datetime.now(UTC))
             except (BadJSON, BadRow) as fault:
-                self.refuse(BadLine(number, fault.reason))
+                self.refuse(number, fault.reason)
                 continue
-            yield _PreparedRow(number, row.timestamp.date(), encode_row(row))
+            yield PreparedRow(number, row.timestamp.date(), encode_row(row))
         self._report_progress(number)
 
     def _report_progress(self, lines: int) -> None:
         if self.progress is not None:
             self.progress(LoadProgress(lines, self.bad_line_count))
 
-    def refuse(self, bad_line: BadLine) -> None:
+    def refuse(self, number: int, reason: str) -> None:
         """Count a bad line; raises LoadAborted where one is too many."""
+        bad_line = BadLine(number, reason)
         if self.on_bad_line is OnBadLine.ABORT:
             raise LoadAborted(bad_line)
         self.bad_line_count += 1
@@ -187,11 +173,11 @@ class _PreparedDays:
 class _Held:
     """The rows to come, with the next one in hand."""
 
-    def __init__(self, rows: Iterator[_PreparedRow]) -> None:
+    def __init__(self, rows: Iterator[PreparedRow]) -> None:
         self._rows = rows
         self.first = next(rows, None)
 
-    def take_batch(self, days: _PreparedDays, batch_rows: int) -> Iterator[_PreparedRow]:
+    def take_batch(self, days: _PreparedDays, batch_rows: int) -> Iterator[PreparedRow]:
         """Yield rows up to the size of a batch or to the first of a day that is not prepared, which stays in hand."""
         taken_rows = taken_bytes = 0
         while self.first is not None and self.first.day in days:
@@ -201,61 +187,3 @@ class _Held:
             taken_bytes += len(self.first.encoded)
             yield self.first
             self.first = next(self._rows, None)
-
-
-class _Batches:
-    """Puts batches into the table, each in a savepoint, and counts what became of the rows."""
-
-    def __init__(self, conn: Connection[Any], table: TableCopy, intake: _Intake) -> None:
-        self._conn = conn
-        self._table = table
-        self._intake = intake
-        self._expects_duplicates = False
-        self.loaded = 0
-        self.duplicates = 0
-
-    def load(self, rows: Iterator[_PreparedRow]) -> None:
-        if self._expects_duplicates:
-            self._load_apart(list(rows))
-            return
-        batch: list[_PreparedRow] = []
-        try:
-            with self._conn.transaction():
-                self._table.copy(_remembered(rows, batch))
-        except _ROW_FAULTS:
-            self._load_apart(batch)
-        else:
-            self.loaded += len(batch)
-
-    def _load_apart(self, batch: Sequence[_PreparedRow]) -> None:
-        duplicates_before = self.duplicates
-        self._table.make_staging()
-        self._load_new(batch)
-        # A file loaded a second time is all duplicates: then copying straight would fail for every batch.
-        self._expects_duplicates = self.duplicates > duplicates_before
-
-    def _load_new(self, batch: Sequence[_PreparedRow]) -> None:
-        try:
-            with self._conn.transaction():
-                added = self._table.copy_new(row.encoded for row in batch)
-        except _ROW_FAULTS as fault:
-            if len(batch) == 1:
-                self._intake.refuse(BadLine(batch[0].line_number, _refusal(fault)))
-                return
-            middle = len(batch) // 2
-            self._load_new(batch[:middle])
-            self._load_new(batch[middle:])
-        else:
-            self.loaded += added
-            self.duplicates += len(batch) - added
-
-
-def _remembered(rows: Iterable[_PreparedRow], batch: list[_PreparedRow]) -> Iterator[bytes]:
-    for row in rows:
-        batch.append(row)
-        yield row.encoded
-
-
-def _refusal(fault: psycopg.Error) -> str:
-    # The server's own message may quote the value.
-    return f"PostgreSQL refuses the row: {type(fault).__name__} (SQLSTATE {fault.sqlstate})"

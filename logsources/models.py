@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from django.contrib.postgres.fields import ArrayField
+from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from django.db.models import Q
@@ -31,6 +33,10 @@ _validate_partition_clash = RegexValidator(
     PARTITION_NAME_PATTERN + r"\Z",
     "A name that ends in _default or in _p and eight digits belongs to a partition.",
     inverse_match=True,
+)
+
+_validate_producer_name = RegexValidator(
+    r"^[^\s,](?:[^,\n\r\t\x00]*[^\s,])?\Z", "A producer's name has neither commas nor spaces at its ends."
 )
 
 
@@ -70,6 +76,14 @@ class LogSource(models.Model):
         help_text="Days after which rows are dropped, a whole UTC day at a time. Empty keeps them for ever.",
     )
 
+    producer_names = ArrayField(
+        models.CharField(max_length=200, validators=[_validate_producer_name]),
+        default=list,
+        blank=True,
+        help_text="What producers call this source, such as cloudflare.logs.prod, separated by commas: rows sent to "
+        "/api/logs?source_name= one of them come here.",
+    )
+
     class Meta:
         ordering: ClassVar = ["name"]
         verbose_name = "log source"
@@ -95,6 +109,15 @@ class LogSource(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    def clean(self) -> None:
+        super().clean()
+        if len(set(self.producer_names)) < len(self.producer_names):
+            raise ValidationError({"producer_names": "A producer's name is there twice."})
+        others = LogSource.objects.exclude(pk=self.pk).filter(producer_names__overlap=self.producer_names)
+        for other in others:
+            taken = ", ".join(sorted(set(self.producer_names) & set(other.producer_names)))
+            raise ValidationError({"producer_names": f"{other.name} takes what {taken} writes already."})
+
 
 class ExtractedColumn(models.Model):
     """A column of a log table that PostgreSQL fills from metadata when a row is loaded."""
@@ -118,6 +141,11 @@ class ExtractedColumn(models.Model):
     )
     indexed = models.BooleanField(
         default=False, help_text="Worth it for a column that is compared with = or a prefix; slows loading a little."
+    )
+    covered = models.BooleanField(
+        default=False,
+        help_text="Kept in the table's covering index, from which a query can count without reading the rows. "
+        "Existing days get it with the next roll of partitions.",
     )
 
     class Meta:

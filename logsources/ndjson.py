@@ -12,6 +12,7 @@ import io
 import json
 from collections.abc import Iterator
 from decimal import Decimal
+from functools import cache
 from typing import Any, BinaryIO, Final, NoReturn, cast
 
 import orjson
@@ -20,14 +21,14 @@ MAX_LINE_BYTES: Final = 8 * 1024 * 1024
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _BUFFER_BYTES: Final = 1024 * 1024
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 # What a float may not hold exactly, in a line whose digits and points were all made zeros: 16 characters and more, or
 # an exponent below -99. (One that is too large orjson refuses by itself.) That these are found inside strings as well
 # only costs the time of the slower parser; a regular expression that knows better took 27 us a line of 2 kB, this 4.
 _ZEROS_FOR_DIGITS: Final = bytes.maketrans(b"0123456789.E", b"00000000000e")
 _LONG_NUMBER: Final = b"0" * 16
 _SMALL_NUMBER: Final = b"0e-000"
-_INT64_DIGITS: Final = 18  # every integer of so many digits fits
+_INT64_DIGITS: Final = 18  # every integer of so many digits fits: Unix microseconds have 16
 # PostgreSQL's numeric, in which jsonb keeps numbers ("Numeric Types"): digits before and after the decimal point.
 _MAX_DIGITS_BEFORE_POINT: Final = 131_072
 _MAX_DIGITS_AFTER_POINT: Final = 16_383
@@ -61,7 +62,7 @@ def read_lines(file: BinaryIO) -> Iterator[bytes]:
     Memory stays bounded: of a line over MAX_LINE_BYTES only the beginning is yielded, longer than MAX_LINE_BYTES by
     one byte, so that whoever counts lines also sees that it is too long.
     """
-    line = file.readline(MAX_LINE_BYTES + 1).removeprefix(_BYTE_ORDER_MARK)
+    line = file.readline(MAX_LINE_BYTES + 1).removeprefix(BYTE_ORDER_MARK)
     while line:
         yield line
         if len(line) > MAX_LINE_BYTES:
@@ -85,8 +86,7 @@ def parse_line(line: bytes) -> object:
     """
     if len(line) > MAX_LINE_BYTES:
         raise BadJSON(f"the line is longer than {MAX_LINE_BYTES // 1024**2} MiB")
-    shapes = line.translate(_ZEROS_FOR_DIGITS)
-    if _LONG_NUMBER not in shapes and _SMALL_NUMBER not in shapes:
+    if not may_lose_digits(line):
         try:
             return orjson.loads(line)
         except orjson.JSONDecodeError:
@@ -94,17 +94,36 @@ def parse_line(line: bytes) -> object:
     return _parse_exactly(line)
 
 
+def may_lose_digits(text: bytes) -> bool:
+    """Tell whether the JSON text may hold a number that orjson would not keep digit for digit."""
+    shapes = text.translate(_ZEROS_FOR_DIGITS)
+    if _SMALL_NUMBER in shapes:
+        return True
+    start = shapes.find(_LONG_NUMBER)
+    while start >= 0:
+        run = shapes[start : start + _INT64_DIGITS + 1]
+        digits = len(run) - len(run.lstrip(b"0"))
+        if digits > _INT64_DIGITS or run[digits : digits + 1] == b"e" or b"." in text[start : start + digits]:
+            return True
+        start = shapes.find(_LONG_NUMBER, start + digits)
+    return False
+
+
 def _parse_exactly(line: bytes) -> object:
     try:
-        return json.loads(
-            line.decode(), parse_int=_exact_integer, parse_float=_exact_number, parse_constant=_refuse_constant
-        )
+        return exact_decoder().decode(line.decode())
     except UnicodeDecodeError as fault:
         raise BadJSON(f"the line is not UTF-8 (byte {fault.start + 1})") from None
     except json.JSONDecodeError as fault:
         raise BadJSON(f"the line is not JSON: {fault.msg.rstrip(': ')} (column {fault.colno})") from None
     except RecursionError:
         raise BadJSON("the line is nested too deeply") from None
+
+
+@cache
+def exact_decoder() -> json.JSONDecoder:
+    """Return the decoder that keeps every digit; it raises BadJSON for a number that PostgreSQL cannot hold."""
+    return json.JSONDecoder(parse_int=_exact_integer, parse_float=_exact_number, parse_constant=_refuse_constant)
 
 
 def _exact_integer(digits: str) -> Any:
@@ -119,7 +138,7 @@ def _exact_number(text: str) -> Any:
     try:
         exact = Decimal(text)
     except ArithmeticError:  # an exponent that even Decimal cannot hold
-        raise BadJSON("the line holds a number beyond PostgreSQL's range") from None
+        raise BadJSON("it holds a number beyond PostgreSQL's range") from None
     number = float(text)
     return number if exact == Decimal(repr(number)) else _fragment(text, exact)
 
@@ -127,9 +146,9 @@ def _exact_number(text: str) -> Any:
 def _fragment(text: str, exact: Decimal) -> orjson.Fragment:
     exponent = int(exact.as_tuple().exponent)  # finite: JSON has no NaN and no infinity
     if exact.adjusted() >= _MAX_DIGITS_BEFORE_POINT or -exponent > _MAX_DIGITS_AFTER_POINT:
-        raise BadJSON("the line holds a number beyond PostgreSQL's range")
+        raise BadJSON("it holds a number beyond PostgreSQL's range")
     return orjson.Fragment(text)
 
 
 def _refuse_constant(constant: str) -> NoReturn:
-    raise BadJSON(f"the line is not JSON: it holds {constant}")
+    raise BadJSON(f"it is not JSON: it holds {constant}")

@@ -43,6 +43,7 @@ class PartitionAction(StrEnum):
     CREATED = "created"
     DROPPED = "dropped"
     EMPTIED = "emptied"
+    INDEXED = "indexed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ def place_day(conn: Connection[Any], shape: TableShape, day: date) -> PartitionC
         _execute(conn, tables.lock_for_partitions(shape.name))
         _execute(conn, tables.create_day_table(shape.name, day))
         moved = conn.execute(tables.move_rows(shape, day)).rowcount
-        _execute_in_short_turns(conn, tables.attach_day_table(shape.name, day))
+        execute_in_short_turns(conn, tables.attach_day_table(shape.name, day))
     return PartitionChange(shape.name, partitions.partition_name(shape.name, day), PartitionAction.CREATED, rows=moved)
 
 
@@ -179,7 +180,7 @@ def _days_in_default(conn: Connection[Any], name: str, window: DayWindow) -> set
 def _drop_day(conn: Connection[Any], name: str, day: date) -> PartitionChange:
     with conn.transaction():
         take_turn(conn, name)
-        _execute_in_short_turns(conn, tables.drop_day_table(name, day))
+        execute_in_short_turns(conn, tables.drop_day_table(name, day))
     return PartitionChange(name, partitions.partition_name(name, day), PartitionAction.DROPPED)
 
 
@@ -188,7 +189,7 @@ def _execute(conn: Connection[Any], statements: Iterable[sql.Composed]) -> None:
         conn.execute(statement)
 
 
-def _execute_in_short_turns(conn: Connection[Any], statement: sql.Composed) -> None:
+def execute_in_short_turns(conn: Connection[Any], statement: sql.Composed) -> None:
     """Run a statement that locks readers out, giving way to them between attempts."""
     set_lock_timeout(conn, EXCLUSIVE_LOCK_TIMEOUT)
     for attempt in range(1, EXCLUSIVE_ATTEMPTS + 1):

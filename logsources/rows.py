@@ -15,7 +15,7 @@ Reasons name fields and rules, never a value: they end up in terminals and logs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -56,12 +56,17 @@ class Row:
     metadata_json: bytes
 
 
-def read_row(raw: object, *, project_path: str | None, now: datetime) -> Row:
+def random_id() -> str:
+    """Return the id of a row that brings none."""
+    return str(uuid4())
+
+
+def read_row(raw: object, *, project_path: str | None, now: datetime, new_id: Callable[[], str] = random_id) -> Row:
     """Return the stored form of a parsed row; raise BadRow. `raw` is left as it is.
 
     `project_path` is the dotted path of the project inside metadata, None where it is the row's own field.
-    A missing id becomes a random UUID, a missing timestamp `now`. Timestamps are ISO 8601 (no zone: UTC; finer than
-    a microsecond is cut) or Unix time of 10, 13 or 16 digits.
+    A missing id becomes what `new_id` returns, a missing timestamp `now`. Timestamps are ISO 8601 (no zone: UTC; finer
+    than a microsecond is cut) or Unix time of 10, 13 or 16 digits.
     """
     if not isinstance(raw, dict):
         raise BadRow("the row is not a JSON object")
@@ -82,7 +87,7 @@ def read_row(raw: object, *, project_path: str | None, now: datetime) -> Row:
     if b"\\u0000" in metadata_json and _NUL_ESCAPE.search(metadata_json):
         raise BadRow("metadata holds a NUL character (\\u0000), which PostgreSQL cannot store")
     return Row(
-        _read_id(raw.get("id")),
+        new_id() if raw.get("id") is None else _read_id(raw["id"]),
         project,
         _read_timestamp(raw.get("timestamp"), now),
         _read_text(raw.get("event_message"), "event_message"),
@@ -215,8 +220,6 @@ def _read_key_text(value: object, field: str) -> str:
 
 
 def _read_id(value: object) -> str:
-    if value is None:
-        return str(uuid4())
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str):

@@ -18,7 +18,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from psycopg import errors
 
-from logsources import fitting, partitions, rolling
+from logsources import covering, fitting, partitions, rolling
 from logsources.connections import owner_connection
 from logsources.models import ExtractedColumn, LogSource, ProjectLocation
 from logsources.partitions import DAYS_AHEAD
@@ -62,7 +62,7 @@ def table_shape(source: LogSource) -> TableShape:
         name=source.name,
         project_path=source.project_path if source.project_location == ProjectLocation.METADATA else None,
         columns=tuple(
-            ExtractedColumnShape(column.name, column.path, ColumnType(column.type), column.indexed)
+            ExtractedColumnShape(column.name, column.path, ColumnType(column.type), column.indexed, column.covered)
             for column in source.extracted_columns.order_by("name")
         ),
     )
@@ -75,6 +75,7 @@ def create_source(
     project_location: str,
     project_path: str = "",
     retention_days: int | None = None,
+    producer_names: Iterable[str] = (),
     extracted_columns: Iterable[ColumnDescription] = (),
 ) -> LogSource:
     """Register a log source and make its table; raises what `save_source` raises."""
@@ -84,6 +85,7 @@ def create_source(
         project_location=project_location,
         project_path=project_path,
         retention_days=retention_days,
+        producer_names=list(producer_names),
     )
     return save_source(source, extracted_columns)
 
@@ -121,6 +123,8 @@ def drop_source(source: LogSource) -> None:
 def roll_partitions(*, now: datetime | None = None, days_ahead: int = DAYS_AHEAD) -> list[PartitionChange]:
     """Make partitions ahead, move rows out of the default partitions, drop what has expired, for every source.
 
+    Partitions that lack a covering index get it last.
+
     A source that fails does not stop the others: PartitionsNotRolled is raised when all have had their turn.
     """
     today = partitions.utc_day(now or datetime.now(UTC))
@@ -129,7 +133,9 @@ def roll_partitions(*, now: datetime | None = None, days_ahead: int = DAYS_AHEAD
     for source in LogSource.objects.all():
         try:
             with owner_connection() as conn:
-                changes += rolling.roll_source(conn, _rolled(source), today=today, days_ahead=days_ahead)
+                rolled = _rolled(source)
+                changes += rolling.roll_source(conn, rolled, today=today, days_ahead=days_ahead)
+                changes += covering.fit_covering_indexes(conn, rolled.shape)
         except psycopg.Error as error:
             logger.exception("Partitions not rolled", extra={"source": source.name})
             failures[source.name] = error
@@ -145,9 +151,13 @@ def _rolled(source: LogSource) -> RolledSource:
 def _unsaved_column(source: LogSource, description: ColumnDescription) -> ExtractedColumn:
     if isinstance(description, ExtractedColumnShape):
         return ExtractedColumn(
-            name=description.name, path=description.path, type=description.type.value, indexed=description.indexed
+            name=description.name,
+            path=description.path,
+            type=description.type.value,
+            indexed=description.indexed,
+            covered=description.covered,
         )
-    unknown = set(description) - {"name", "path", "type", "indexed"}
+    unknown = set(description) - {"name", "path", "type", "indexed", "covered"}
     if unknown:
         raise ValidationError(f"An extracted column has no {', '.join(sorted(unknown))}.")
     return ExtractedColumn(**description)

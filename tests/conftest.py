@@ -21,8 +21,10 @@ from django.test.utils import setup_databases, teardown_databases
 
 from endpoints.cache import vouching
 from endpoints.gate import close_gate_pool
+from endpoints.load_pool import close_load_pool
 from endpoints.services import issue_access_token
 from logsources.connections import owner_connection
+from logsources.known_sources import KNOWN_SOURCES
 
 LogRow = Mapping[str, Any]
 
@@ -38,6 +40,7 @@ def django_db_setup(request: pytest.FixtureRequest, django_db_blocker: Any) -> I
         call_command("load_fixtures", stdout=io.StringIO())
     yield
     close_gate_pool()
+    close_load_pool()
     with django_db_blocker.unblock():
         teardown_databases(databases, verbosity=request.config.option.verbose)
 
@@ -117,6 +120,7 @@ def empty_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     cache.clear()
     # One process saves, purges and calls here: nobody needs to wait until others have heard of it.
     monkeypatch.setattr(vouching, "VOUCHED_SECONDS", 0.0)
+    KNOWN_SOURCES.forget()  # the test before may have made log sources, and its end has taken them back
 
 
 def iso(moment: datetime) -> str:

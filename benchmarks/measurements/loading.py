@@ -29,6 +29,7 @@ def measure(stand: Stand, *, rounds: int, seconds: float) -> Iterator[Measured]:
         rows, copied = Path(folder) / "rows.ndjson", Path(folder) / "rows.copy"
         options = ["--rows", str(ROWS), "--days", str(STAND_DAYS // 10), "--source", "edge_logs", "--seed", "bench"]
         _manage(stand, "generate_logs", *options, "--output", str(rows))
+        _empty(stand)
         _manage(stand, "load_logs", "edge_logs", str(rows))
         _psql(stand, f"\\copy (SELECT {COLUMNS} FROM logs.edge_logs) TO '{copied}'")
         figures = []

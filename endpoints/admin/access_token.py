@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
@@ -16,6 +17,7 @@ from unfold.decorators import display
 
 from endpoints.admin.access_token_form import AccessTokenForm
 from endpoints.admin.access_token_states import StateFilter, TokenState, state_of, words_of_state
+from endpoints.admin.call_examples import example_arguments
 from endpoints.admin.history import ReadableHistoryAdmin
 from endpoints.admin.revoking import RevokingAdmin
 from endpoints.generation import changing
@@ -34,7 +36,7 @@ _COLOURS = {
 @admin.register(AccessToken)
 class AccessTokenAdmin(RevokingAdmin, ReadableHistoryAdmin):
     form = AccessTokenForm
-    list_display = ("name", "prefix", "state", "reach", "bonds", "expiry", "last_use")
+    list_display = ("name", "prefix", "state", "reach", "bonds", "may_load", "expiry", "last_use")
     list_filter = (StateFilter,)
     search_fields = ("name", "prefix")
     readonly_fields = (
@@ -48,16 +50,17 @@ class AccessTokenAdmin(RevokingAdmin, ReadableHistoryAdmin):
         "endpoints": "endpoints",
         "bound_arguments": "bound arguments",
         "may_purge": "purging",
+        "may_load": "loading",
         "expires_at": "expiry",
         "revoked_at": "revocation",
     }
     fieldsets = (
         (None, {"fields": ("name", "expires_at", "state_in_words")}),
-        ("What it may do", {"fields": ("every_endpoint", "endpoints", "bound_arguments", "may_purge")}),
+        ("What it may do", {"fields": ("every_endpoint", "endpoints", "bound_arguments", "may_purge", "may_load")}),
         ("Use", {"fields": (("prefix", "created_at"), ("last_use", "revoked_at"))}),
     )
     history_fieldsets = (
-        (None, {"fields": ("name", "prefix", "reach", "bonds", "may_purge", "expires_at", "revoked_at")}),
+        (None, {"fields": ("name", "prefix", "reach", "bonds", "may_purge", "may_load", "expires_at", "revoked_at")}),
     )
 
     @display(description="state", label=_COLOURS)  # type: ignore[untyped-decorator]
@@ -148,4 +151,16 @@ class AccessTokenAdmin(RevokingAdmin, ReadableHistoryAdmin):
     def _example_url(self, request: HttpRequest, token: AccessToken) -> str:
         chosen = Endpoint.objects.all() if token.every_endpoint else token.endpoints.all()
         endpoint = chosen.first()
-        return request.build_absolute_uri(reverse("query", args=[endpoint.name])) if endpoint else ""
+        if endpoint is None:
+            return ""
+        address = request.build_absolute_uri(reverse("query", args=[endpoint.name]))
+        query = urlencode(_needed_arguments(endpoint, token), doseq=True)
+        return f"{address}?{query}" if query else address
+
+
+def _needed_arguments(endpoint: Endpoint, token: AccessToken) -> dict[str, Any]:
+    """Return an example of each argument without which a call with this access token is refused."""
+    parameters = endpoint.parameters_of_version
+    needed = {one.name for one in parameters if one.required and one.default is None} - token.bound_arguments.keys()
+    examples = example_arguments(parameters, now=timezone.now())
+    return {name: value for name, value in examples.items() if name in needed}

@@ -25,7 +25,7 @@ class AccessTokenForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscri
 
     class Meta:
         model = AccessToken
-        fields = ("name", "every_endpoint", "endpoints", "bound_arguments", "may_purge", "expires_at")
+        fields = ("name", "every_endpoint", "endpoints", "bound_arguments", "may_purge", "may_load", "expires_at")
         help_texts = {"expires_at": "UTC; blank = never."}
 
     def clean(self) -> dict[str, Any] | None:

@@ -66,6 +66,8 @@ def read_draft(json: Json) -> Draft:
         statement_timeout_seconds=_read_number(draft.get("statement_timeout_seconds", 15)),
         sandboxing=_typed(draft.get("sandboxing", False), bool, "draft.sandboxing"),
         default_sandbox_table=_typed(draft.get("default_sandbox_table", ""), str, "draft.default_sandbox_table"),
+        sandbox_dialect=_typed(draft.get("sandbox_dialect", "postgresql"), str, "draft.sandbox_dialect"),
+        timestamps_as=_typed(draft.get("timestamps_as", "iso"), str, "draft.timestamps_as"),
         redact_pii=_typed(draft.get("redact_pii", False), bool, "draft.redact_pii"),
     )
 

@@ -49,6 +49,8 @@ class EndpointAdmin(PrefilledAdmin, TransferAdmin, VersionedAdmin):
         "warm_every_seconds": "cache warming",
         "sandboxing": "sandboxing",
         "default_sandbox_table": "default sandbox table",
+        "sandbox_dialect": "sandbox dialect",
+        "timestamps_as": "timestamps",
         "redact_pii": "redaction",
     }
     warn_unsaved_form = True
@@ -58,7 +60,10 @@ class EndpointAdmin(PrefilledAdmin, TransferAdmin, VersionedAdmin):
         (None, {"fields": ("sql",), "classes": ["query"]}),
         ("Rows and limits", {"fields": ("tenant_parameter", ("max_rows", "statement_timeout_seconds"))}),
         ("Cache", {"fields": (("cache_seconds", "warm_every_seconds"),)}),
-        ("What consumers may do", {"fields": (("sandboxing", "default_sandbox_table"), "redact_pii")}),
+        (
+            "What consumers may do",
+            {"fields": (("sandboxing", "default_sandbox_table"), ("sandbox_dialect", "timestamps_as"), "redact_pii")},
+        ),
         ("Version", {"fields": ("address", "id", ("version", "updated_at"), "columns_of_result", "tables_of_sandbox")}),
     )
     version_fieldsets = (

@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from endpoints.access_tokens import Caller
 from endpoints.api.authentication import AccessTokenAuthentication
 from endpoints.models import Endpoint
-from endpoints.outcomes import ResultFormat
+from endpoints.outcomes import ResultFormat, TimestampForm
 from endpoints.services import visible_endpoints
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
@@ -126,7 +126,9 @@ def _operation(endpoint: Endpoint, method: str) -> Schema:
 def _success(endpoint: Endpoint) -> Schema:
     row = {
         "type": "object",
-        "properties": {column["name"]: _column_schema(column["type"]) for column in endpoint.result_columns},
+        "properties": {
+            column["name"]: _column_schema(column["type"], endpoint.timestamps_as) for column in endpoint.result_columns
+        },
     }
     if endpoint.sandboxing:
         row = {"type": "object", "description": "The columns of the stored or of the sandbox query.", **row}
@@ -171,7 +173,10 @@ def _value_schema(parameter: DeclaredParameter) -> Schema:
     return schema
 
 
-def _column_schema(type_name: str) -> Schema:
+def _column_schema(type_name: str, timestamps_as: str) -> Schema:
+    is_moment = type_name.startswith("timestamp") and type_name.endswith("with time zone")
+    if is_moment and timestamps_as == TimestampForm.UNIX_MICROSECONDS:
+        return {**_UNIX_MICROSECONDS, "nullable": True}
     base, is_array, _ = type_name.partition("[]")
     schema = dict(_COLUMN_SCHEMAS.get(base.partition("(")[0], {"type": "string"}))
     if is_array:
@@ -190,6 +195,7 @@ def _sandbox_parameter(name: str) -> Schema:
     }
 
 
+_UNIX_MICROSECONDS: Schema = {"type": "integer", "format": "int64", "description": "Microseconds since 1970, UTC."}
 _REDACTION_HEADER: Schema = {
     "name": f"{settings.ENDPOINTS_HEADER_PREFIX}-ENDPOINT-REDACT-PII",
     "in": "header",

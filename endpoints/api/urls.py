@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import re_path
 
-from endpoints.api import health, views
+from endpoints.api import health, logs, views
 from endpoints.api.cache_view import CacheView
 from endpoints.api.metrics import metrics
 from endpoints.api.openapi import SchemaView, SwaggerView
@@ -12,10 +12,12 @@ from endpoints.api.openapi import SchemaView, SwaggerView
 urlpatterns = [
     re_path(r"^api/endpoints/query/(?P<reference>[^/]+)/?$", views.query, name="query"),
     re_path(r"^api/endpoints/cache/(?P<reference>[^/]+)/?$", CacheView.as_view(), name="cache"),
+    re_path(r"^api/logs/?$", logs.load, name="logs"),
     re_path(r"^api/openapi\.json/?$", SchemaView.as_view(), name="openapi"),
     re_path(r"^api/docs/?$", SwaggerView.as_view(url_name="openapi"), name="api-docs"),
     re_path(r"^api(?:/(?P<rest>.*))?$", views.unknown_route),
     re_path(r"^metrics/?$", metrics, name="metrics"),
     re_path(r"^livez/?$", health.livez, name="livez"),
+    re_path(r"^health/?$", health.livez, name="health"),  # where log shippers look
     re_path(r"^readyz/?$", health.readyz, name="readyz"),
 ]

@@ -137,7 +137,7 @@ GUARANTEES: Final = (
     ),
     Guarantee(
         "other schemas closed",
-        "sandbox_reader may use no schema but sandbox schemas and pg_catalog",
+        "sandbox_reader may use no schema but sandbox schemas, log_functions and pg_catalog",
         "calls functions of extensions, such as dblink",
         _FULL,
         probes.public_schema,

@@ -14,6 +14,7 @@ from psycopg import Connection, errors, sql
 
 from logsources.function_rights import CATALOG_USERS, FunctionName, callable_functions, wanted_functions
 from logsources.hardening import PREDEFINED_CATALOG_USERS, SANDBOX_FUNCTIONS
+from logsources.log_functions import FUNCTION_SCHEMA, LOG_FUNCTIONS
 from logsources.roles import (
     ALL_VIEWS,
     GATE_SETTINGS,
@@ -48,8 +49,9 @@ class LogDatabase:
         return [str(row[0]) for row in self.owner.execute(query, arguments)]
 
     def wanted(self, role: str) -> set[FunctionName]:
-        """Return the functions of PostgreSQL that hardening gives to a role."""
-        return wanted_functions(self.owner, gate=self.gate_name, allowed_functions=SANDBOX_FUNCTIONS)[role]
+        """Return the functions that a role shall be able to call: PostgreSQL's by hardening, ours by migrations."""
+        wanted = wanted_functions(self.owner, gate=self.gate_name, allowed_functions=SANDBOX_FUNCTIONS)[role]
+        return wanted | LOG_FUNCTIONS if role in READERS else wanted
 
 
 def _some(names: Iterable[object]) -> str:
@@ -135,8 +137,9 @@ def log_schemas(logs: LogDatabase) -> list[str]:
 def public_schema(logs: LogDatabase) -> list[str]:
     usable = logs.column(
         """SELECT nspname FROM pg_namespace WHERE nspname NOT LIKE 'pg\\_temp\\_%%' AND nspname <> 'pg_catalog'
-            AND NOT starts_with(nspname, 'sandbox_') AND nspname NOT IN ('logs', 'logs_private')
+            AND NOT starts_with(nspname, 'sandbox_') AND nspname NOT IN ('logs', 'logs_private', %s)
             AND has_schema_privilege(%s, oid, 'USAGE')""",
+        FUNCTION_SCHEMA,
         SANDBOX_READER,
     )
     return _finding(SANDBOX_READER, "may use schema", usable)

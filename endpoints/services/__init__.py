@@ -32,6 +32,7 @@ from endpoints.services.installation import (
     look_at_installation,
     note_worker_heartbeat,
 )
+from endpoints.services.loading import Load, LoadedRows, LoadTarget, check_load, load_sent_rows
 from endpoints.services.purging import CacheReport, Purged, cache_reports, purge_cache
 from endpoints.services.recipes import Call
 from endpoints.services.roles import keep_roles, permissions_of_roles
@@ -61,6 +62,9 @@ __all__ = [
     "ImportResult",
     "Installation",
     "IssuedAccessToken",
+    "Load",
+    "LoadTarget",
+    "LoadedRows",
     "Part",
     "Purged",
     "Served",
@@ -76,6 +80,7 @@ __all__ = [
     "call_activity",
     "callers_of",
     "check_endpoint",
+    "check_load",
     "check_log_database",
     "compare_versions",
     "delete_endpoints",
@@ -90,6 +95,7 @@ __all__ = [
     "issue_access_token",
     "keep_roles",
     "lines_of",
+    "load_sent_rows",
     "look_at_installation",
     "new_access_token_secret",
     "note_answered_call",

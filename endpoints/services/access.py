@@ -39,6 +39,7 @@ def authenticate_access_token(secret: str, *, now: datetime | None = None) -> Ca
         endpoint_ids=token.endpoint_ids,
         bound_arguments=token.bound_arguments,
         may_purge=token.may_purge,
+        may_load=token.may_load,
     )
 
 
@@ -67,18 +68,26 @@ def issue_access_token(
     bound_arguments: Mapping[str, str] | None = None,
     expires_at: datetime | None = None,
     may_purge: bool = False,
+    may_load: bool = False,
+    no_endpoints: bool = False,
 ) -> IssuedAccessToken:
-    """Make an access token; with no endpoint names it may call every endpoint. Raises ValidationError."""
+    """Make an access token; with no endpoint names it may call every endpoint, unless it is to call none.
+
+    Raises ValidationError.
+    """
+    if no_endpoints and endpoint_names:
+        raise ValidationError({"endpoints": "Name endpoints or say that there are none, not both."})
     endpoints = list(Endpoint.objects.filter(name__in=endpoint_names))
     unknown = sorted(set(endpoint_names) - {endpoint.name for endpoint in endpoints})
     if unknown:
         raise ValidationError({"endpoints": f"There is no endpoint named {', '.join(unknown)}."})
     token = AccessToken(
         name=name,
-        every_endpoint=not endpoint_names,
+        every_endpoint=not endpoint_names and not no_endpoints,
         bound_arguments=dict(bound_arguments or {}),
         expires_at=expires_at,
         may_purge=may_purge,
+        may_load=may_load,
     )
     secret = new_access_token_secret(token)
     token.full_clean()

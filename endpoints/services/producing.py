@@ -8,11 +8,11 @@ from time import perf_counter
 import structlog
 
 from endpoints.cache import Recipe
-from endpoints.encoding import encode_rows
+from endpoints.encoding import encode_rows, in_form
 from endpoints.errors import StoredQueryFailed
 from endpoints.execution import StatementFailed, run_statement
 from endpoints.models import Endpoint
-from endpoints.outcomes import BoundValue, Outcome, Rows
+from endpoints.outcomes import BoundValue, Outcome, Rows, TimestampForm
 from endpoints.services.lql_calls import read_lql, run_lql_query
 from endpoints.services.sandbox_calls import run_sandbox_query
 from endpoints.services.sessions import (
@@ -27,7 +27,7 @@ logger = structlog.get_logger(__name__)
 
 def produce(endpoint: Endpoint, recipe: Recipe) -> Outcome:
     """Run the recipe over this version of the endpoint and return its encoded result. Raises an EndpointError."""
-    rows = _run(endpoint, recipe)
+    rows = in_form(_run(endpoint, recipe), TimestampForm(endpoint.timestamps_as))
     started = perf_counter()
     body = encode_rows(rows, recipe.format, redact=recipe.redact)
     return Outcome(

@@ -23,6 +23,8 @@ _RESTORED: Final = {
     "warm_every_seconds": "cache warming",
     "sandboxing": "sandboxing",
     "default_sandbox_table": "default sandbox table",
+    "sandbox_dialect": "sandbox dialect",
+    "timestamps_as": "timestamps",
     "redact_pii": "redaction",
 }
 _SETTINGS: Final = {"name": "name", **_RESTORED}

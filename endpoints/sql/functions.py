@@ -3,8 +3,9 @@
 A function is here only if it computes its result from its arguments (and, for times, the clock): it reads no row and
 no file, keeps no effect, runs no text as SQL, and tells nothing of the server, its roles, settings or catalogs. That
 has to hold for **every** function of that name in schema pg_catalog, because a query is free to choose its arguments'
-types; a query reaches no function of another schema, and no value of a type it may not name, such as age()'s xid.
-A name that a server does not have yet is harmless.
+types; a query reaches no value of a type it may not name, such as age()'s xid. Of other schemas a query reaches only
+`LOG_FUNCTIONS`, which this service makes itself (logsources.log_functions). A name that a server does not have yet is
+harmless.
 
 Left out although they compute: what only serves to fill memory (repeat, lpad, rpad), and what reads types or rows by
 name (json_populate_record, pg_typeof, the xml functions).
@@ -121,6 +122,12 @@ RANGES: Final = FunctionGroup(
         int8range"""
     ),
 )
+LOG_FUNCTIONS: Final = FunctionGroup(
+    "Never failing on a row",
+    "Not PostgreSQL's but this service's: the elements of an array, an object being one element; and readings of text "
+    "or jsonb that give NULL for what is no number, boolean, timestamp or JSON.",
+    _names("json_elements try_number try_integer try_boolean try_json try_timestamp"),
+)
 OTHERS: Final = FunctionGroup(
     "Others",
     "Series of numbers or times, identifiers, and counting nulls.",
@@ -138,9 +145,15 @@ FUNCTION_GROUPS: Final = (
     ARRAYS,
     NETWORK,
     RANGES,
+    LOG_FUNCTIONS,
     OTHERS,
 )
 ALLOWED_FUNCTIONS: Final = frozenset().union(*(group.names for group in FUNCTION_GROUPS))
+
+# Where a name of the allowlist is found: consumers write it without a schema, and what runs names the schema. Whoever
+# may send `sql` may use all of them; a translation of another dialect is checked like any other text.
+LOG_FUNCTIONS_SCHEMA: Final = "log_functions"
+FUNCTION_SCHEMAS: Final = dict.fromkeys(LOG_FUNCTIONS.names, LOG_FUNCTIONS_SCHEMA)
 
 # What PostgreSQL calls for SQL's own syntax (gram.y, SystemFuncName): not callable by these names unless they are
 # also listed above, but the reader of a sandbox query needs the right to execute them.
@@ -166,6 +179,7 @@ SET_RETURNING: Final[dict[str, frozenset[str] | None]] = {
     **dict.fromkeys(_names("json_object_keys jsonb_object_keys jsonb_path_query jsonb_path_query_tz")),
     **dict.fromkeys(_names("regexp_matches regexp_split_to_table string_to_table")),
     **dict.fromkeys(_names("generate_series generate_subscripts")),
+    **dict.fromkeys(_names("json_elements")),
     **dict.fromkeys(_names("unnest json_to_record jsonb_to_record json_to_recordset jsonb_to_recordset"), frozenset()),
 }
 # These return `record`: the query has to say the columns and their types.

@@ -127,6 +127,8 @@ cache_seconds = 0
 warm_every_seconds = 0
 sandboxing = true
 default_sandbox_table = ""
+sandbox_dialect = "postgresql"
+timestamps_as = "iso"
 redact_pii = false
 
 [[parameters]]

@@ -10,8 +10,10 @@ from typing import Any
 
 import psycopg
 import pytest
+from django.conf import settings as django_settings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from psycopg.types.json import Jsonb
 
 from endpoints.services import find_endpoint, purge_cache
 from endpoints.sql.composition import compile_query
@@ -90,17 +92,21 @@ AREAS = ("rest", "storage", "auth", "realtime")
 ages = st.one_of(
     st.integers(60, 3_540), st.integers(3_660, 86_000), st.integers(86_000, 604_700), st.integers(604_900, 900_000)
 )
-paths = st.sampled_from(
-    ["/rest/v1/x", "/storage/v1/auth/v1", "/auth/v1/rest", "/realtime/v1", "/other", "/REST", "/", None]
-)
-hosts = st.sampled_from(["acme.example.com", "acmex.example.com", "globex.example.com"])
+short_paths = [
+    *("/rest/v1/x", "/storage/v1/auth/v1", "/auth/v1/rest", "/realtime/v1", "/other", "/REST", "/", "/%_"),
+    None,
+]
+# Too long for the covering index, alone or with the URL, which ends in the path.
+long_paths = ["/rest/" + "x" * 580, "/auth/" + "long/" * 300, "/" + "y" * 3_000 + "/storage"]
+paths = st.sampled_from(short_paths) | st.sampled_from(long_paths)
+hosts = st.sampled_from(["acme.example.com", "acmex.example.com", "globex.example.com", "my-shop.example.com"])
 
 
 @real_rows
 @given(
     rows=st.lists(st.tuples(ages, paths, hosts), max_size=30),
     interval=st.sampled_from(sorted(INTERVALS)),
-    pattern=st.sampled_from(["acme", "^https://acme\\.", "glob|acmex", "nothing", "."]),
+    pattern=st.sampled_from(["acme", "my-shop", "ACME", "^https://acme\\.", "glob|acmex", "(?i)ACME", "nothing", "."]),
 )
 def test_usage_api_counts_equals_a_count_in_python(
     api: ApiClient,
@@ -184,3 +190,29 @@ def test_stored_queries_skip_the_partitions_outside_their_window(
     assert partitions[0] > 5
     assert "Subplans Removed" in plan or "never executed" in plan or len(scanned) < partitions[0]
     assert len(scanned) <= partitions[0] - 1
+
+
+def test_usage_api_counts_reads_the_covering_index_alone(log_database: psycopg.Connection[Any]) -> None:
+    log_database.execute(
+        "INSERT INTO logs.edge_logs (id, project, timestamp, event_message, metadata)"
+        " SELECT n, 'acme', now() - n * interval '1 minute', 'made up', %s FROM generate_series(1, 5000) AS n",
+        [Jsonb([{"request": [{"url": "https://acme.example.com/rest/v1", "path": "/rest/v1"}]}])],
+    )
+    log_database.execute("VACUUM ANALYZE logs.edge_logs")
+    endpoint = find_endpoint("usage.api-counts")
+    parameters = endpoint.parameters_of_version
+    arguments = coerce_arguments(parameters, {"project": "acme", "interval": "daily"})
+    statement = compile_query(endpoint.sql, parameters, max_rows=10).statement(arguments)
+    gate = {**django_settings.LOGS_GATE, "dbname": log_database.info.dbname}
+    with psycopg.connect(**gate, autocommit=True, cursor_factory=psycopg.RawCursor) as reader:
+        reader.execute(
+            "SELECT set_config('logs.scope', 'every_project', false), set_config('role', $1, false)", ["query_reader"]
+        )
+        plan = [
+            line for (line,) in reader.execute("EXPLAIN (ANALYZE, COSTS OFF) " + statement.sql, statement.arguments)
+        ]
+    scans = [line for line in plan if " on edge_logs_p" in line and "never executed" not in line]
+    short = [line for line in scans if "Index Only Scan" in line]
+    assert any(not re.search(r"rows=0\b", line) for line in short)
+    assert not any("Seq Scan" in line for line in scans)
+    assert all(re.search(r"rows=0\b", line) for line in scans if line not in short)

@@ -13,14 +13,17 @@ from typing import Any, Final
 import pglast
 from pglast import ast, enums
 
-from endpoints.sql.functions import ALLOWED_FUNCTIONS, SYNTAX_FUNCTIONS
+from endpoints.sql.functions import ALLOWED_FUNCTIONS, LOG_FUNCTIONS, SYNTAX_FUNCTIONS
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-FUNCTIONS: Final = ALLOWED_FUNCTIONS.union(*SYNTAX_FUNCTIONS.values())
+FUNCTIONS: Final = {
+    "pg_catalog": ALLOWED_FUNCTIONS.union(*SYNTAX_FUNCTIONS.values()) - LOG_FUNCTIONS.names,
+    "log_functions": LOG_FUNCTIONS.names,
+}
 TYPES: Final = _words(
     """int2 int4 int8 float4 float8 numeric bool text varchar bpchar bytea date time timetz timestamp timestamptz
     interval json jsonb jsonpath uuid inet cidr macaddr tsrange tstzrange daterange int4range int8range numrange"""
@@ -121,7 +124,7 @@ def _names(strings: Any) -> list[str]:
 
 def _judge_call(node: ast.FuncCall, _: frozenset[str]) -> Iterator[str]:
     names = _names(node.funcname)
-    if len(names) != 2 or names[0] != "pg_catalog" or names[1] not in FUNCTIONS:
+    if len(names) != 2 or names[1] not in FUNCTIONS.get(names[0], frozenset()):
         yield f"function {'.'.join(names)}"
 
 

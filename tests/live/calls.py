@@ -66,15 +66,15 @@ class Caller:
     def purge(self, endpoint: str) -> Answer:
         return self.request("DELETE", f"/api/endpoints/cache/{quote(endpoint)}")
 
-    def request(self, method: str, path: str, **headers: str) -> Answer:
+    def request(self, method: str, path: str, *, body: bytes | None = None, **headers: str) -> Answer:
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         started = time.monotonic()
         connection = self._connection or http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE_SECONDS)
         self._connection = None
         try:
-            connection.request(method, path, headers={"X-API-KEY": self._secret, **sent})
+            connection.request(method, path, body, headers={"X-API-KEY": self._secret, **sent})
             response = connection.getresponse()
-            body = response.read()
+            content = response.read()
         except BaseException:
             connection.close()
             raise
@@ -82,7 +82,7 @@ class Caller:
         return Answer(
             status=response.status,
             headers={name.lower(): value for name, value in response.getheaders()},
-            body=body,
+            body=content,
             seconds=time.monotonic() - started,
         )
 

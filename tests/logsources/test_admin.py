@@ -30,7 +30,7 @@ def form(*columns, initial=0, **fields):
     return data
 
 
-STATUS = {"name": "status", "path": "response.status_code", "type": "integer", "indexed": "on"}
+STATUS = {"name": "status", "path": "response.status_code", "type": "integer", "indexed": "on", "covered": "on"}
 
 
 @pytest.fixture
@@ -51,7 +51,15 @@ def test_adding_makes_the_table(admin_client, logs) -> None:
     assert response.status_code == 302
     assert columns_of(logs) >= {"metadata", "status"}
     column = LogSource.objects.get(name="made_in_admin").extracted_columns.get()
-    assert (column.name, column.type, column.indexed) == ("status", "integer", True)
+    assert (column.name, column.type, column.indexed, column.covered) == ("status", "integer", True, True)
+
+
+def test_producers_names_are_written_with_commas(admin_client, logs) -> None:
+    admin_client.post(reverse(ADD), form(producer_names="our.logs, Their Logs"))
+    source = LogSource.objects.get(name="made_in_admin")
+    assert source.producer_names == ["our.logs", "Their Logs"]
+    page = admin_client.get(reverse(CHANGE, args=[source.pk])).content.decode()
+    assert 'value="our.logs,Their Logs"' in page
 
 
 def test_lists_and_shows_sources(admin_client, source) -> None:
@@ -87,6 +95,8 @@ def test_the_name_of_a_source_stays(admin_client, source) -> None:
         ([{**STATUS, "name": "metadata"}], {}, "Every log table already has a column of this name"),
         ([{**STATUS, "path": "a b"}], {}, "Keys joined by dots"),
         ([STATUS, STATUS], {}, "duplicate"),
+        ([], {"producer_names": "our.logs, postgres.logs"}, "database_logs takes what postgres.logs writes already"),
+        ([], {"producer_names": "our.logs,our.logs"}, "is there twice"),
     ],
 )
 def test_refusals_are_form_errors(admin_client, logs, columns, fields, reason) -> None:

@@ -206,7 +206,8 @@ def test_functions_written_in_sql_find_what_they_call(superuser) -> None:
     superuser.execute("CREATE SCHEMA sandbox_sql_functions; GRANT USAGE ON SCHEMA sandbox_sql_functions TO PUBLIC")
     try:
         found = superuser.execute(
-            "SELECT p.proname, array_agg(format('NULL::%%s AS a%%s', t, n) ORDER BY n), array_agg('a' || n ORDER BY n)"
+            "SELECT p.pronamespace::regnamespace::text, p.proname,"
+            " array_agg(format('NULL::%%s AS a%%s', t, n) ORDER BY n), array_agg('a' || n ORDER BY n)"
             " FROM pg_proc AS p, unnest(p.proargtypes::regtype[]) WITH ORDINALITY AS argument (t, n)"
             " WHERE p.prolang = (SELECT oid FROM pg_language WHERE lanname = 'sql') AND p.proname = ANY (%s)"
             " AND p.prokind = 'f' AND has_function_privilege('sandbox_reader', p.oid, 'EXECUTE')"
@@ -214,9 +215,9 @@ def test_functions_written_in_sql_find_what_they_call(superuser) -> None:
             (sorted(SANDBOX_FUNCTIONS),),
         ).fetchall()
         assert len(found) > 15
-        for name, arguments, columns in found:
-            call = sql.SQL("EXPLAIN SELECT pg_catalog.{}({}) FROM (SELECT {} OFFSET 0) AS given").format(
-                sql.Identifier(name),
+        for schema, name, arguments, columns in found:
+            call = sql.SQL("EXPLAIN SELECT {}({}) FROM (SELECT {} OFFSET 0) AS given").format(
+                sql.Identifier(schema, name),
                 sql.SQL(", ").join(map(sql.SQL, columns)),
                 sql.SQL(", ").join(map(sql.SQL, arguments)),
             )

@@ -43,13 +43,14 @@ def operator(*permissions: str) -> Client:
 
 
 def test_the_list_tells_how_much_there_is(admin_client, logs, insert, source) -> None:
+    newest = datetime.now(UTC) - timedelta(minutes=5, seconds=10)
     for n in range(1234):
-        insert("measured", id=str(n), timestamp=NOW - timedelta(minutes=5), project="acme")
+        insert("measured", id=str(n), timestamp=newest, project="acme")
     logs.execute("ANALYZE logs.measured")
     shown = page(admin_client, LIST)
     assert "about 1,234" in shown
-    assert f"{NOW - timedelta(minutes=5):%Y-%m-%d %H:%M}" in shown
-    assert "5 minutes ago" in shown
+    assert f"{newest:%Y-%m-%d %H:%M}" in shown
+    assert any(f"{minutes} minutes ago" in shown for minutes in (5, 6, 7))  # as slow as the machine may be
     assert "30 days" in shown
 
 

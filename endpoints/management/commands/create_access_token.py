@@ -40,7 +40,9 @@ class Command(BaseCommand):
             metavar="NAME=VALUE",
             help="bind this argument: calls with another value are refused, calls without it get this one",
         )
+        parser.add_argument("--no-endpoints", action="store_true", help="may call no endpoint")
         parser.add_argument("--may-purge", action="store_true", help="may remove cached results")
+        parser.add_argument("--may-load", action="store_true", help="may add rows to every log source over HTTP")
         parser.add_argument("--expires-in", metavar="30d", help="lifetime: a number and m, h, d or w; default: none")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -53,12 +55,15 @@ class Command(BaseCommand):
                 bound_arguments=bindings,
                 expires_at=expires_at,
                 may_purge=options["may_purge"],
+                may_load=options["may_load"],
+                no_endpoints=options["no_endpoints"],
             )
             out_of_reach = endpoints_out_of_reach(issued.access_token)
-        limits = ", ".join(options["endpoint"]) or "every endpoint"
+        limits = ", ".join(options["endpoint"]) or ("no endpoint" if options["no_endpoints"] else "every endpoint")
         bound = f" with {', '.join(f'{name}={value}' for name, value in bindings.items())}" if bindings else ""
         until = f" until {expires_at:%Y-%m-%d %H:%M} UTC" if expires_at else ""
-        self.stderr.write(f"Access token {issued.access_token} may call {limits}{bound}{until}.")
+        loads = " and load rows" if options["may_load"] else ""
+        self.stderr.write(f"Access token {issued.access_token} may call {limits}{bound}{loads}{until}.")
         for endpoint, name in out_of_reach:
             self.stderr.write(f"Careful: {endpoint} has no parameter @{name}, so this access token cannot call it.")
         self.stderr.write("Its secret, shown this once:")

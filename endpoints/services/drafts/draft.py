@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from endpoints.models import Endpoint
+from endpoints.outcomes import SandboxDialect, TimestampForm
 from endpoints.sql.lexemes import line_and_column
 from endpoints.sql.parameters import DeclaredParameter, effective_parameters, find_parameters
 
@@ -72,6 +73,8 @@ class Draft:
     statement_timeout_seconds: int | None = 15
     sandboxing: bool = False
     default_sandbox_table: str = ""
+    sandbox_dialect: str = SandboxDialect.POSTGRESQL.value
+    timestamps_as: str = TimestampForm.ISO.value
     redact_pii: bool = False
 
     @classmethod
@@ -87,6 +90,8 @@ class Draft:
             statement_timeout_seconds=endpoint.statement_timeout_seconds,
             sandboxing=endpoint.sandboxing,
             default_sandbox_table=endpoint.default_sandbox_table,
+            sandbox_dialect=endpoint.sandbox_dialect,
+            timestamps_as=endpoint.timestamps_as,
             redact_pii=endpoint.redact_pii,
         )
 
@@ -105,6 +110,8 @@ class Draft:
             **numbers,
             sandboxing=self.sandboxing,
             default_sandbox_table=self.default_sandbox_table,
+            sandbox_dialect=self.sandbox_dialect,
+            timestamps_as=self.timestamps_as,
             redact_pii=self.redact_pii,
             declared_parameters=[parameter.to_json() for parameter in effective_parameters(self.parameters, self.sql)],
         )

@@ -11,10 +11,10 @@ from typing import Final
 
 from django.conf import settings
 
-from endpoints.encoding import encode_rows
+from endpoints.encoding import encode_rows, in_form
 from endpoints.errors import Overloaded
 from endpoints.execution import StatementFailed
-from endpoints.outcomes import BoundValue, Column, ResultFormat, Rows, Statement
+from endpoints.outcomes import BoundValue, Column, ResultFormat, Rows, Statement, TimestampForm
 from endpoints.plans import PlanTree, read_plan
 from endpoints.services.drafts.cancelling import RunAttendance, cancellable_run
 from endpoints.services.drafts.draft import Draft
@@ -81,6 +81,7 @@ def run_draft(draft: Draft, *, call: Call, run_id: str) -> DraftRun:
     with _one_of_few(), draft_statement(draft, call) as prepared, _attended(prepared, run_id) as attendance:
         trial = _try(prepared, attendance)
     rows = without_budget_column(trial.rows) if prepared.is_budgeted else trial.rows
+    rows = in_form(rows, TimestampForm(draft.timestamps_as))
     columns = trial.columns[:-1] if prepared.is_budgeted else trial.columns
     body, shown_rows = _page_body(rows, redact=prepared.recipe.redact)
     return DraftRun(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from endpoints.sql.functions import FUNCTION_SCHEMAS
 from endpoints.sql.sandbox.expressions import Expressions
 
 _FRAME_UNITS: Final = ("rows", "range", "groups")
@@ -14,10 +15,10 @@ class Calls(Expressions):
     """Reading of calls."""
 
     def call(self) -> None:
-        """Take a call of an allowed function, pinned to pg_catalog, with its aggregate clauses and OVER."""
+        """Take a call of an allowed function, pinned to its schema, with its aggregate clauses and OVER."""
         name = self.require_allowed_function()
         self.functions.add(name)
-        self.take(f'pg_catalog."{name}"')
+        self.take(f'{FUNCTION_SCHEMAS.get(name, "pg_catalog")}."{name}"')
         self.expect("(")
         if not self.accept("*") and self.symbol != ")":
             self.accept_any(("distinct", "all"))

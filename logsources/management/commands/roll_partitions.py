@@ -32,8 +32,8 @@ def _sentence(change: PartitionChange) -> str:
 class Command(BaseCommand):
     help = (
         "Give every log table its daily partitions (UTC): make those of the coming days, move rows out of the default\n"
-        "partition into days of their own, drop what is older than the source's retention. The scheduler does this\n"
-        "every hour; run it by hand after loading old rows.\n\n"
+        "partition into days of their own, drop what is older than the source's retention, build missing covering\n"
+        "indexes. The scheduler does this every hour; run it by hand after loading old rows.\n\n"
         "Example:\n"
         "    python manage.py roll_partitions --days-ahead 14"
     )

@@ -15,6 +15,8 @@ ENDPOINT = {
     "statement_timeout_seconds": "15",
     "cache_seconds": "0",
     "warm_every_seconds": "0",
+    "sandbox_dialect": "postgresql",
+    "timestamps_as": "iso",
 }
 
 

@@ -104,10 +104,14 @@ def test_chosen_endpoints_beside_every_endpoint_are_refused(admin_client: Client
     assert not AccessToken.objects.exists()
 
 
-def test_no_endpoint_chosen_is_nothing_to_call(admin_client: Client) -> None:
-    secret, page = added(admin_client, every_endpoint=None)
-    assert authenticate_access_token(secret).endpoint_ids == frozenset()
-    assert "may call nothing" in " ".join(page.split())
+@pytest.mark.parametrize(
+    ("right", "words"), [({}, "may call nothing."), ({"may_load": "on"}, "nothing and load rows.")]
+)
+def test_no_endpoint_chosen_is_nothing_to_call(admin_client: Client, right: dict[str, str], words: str) -> None:
+    secret, page = added(admin_client, every_endpoint=None, **right)
+    caller = authenticate_access_token(secret)
+    assert (caller.endpoint_ids, caller.may_load) == (frozenset(), bool(right))
+    assert words in " ".join(re.sub(r"<[^>]+>", "", page).split())
 
 
 def test_an_endpoint_out_of_reach_is_told(admin_client: Client) -> None:

@@ -47,6 +47,18 @@ def test_endpoints_bindings_and_lifetime() -> None:
     assert "usage.api-counts has no" not in err
 
 
+def test_a_shippers_access_token_loads_and_calls_nothing() -> None:
+    out, err = run("shipper", "--may-load", "--no-endpoints")
+    caller = authenticate_access_token(out.strip())
+    assert (caller.may_load, caller.may_purge, caller.endpoint_ids) == (True, False, frozenset())
+    assert "may call no endpoint and load rows." in err
+
+
+def test_endpoints_and_none_of_them_are_refused() -> None:
+    with pytest.raises(CommandError, match="not both"):
+        run("shipper", "--no-endpoints", "--endpoint", "logs.all")
+
+
 @pytest.mark.parametrize(
     ("text", "lifetime"),
     [("1m", timedelta(minutes=1)), ("12h", timedelta(hours=12)), ("2w", timedelta(weeks=2)), ("007d", timedelta(7))],

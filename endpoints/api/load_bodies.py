@@ -1,0 +1,82 @@
+"""The body of a load: read to its end, within the limit, and expanded within the same limit."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any, BinaryIO, Final, cast
+
+from django.http import HttpRequest
+from django.http.request import UnreadablePostError
+
+from endpoints.errors import InvalidRequest, RequestTooLarge, UnsupportedEncoding, UnsupportedMediaType
+
+# NDJSON has no registered name; what it is by these is told by its first character.
+MEDIA_TYPES: Final = ("application/json", "application/x-ndjson", "application/ndjson", "application/jsonl")
+ENCODINGS: Final = ("gzip",)
+_GZIP_NAMES: Final = frozenset(("gzip", "x-gzip"))  # RFC 9110 section 8.4.1.3
+_GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS  # zlib's way to say: a gzip header, any window
+_READ_BYTES: Final = 1024 * 1024
+
+
+def read_load_body(request: HttpRequest, *, max_bytes: int) -> bytes:
+    """Return the rows as they were before compression.
+
+    Raises RequestTooLarge, UnsupportedMediaType, UnsupportedEncoding, and InvalidRequest for one that is cut short or
+    damaged.
+    """
+    if request.content_type and request.content_type.lower() not in MEDIA_TYPES:
+        raise UnsupportedMediaType(MEDIA_TYPES[:2])
+    encoding = request.META.get("HTTP_CONTENT_ENCODING", "").strip().lower()
+    if encoding not in _GZIP_NAMES and encoding not in ("", "identity"):
+        raise UnsupportedEncoding(ENCODINGS)
+    body = _read(request, max_bytes)
+    return _expanded(body, max_bytes) if encoding in _GZIP_NAMES else body
+
+
+def _read(request: HttpRequest, max_bytes: int) -> bytes:
+    announced = _announced_bytes(request.META)
+    if announced is not None and announced > max_bytes:
+        raise RequestTooLarge(f"A load has at most {max_bytes} bytes.")
+    # Of a body in chunks Django reads nothing; the web server knows its end.
+    stream = cast("BinaryIO", request if announced is not None else request.META["wsgi.input"])
+    parts: list[bytes] = []
+    size = 0
+    try:
+        while size <= max_bytes and (part := stream.read(min(_READ_BYTES, max_bytes + 1 - size))):
+            parts.append(part)
+            size += len(part)
+    except (UnreadablePostError, OSError) as error:
+        raise InvalidRequest("The body ended before its announced length.") from error
+    if size > max_bytes:
+        raise RequestTooLarge(f"A load has at most {max_bytes} bytes.")
+    if announced is not None and size < announced:
+        raise InvalidRequest("The body ended before its announced length.")
+    return b"".join(parts)
+
+
+def _announced_bytes(environ: dict[str, Any]) -> int | None:
+    """Return the announced length; None where the body comes in chunks, whose end the server tells."""
+    sent = environ.get("CONTENT_LENGTH", "")
+    if not sent:
+        return None if environ.get("wsgi.input_terminated") else 0
+    return int(sent) if sent.isdecimal() else 0
+
+
+def _expanded(body: bytes, max_bytes: int) -> bytes:
+    """Return what gzip members hold (RFC 1952 section 2.2: one or more), never more than the limit in memory."""
+    parts: list[bytes] = []
+    room = max_bytes
+    while body:
+        expander = zlib.decompressobj(_GZIP_WINDOW)
+        try:
+            part = expander.decompress(body, room + 1)
+        except zlib.error as error:
+            raise InvalidRequest("The gzip data is damaged.") from error
+        room -= len(part)
+        if room < 0:
+            raise RequestTooLarge(f"A load has at most {max_bytes} bytes, also when it is expanded.")
+        if not expander.eof:
+            raise InvalidRequest("The gzip data is cut short.")
+        parts.append(part)
+        body = expander.unused_data
+    return b"".join(parts)

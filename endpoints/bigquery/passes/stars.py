@@ -1,0 +1,67 @@
+"""`*` becomes the columns it stands for, so that what a query gives is known by name.
+
+select *, count(*) over () from t  ->  select t.id as id, t.timestamp as timestamp, …, count(*) over () as f0_
+select * except (metadata)         ->  … without that column
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from endpoints.bigquery.passes.output_names import output_names
+from endpoints.bigquery.refusals import refusal_of
+from endpoints.bigquery.scopes import Scope, Source
+
+
+def expand_stars(select: exp.Select, scope: Scope) -> exp.Select:
+    """Return the SELECT with no `*` in its list, every item named."""
+    if not any(item.is_star for item in select.expressions):
+        return select
+    items: list[exp.Expr] = []
+    for item in select.expressions:
+        star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
+        if isinstance(star, exp.Star):
+            for column in _columns(item, star, scope):
+                scope.work.spend(1)
+                items.append(column)
+        else:
+            items.append(item)
+    if not items:
+        raise refusal_of(select, "stands for no column", construct="*")
+    select.set("expressions", items)
+    return output_names(select)
+
+
+def _columns(item: exp.Expr, star: exp.Star, scope: Scope) -> Iterator[exp.Expr]:
+    owner = item.args.get("table") if isinstance(item, exp.Column) else None
+    if owner is None:
+        sources = list(scope.sources)
+    else:
+        source = scope.source(owner.name)
+        if source is None:
+            raise refusal_of(item, "is not a table here", construct=owner.name)
+        sources = [source]
+    left_out = {node.name.casefold() for node in star.args.get("except_") or []}
+    replaced = {node.alias.casefold(): node for node in star.args.get("replace") or []}
+    if star.args.get("rename"):
+        raise refusal_of(item, construct="* RENAME")
+    seen: set[str] = set()
+    for source in sources:
+        for column in _of_source(source):
+            name = column.alias.casefold()
+            if name in left_out or (name in seen and name in scope.merged):
+                continue
+            seen.add(name)
+            yield replaced.get(name, column)
+
+
+def _of_source(source: Source) -> Iterator[exp.Alias]:
+    if source.columns is None:
+        if source.name:
+            yield exp.Alias(this=exp.column(exp.to_identifier(source.name)), alias=exp.to_identifier(source.name))
+        return
+    for output in source.columns:
+        column = exp.column(exp.to_identifier(output.name), table=exp.to_identifier(source.name))
+        yield exp.Alias(this=column, alias=exp.to_identifier(output.name))

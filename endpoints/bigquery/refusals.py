@@ -1,0 +1,43 @@
+"""How a translation gives up: the construct, why, and where in the consumer's text."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+NOT_SUPPORTED = "is not part of the BigQuery dialect of this service"
+
+
+class Refusal(Exception):
+    """A construct that has no translation; `offset` is where it stands in the text, None when nobody knows."""
+
+    def __init__(self, construct: str, reason: str = NOT_SUPPORTED, *, offset: int | None = None) -> None:
+        super().__init__(f"{construct} {reason}")
+        self.construct = construct
+        self.reason = reason
+        self.offset = offset
+
+
+def origin(node: exp.Expr) -> int | None:
+    """Return the offset in the consumer's text of the first token of a node that sqlglot kept the place of."""
+    own = node._meta.get("start") if node._meta else None
+    if own is not None:
+        return int(own)
+    starts = [int(found._meta["start"]) for found in node.walk() if found._meta and "start" in found._meta]
+    return min(starts, default=None)
+
+
+def refusal_of(node: exp.Expr, reason: str = NOT_SUPPORTED, *, construct: str | None = None) -> Refusal:
+    """Return the refusal of a node, named as BigQuery names it."""
+    return Refusal(construct or name_of(node), reason, offset=origin(node))
+
+
+def name_of(node: exp.Expr) -> str:
+    """Return what a consumer calls a node: the function they wrote, or the key word."""
+    if isinstance(node, exp.Anonymous):
+        return node.name
+    written = node._meta.get("bigquery_name") if node._meta else None
+    if written:
+        return str(written).upper()
+    if isinstance(node, exp.Func):
+        return node.sql_name()
+    return node.key.upper()

@@ -1,0 +1,3 @@
+"""What each construct of BigQuery means in PostgreSQL: one module a family, one function a construct."""
+
+from __future__ import annotations

@@ -1,0 +1,221 @@
+"""Which FROM item, column or field a name means: columns first, then fields of the records that were unnested.
+
+BigQuery knows the fields of a record; here every jsonb record may have any. So a name that is neither a FROM item nor a
+column is a field of one of the unnested records in scope: the first that has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from sqlglot import exp
+
+from endpoints.bigquery.kinds import Kind
+from endpoints.bigquery.refusals import Refusal, origin, refusal_of
+from endpoints.bigquery.tree import Call, Expression, Fields, Name, Output
+from endpoints.bigquery.values import call
+
+Step = str | int
+MAX_WORK: Final = 20_000  # nodes; a text of 16 KiB without stars has at most a quarter of it
+_OFFSETS: Final = {"OFFSET": 0, "SAFE_OFFSET": 0, "ORDINAL": 1, "SAFE_ORDINAL": 1}  # sqlglot knows the last of several
+MAX_INDEX_DIGITS: Final = 9  # fits PostgreSQL's integer
+
+
+@dataclass(slots=True)
+class Source:
+    """A FROM item: how the text calls it, how PostgreSQL calls it, and its columns (None: one value, an element)."""
+
+    name: str
+    alias: str
+    columns: tuple[Output, ...] | None
+    element: Expression | None = None  # what an element, or its position, is in PostgreSQL
+    outer_joined: bool = False
+
+    def column(self, name: str) -> Expression | None:
+        """Return the column of this name, in whatever case it is written."""
+        folded = name.casefold()
+        for output in self.columns or ():
+            if output.name.casefold() == folded:
+                nullable = output.nullable or self.outer_joined
+                return Name(kind=output.kind, owner=self.alias, column=output.name, nullable=nullable)
+        return None
+
+
+@dataclass(slots=True)
+class Work:
+    """How much a translation may still do: stars and aliases let a short text stand for a very long one."""
+
+    left: int = MAX_WORK
+
+    def spend(self, amount: int) -> None:
+        """Take away from what is left. Raises Refusal when there is nothing left."""
+        self.left -= amount
+        if self.left < 0:
+            raise Refusal("the query", "stands for too many columns and expressions", offset=0)
+
+
+@dataclass(slots=True)
+class Scope:
+    """One level of names: the FROM items of a SELECT, and the tables and CTEs that they may be."""
+
+    parent: Scope | None = None
+    tables: dict[str, tuple[str, tuple[Output, ...]]] = field(default_factory=dict)  # by folded name
+    sources: list[Source] = field(default_factory=list)
+    merged: set[str] = field(default_factory=set)  # columns of JOIN … USING, folded
+    parameters: dict[str, Kind] = field(default_factory=dict)
+    work: Work = field(default_factory=Work)
+
+    def __post_init__(self) -> None:
+        if self.parent is not None:
+            self.parameters, self.work = self.parent.parameters, self.parent.work
+
+    def levels(self) -> Iterator[Scope]:
+        """Yield this level and those around it, innermost first."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
+    def table(self, name: str) -> tuple[str, tuple[Output, ...]] | None:
+        """Return the table or CTE of this name: its name as it is written where it is made, and its columns."""
+        folded = name.casefold()
+        return next((scope.tables[folded] for scope in self.levels() if folded in scope.tables), None)
+
+    def source(self, name: str) -> Source | None:
+        """Return the nearest FROM item that the text calls so."""
+        folded = name.casefold()
+        for scope in self.levels():
+            for source in reversed(scope.sources):
+                if source.name.casefold() == folded:
+                    return source
+        return None
+
+    def free_alias(self, wanted: str) -> str:
+        """Return a name that is neither a column's nor another FROM item's, so that it alone is clear."""
+        taken = {source.alias.casefold() for scope in self.levels() for source in scope.sources}
+        for scope in self.levels():
+            for source in scope.sources:
+                taken |= {output.name.casefold() for output in source.columns or ()}
+            for _, outputs in scope.tables.values():
+                taken |= {output.name.casefold() for output in outputs}
+        name, number = wanted or "element", 1
+        while name.casefold() in taken:
+            number += 1
+            name = f"{wanted or 'element'}_{number}"
+        return name
+
+    def elements(self) -> list[Expression]:
+        """Return the unnested records in scope, nearest level first, in the order they were unnested."""
+        return [
+            source.element
+            for scope in self.levels()
+            for source in scope.sources
+            if source.columns is None and source.element is not None and source.element.kind is Kind.JSON
+        ]
+
+    def has_column(self, name: str) -> bool:
+        """Whether a FROM item of this level has such a column, or is called so."""
+        return any(source.column(name) or source.name.casefold() == name.casefold() for source in self.sources)
+
+
+def parts_of(node: exp.Expr) -> tuple[list[exp.Identifier], list[Step]] | None:
+    """Return a path as its leading identifiers and the steps behind a subscript; None for what is no path.
+
+    a.b.c[0].d  ->  [a, b, c], [0, "d"]
+    """
+    steps: list[Step] = []
+    while True:
+        if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+            steps.insert(0, node.expression.name)
+        elif isinstance(node, exp.Bracket) and (index := _subscript(node)) is not None:
+            steps.insert(0, index)
+        elif isinstance(node, exp.Paren):
+            pass
+        else:
+            break
+        node = node.this
+    if not isinstance(node, exp.Column):
+        return None
+    identifiers = [part for part in node.parts if isinstance(part, exp.Identifier)]
+    return identifiers, steps
+
+
+def _subscript(node: exp.Bracket) -> Step | None:
+    index, first = index_of(node)
+    if not isinstance(index, exp.Literal):
+        return None
+    if index.is_string:
+        return str(index.this)
+    digits = str(index.this)
+    number = int(digits) if digits.isdigit() and len(digits) <= MAX_INDEX_DIGITS else -1
+    return number - first if number >= first else None
+
+
+def index_of(node: exp.Bracket) -> tuple[exp.Expr | None, int]:
+    """Return what stands between the brackets, and the number that the first element has there."""
+    index = node.expressions[0] if len(node.expressions) == 1 else None
+    first = int(node.args.get("offset") or 0)
+    if isinstance(index, exp.Anonymous) and index.name.upper() in _OFFSETS and len(index.expressions) == 1:
+        return index.expressions[0], _OFFSETS[index.name.upper()]
+    return index, first
+
+
+def resolve(identifiers: Sequence[exp.Identifier], steps: Sequence[Step], scope: Scope) -> Expression:
+    """Return what a path means. Raises Refusal for a name that nothing in scope has."""
+    first = identifiers[0]
+    names = [identifier.name for identifier in identifiers]
+    at = origin(first)
+    source = scope.source(names[0])
+    if source is not None:
+        if source.columns is None and source.element is not None:
+            return _fields(source.element, [*names[1:], *steps], first)
+        if len(names) > 1:
+            column = source.column(names[1])
+            if column is None:
+                raise Refusal(f"{names[0]}.{names[1]}", "is not a column", offset=at)
+            return _fields(column, [*names[2:], *steps], first)
+    column = _column(names[0], scope)
+    if column is not None:
+        return _fields(column, [*names[1:], *steps], first)
+    if source is not None:
+        row = Name(kind=Kind.OTHER, owner=None, column=source.alias)
+        return _fields(call("to_jsonb", row, kind=Kind.JSON), list(steps), first)
+    records = scope.elements()
+    if not records:
+        raise Refusal(names[0], "is neither a column nor a table here", offset=at)
+    scope.work.spend(len(records))
+    found = [_fields(record, [*names, *steps], first) for record in records]
+    if len(found) == 1:
+        return found[0]
+    return Call(kind=Kind.JSON, name="COALESCE", arguments=tuple(found), origin=-1 if at is None else at)
+
+
+def _column(name: str, scope: Scope) -> Expression | None:
+    folded = name.casefold()
+    for level in scope.levels():
+        found = [column for source in level.sources if (column := source.column(name)) is not None]
+        if found and isinstance(found[0], Name):
+            # Of JOIN … USING, or ambiguous, which PostgreSQL tells: both are the bare name.
+            alone = len(found) == 1 and folded not in level.merged
+            return found[0] if alone else Name(kind=found[0].kind, owner=None, column=found[0].column)
+    return None
+
+
+def _fields(base: Expression, steps: list[Step], first: exp.Identifier) -> Expression:
+    at = origin(first)
+    at = -1 if at is None else at
+    if not steps:
+        return _at(base, at)
+    if base.kind is not Kind.JSON:
+        raise refusal_of(first, "has no fields", construct=first.name)
+    if isinstance(base, Fields):
+        return Fields(kind=Kind.JSON, base=base.base, steps=(*base.steps, *steps), origin=at)
+    return Fields(kind=Kind.JSON, base=base, steps=tuple(steps), origin=at)
+
+
+def _at(value: Expression, offset: int) -> Expression:
+    if isinstance(value, Name):
+        return Name(kind=value.kind, owner=value.owner, column=value.column, nullable=value.nullable, origin=offset)
+    return value

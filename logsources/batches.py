@@ -1,0 +1,206 @@
+"""One batch of rows, as a shipper sends it: all of it is stored or none, once however often it is sent.
+
+A shipper that heard no answer sends the very same body again, so a row of it must be known again:
+
+    row brings            its key in the table (id, timestamp)
+    id and timestamp      both as sent
+    timestamp             an id made from the body and the row's place in it
+    id                    the time of its arrival: it is the same row if its id arrived within RETRY_HOURS
+    neither               an id made from the body and the row's place, then as above
+
+Equal rows inside one body stay apart, and so do those of different bodies: an id is made of the whole body, never of
+one row's content, for two equal lines of a log are two lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any, Final
+
+from psycopg import Connection, sql
+
+from logsources import partitions, rolling, tables
+from logsources.copying import TableCopy, encode_row
+from logsources.json_batches import read_rows
+from logsources.ndjson import BadJSON
+from logsources.roles import LOGS_SCHEMA
+from logsources.rolling import RolledSource
+from logsources.rows import BadRow, read_row
+from logsources.storing import PreparedRow, RowStore
+
+MAX_BAD_ROWS_LISTED: Final = 100
+# In which a row without a timestamp is known again by its id. Shippers try again within a minute; an hour covers an
+# outage that began just after the rows were stored.
+RETRY_HOURS: Final = 1
+LOCK_TIMEOUT: Final = "5s"  # for an earlier sending of the same rows, or the table being altered
+STATEMENT_TIMEOUT_SECONDS: Final = 60
+# First key of the advisory locks of loads whose rows have no timestamps; any number that nobody else uses.
+_LOCK_SPACE: Final = 1_819_240_309
+
+
+@dataclass(frozen=True, slots=True)
+class BadRowAt:
+    """A row that cannot be stored: its index in the batch, from 0, and why. The reason holds none of its values."""
+
+    index: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BadRows:
+    """How many rows of a batch cannot be stored, and the first 100 of them."""
+
+    count: int
+    listed: tuple[BadRowAt, ...]
+
+
+class BatchRefused(Exception):
+    """A batch with rows that cannot be stored; nothing of it was."""
+
+    def __init__(self, bad_rows: BadRows, *, rows: int) -> None:
+        self.bad_rows = bad_rows
+        self.rows = rows
+        super().__init__(f"{bad_rows.count} of {rows} rows cannot be stored")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """What became of a batch that is committed."""
+
+    loaded: int
+    already_there: int
+    bad_rows: BadRows
+
+
+@dataclass(slots=True)
+class Batch:
+    """The rows of one body in their stored form; `bad_rows` are those that have none."""
+
+    size: int
+    rows: list[PreparedRow]
+    untimed: dict[str, list[int]]  # indexes by id, of the rows that brought no timestamp
+    arrived_at: datetime
+    bad_rows: list[BadRowAt] = field(default_factory=list)
+
+    @property
+    def days(self) -> set[date]:
+        return {row.day for row in self.rows}
+
+
+def read_batch(body: bytes, *, project_path: str | None, now: datetime, sending: str = "") -> Batch:
+    """Return the rows of a body; raises BadJSON when it cannot be read as rows at all.
+
+    `sending` tells bodies apart that say the same and are meant to be stored twice.
+    """
+    values = read_rows(body)
+    batch = Batch(size=len(values), rows=[], untimed={}, arrived_at=now)
+    ids = _MadeIds(body, sending)
+    for index, raw in enumerate(values):
+        if raw.__class__ is BadJSON:
+            batch.bad_rows.append(BadRowAt(index, raw.reason))
+            continue
+        ids.index = index
+        try:
+            row = read_row(raw, project_path=project_path, now=now, new_id=ids.make)
+        except BadRow as fault:
+            batch.bad_rows.append(BadRowAt(index, fault.reason))
+            continue
+        if raw.get("timestamp") is None:
+            batch.untimed.setdefault(row.id, []).append(index)
+        batch.rows.append(PreparedRow(index, row.timestamp.date(), encode_row(row)))
+    return batch
+
+
+def load_batch(conn: Connection[Any], source: RolledSource, batch: Batch, *, skip_bad_rows: bool) -> BatchReport:
+    """Store a batch and return what became of it once it is committed to disk. `conn` is in autocommit.
+
+    Raises BatchRefused when there are bad rows, unless they are to be skipped, and psycopg.Error; nothing is stored
+    then. Partitions for the rows' days are made first, and stay.
+    """
+    bad_rows = list(batch.bad_rows)
+    if bad_rows and not skip_bad_rows:
+        raise BatchRefused(_listed(bad_rows), rows=batch.size)
+    if not batch.rows:
+        return BatchReport(0, 0, _listed(bad_rows))
+    _prepare_days(conn, source, batch.days)
+    with conn.transaction():
+        _arm(conn)
+        arrived = _arrived_before(conn, source.shape.name, batch)
+        new = [row for row in batch.rows if row.number not in arrived] if arrived else batch.rows
+        store = RowStore(conn, TableCopy(conn, source.shape), _noted_in(bad_rows))
+        store.store(new)
+        if bad_rows and not skip_bad_rows:
+            raise BatchRefused(_listed(bad_rows), rows=batch.size)
+    return BatchReport(store.loaded, store.duplicates + len(arrived), _listed(bad_rows))
+
+
+class _MadeIds:
+    """Ids for rows that bring none, the same each time the same body comes (UUID version 8, RFC 9562)."""
+
+    def __init__(self, body: bytes, sending: str) -> None:
+        self._body = body
+        self._sending = sending
+        self.index = 0
+
+    @cached_property
+    def _key(self) -> bytes:
+        person = blake2b(self._sending.encode(), digest_size=16).digest()
+        return blake2b(self._body, digest_size=32, person=person).digest()
+
+    def make(self) -> str:
+        digits = blake2b(self.index.to_bytes(8, "big"), digest_size=16, key=self._key).hexdigest()
+        variant = "89ab"[int(digits[16], 16) & 3]
+        return f"{digits[:8]}-{digits[8:12]}-8{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+
+
+def _prepare_days(conn: Connection[Any], source: RolledSource, days: set[date]) -> None:
+    name = source.shape.name
+    missing = conn.execute(
+        "SELECT EXISTS (SELECT FROM unnest(%s::text[]) AS partition"
+        " WHERE to_regclass(format('%%I.%%I', %s::text, partition)) IS NULL)",
+        ([partitions.partition_name(name, day) for day in days], LOGS_SCHEMA),
+    ).fetchone()
+    if missing is not None and missing[0]:
+        rolling.prepare_days(conn, source, days=days, today=partitions.utc_day(datetime.now(UTC)))
+
+
+def _arm(conn: Connection[Any]) -> None:
+    """What was answered with success is on disk, even where the server is set to commit without waiting for that."""
+    conn.execute(
+        "SELECT set_config('lock_timeout', %s, true), set_config('statement_timeout', %s, true),"
+        " CASE WHEN current_setting('synchronous_commit') = 'off'"
+        " THEN set_config('synchronous_commit', 'on', true) END",
+        (LOCK_TIMEOUT, f"{STATEMENT_TIMEOUT_SECONDS}s"),
+    )
+
+
+def _arrived_before(conn: Connection[Any], name: str, batch: Batch) -> set[int]:
+    """Return the indexes of rows without timestamps that came before; whoever loads such rows now waits for us."""
+    if not batch.untimed:
+        return set()
+    conn.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK_SPACE, name))
+    window = timedelta(hours=RETRY_HOURS)
+    found = conn.execute(
+        # The end too, or every partition made ahead would be looked through; clocks of web hosts may differ a little.
+        sql.SQL("SELECT id FROM {} WHERE id = ANY(%s) AND timestamp >= %s AND timestamp <= %s").format(
+            tables.parent(name)
+        ),
+        (list(batch.untimed), batch.arrived_at - window, batch.arrived_at + window),
+    )
+    return {index for (row_id,) in found for index in batch.untimed[row_id]}
+
+
+def _noted_in(bad_rows: list[BadRowAt]) -> Callable[[int, str], None]:
+    def note(index: int, reason: str) -> None:
+        bad_rows.append(BadRowAt(index, reason))
+
+    return note
+
+
+def _listed(bad_rows: list[BadRowAt]) -> BadRows:
+    first = sorted(bad_rows, key=lambda bad_row: bad_row.index)[:MAX_BAD_ROWS_LISTED]
+    return BadRows(len(bad_rows), tuple(first))

@@ -1,0 +1,95 @@
+"""The rows of one body: a JSON array, one object alone, or NDJSON. Which of them it is, is told by how it begins.
+
+Whatever of these forms a row comes in, it reads as `ndjson.parse_line` reads a line of a file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import orjson
+
+from logsources.ndjson import BYTE_ORDER_MARK, BadJSON, exact_decoder, may_lose_digits, parse_line
+
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+_BLANKS: Final = b" \t\n\r"
+_EXACT: Final = exact_decoder()
+# Finds the end of what the exact one refuses: it converts nothing, so no number is too long for it.
+_LENIENT: Final = json.JSONDecoder(parse_int=str, parse_float=str)
+
+
+def read_rows(body: bytes) -> list[Any]:
+    """Return the parsed rows of a body; in place of one that cannot be read stands its BadJSON.
+
+    Raises BadJSON when it holds no rows at all or nobody can tell where they begin and end.
+    """
+    text = body.removeprefix(BYTE_ORDER_MARK).strip(_BLANKS)
+    if not text:
+        raise BadJSON("the body is empty")
+    if text.startswith(b"["):
+        return _read_array(text)
+    lines = [line for line in text.split(b"\n") if line.strip(_BLANKS)]
+    if len(lines) > 1 and isinstance(_read_line(lines[0]), BadJSON):
+        whole = _read_line(text)  # one object over several lines
+        if not isinstance(whole, BadJSON):
+            return [whole]
+    return [_read_line(line) for line in lines]
+
+
+def _read_line(line: bytes) -> Any:
+    try:
+        return parse_line(line)
+    except BadJSON as fault:
+        return fault
+
+
+def _read_array(text: bytes) -> list[Any]:
+    if not may_lose_digits(text):
+        try:
+            items: list[Any] = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            pass
+        else:
+            return items
+    try:
+        return list(_read_items(text.decode()))
+    except UnicodeDecodeError as fault:
+        raise BadJSON(f"the body is not UTF-8 (byte {fault.start + 1})") from None
+    except json.JSONDecodeError as fault:
+        reason = fault.msg.rstrip(": ")
+        raise BadJSON(f"the body is not JSON: {reason} (line {fault.lineno}, column {fault.colno})") from None
+    except RecursionError:
+        raise BadJSON("the body is nested too deeply") from None
+
+
+def _read_items(text: str) -> Iterator[Any]:
+    at = _skip_space(text, 1)
+    if text[at : at + 1] == "]":
+        _expect_end(text, at + 1)
+        return
+    while True:
+        try:
+            item, end = _EXACT.raw_decode(text, at)
+        except BadJSON as fault:
+            item, end = fault, _LENIENT.raw_decode(text, at)[1]
+        yield item
+        at = _skip_space(text, end)
+        if text[at : at + 1] == "]":
+            _expect_end(text, at + 1)
+            return
+        if text[at : at + 1] != ",":
+            raise json.JSONDecodeError("Expecting ',' delimiter", text, at)
+        at = _skip_space(text, at + 1)
+
+
+def _expect_end(text: str, at: int) -> None:
+    if at != len(text):
+        raise json.JSONDecodeError("Extra data", text, at)
+
+
+def _skip_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return at if found is None else found.end()

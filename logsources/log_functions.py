@@ -1,0 +1,119 @@
+"""Functions of ours in the log database, for what PostgreSQL itself cannot say without failing on a single row.
+
+They live in a schema of their own, belong to the owner, and only sandbox_reader and query_reader may call them; the
+checker of sandbox queries pins their names to this schema as it pins PostgreSQL's own to pg_catalog. Each computes its
+result from its argument alone, with the caller's rights and with nothing that sandbox_reader may not call by itself.
+
+``RETURN`` and ``BEGIN ATOMIC`` bodies are parsed when the function is made: their names mean what they meant then,
+whatever the search path of a later session. So they need no SET clause, which would keep PostgreSQL from inlining them
+(optimizer/util/clauses.c); inlined they cost what the expression costs. Those in PL/pgSQL catch errors and are never
+inlined; a SET search_path costs them nothing that counts, and a subtransaction cannot start in a parallel worker
+before PostgreSQL 17, so they are not marked parallel safe.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, LiteralString
+
+from psycopg import Connection, sql
+
+from logsources.function_rights import FunctionName
+from logsources.roles import READERS, VIEW_OWNERS
+
+FUNCTION_SCHEMA: Final = "log_functions"
+
+# What counts as a number, and how long a text may be to be one: numeric has room for far more digits.
+_NUMBER: Final[LiteralString] = r"'^\s*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?\s*$'"
+_MOMENT: Final[LiteralString] = (
+    r"'^\d{4}-\d\d?-\d\d?([T ]\d\d?:\d\d?(:\d\d?(\.\d{1,9})?)?( ?(Z|z|UTC|[+-]\d\d?(:?\d\d)?))?)?$'"
+)
+_DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], LiteralString]] = {
+    # The elements of an array, an object as one element, of anything else nothing.
+    ("json_elements", "jsonb"): """
+        CREATE OR REPLACE FUNCTION log_functions.json_elements(value jsonb) RETURNS SETOF jsonb
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE
+        BEGIN ATOMIC
+            SELECT element FROM jsonb_array_elements(
+                CASE jsonb_typeof(value) WHEN 'array' THEN value WHEN 'object' THEN jsonb_build_array(value) END
+            ) AS element;
+        END""",
+    ("try_number", "text"): f"""
+        CREATE OR REPLACE FUNCTION log_functions.try_number(value text) RETURNS numeric
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE
+        RETURN CASE WHEN length(value) <= 300 AND value ~ {_NUMBER} THEN value::numeric END""",
+    # A text that is a number counts as one: several producers write numbers in quotes.
+    ("try_number", "jsonb"): """
+        CREATE OR REPLACE FUNCTION log_functions.try_number(value jsonb) RETURNS numeric
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE
+        RETURN CASE jsonb_typeof(value) WHEN 'number' THEN value::numeric
+            WHEN 'string' THEN log_functions.try_number(value #>> '{}') END""",
+    ("try_integer", "text"): r"""
+        CREATE OR REPLACE FUNCTION log_functions.try_integer(value text) RETURNS bigint
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE
+        RETURN CASE WHEN value ~ '^\s*[-+]?\d{1,18}\s*$' THEN value::bigint
+            WHEN length(value) <= 300 AND value ~ '^\s*[-+]?\d+\s*$'
+                AND value::numeric BETWEEN -9223372036854775808 AND 9223372036854775807 THEN value::bigint END""",
+    ("try_integer", "numeric"): """
+        CREATE OR REPLACE FUNCTION log_functions.try_integer(value numeric) RETURNS bigint
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE
+        RETURN CASE WHEN round(value) BETWEEN -9223372036854775808 AND 9223372036854775807
+            THEN round(value)::bigint END""",
+    ("try_integer", "jsonb"): """
+        CREATE OR REPLACE FUNCTION log_functions.try_integer(value jsonb) RETURNS bigint
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE
+        RETURN CASE jsonb_typeof(value) WHEN 'number' THEN log_functions.try_integer(value::numeric)
+            WHEN 'string' THEN log_functions.try_integer(value #>> '{}')
+            WHEN 'boolean' THEN value::boolean::integer END""",
+    ("try_boolean", "text"): r"""
+        CREATE OR REPLACE FUNCTION log_functions.try_boolean(value text) RETURNS boolean
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE
+        RETURN CASE lower(value) WHEN 'true' THEN true WHEN 'false' THEN false END""",
+    # Most log messages are no JSON at all: what cannot begin an object, array or string costs no subtransaction.
+    ("try_json", "text"): r"""
+        CREATE OR REPLACE FUNCTION log_functions.try_json(value text) RETURNS jsonb
+        LANGUAGE plpgsql IMMUTABLE STRICT SET search_path = pg_catalog
+        AS $$
+        BEGIN
+            IF value !~ '^[\s]*[{["0-9tfn-]' THEN
+                RETURN NULL;
+            END IF;
+            RETURN value::jsonb;
+        EXCEPTION WHEN data_exception OR program_limit_exceeded OR statement_too_complex THEN
+            RETURN NULL;
+        END $$""",
+    # Immutable although text -> timestamptz is not: a text without a zone is UTC, and the session is overruled.
+    ("try_timestamp", "text"): rf"""
+        CREATE OR REPLACE FUNCTION log_functions.try_timestamp(value text) RETURNS timestamptz
+        LANGUAGE plpgsql IMMUTABLE STRICT
+        SET search_path = pg_catalog SET "TimeZone" = 'UTC' SET "DateStyle" = 'ISO, YMD'
+        AS $$
+        BEGIN
+            IF value !~ {_MOMENT} THEN
+                RETURN NULL;
+            END IF;
+            RETURN value::timestamptz;
+        EXCEPTION WHEN data_exception THEN
+            RETURN NULL;
+        END $$""",
+}
+
+LOG_FUNCTIONS: Final = frozenset(
+    FunctionName(FUNCTION_SCHEMA, name, (("pg_catalog", argument),)) for name, argument in _DEFINITIONS
+)
+
+
+def ensure_log_functions(conn: Connection[Any]) -> None:
+    """Make the schema and its functions what this module promises; repeatable. `conn` is the owner's."""
+    schema = sql.Identifier(FUNCTION_SCHEMA)
+    readers = sql.SQL(", ").join(map(sql.Identifier, READERS))
+    views = sql.SQL(", ").join(map(sql.Identifier, VIEW_OWNERS))
+    with conn.transaction():
+        conn.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema))
+        conn.execute(sql.SQL("REVOKE ALL ON SCHEMA {} FROM PUBLIC, {}").format(schema, views))
+        conn.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(schema, readers))
+        # A body is checked when it is made, and names another of these functions.
+        for (name, argument), definition in _DEFINITIONS.items():
+            conn.execute(definition)
+            function = sql.SQL("FUNCTION {}({})").format(sql.Identifier(FUNCTION_SCHEMA, name), sql.SQL(argument))
+            conn.execute(sql.SQL("REVOKE ALL ON {} FROM PUBLIC").format(function))
+            conn.execute(sql.SQL("GRANT EXECUTE ON {} TO {}").format(function, readers))

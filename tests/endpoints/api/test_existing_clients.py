@@ -1,0 +1,162 @@
+"""Clients that were written for another service: their SQL, their timestamps, their interval names, unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from endpoints.models import Endpoint
+from endpoints.services import save_endpoint
+from tests.conftest import ApiClient
+
+pytestmark = pytest.mark.django_db
+PROJECT = Path(__file__).resolve().parents[3]
+NOW = datetime.now(UTC).replace(microsecond=123456)
+TABLES = (
+    "edge_logs postgres_logs function_edge_logs function_logs auth_logs realtime_logs storage_logs postgrest_logs"
+    " pgbouncer_logs supavisor_logs"
+)
+
+
+@pytest.fixture
+def compat(log_database: Any) -> None:
+    call_command("import_endpoints", str(PROJECT / "fixtures" / "compat"), verbosity=0)
+
+
+@pytest.fixture
+def rows(insert_rows: Callable[..., None]) -> None:
+    insert_rows(
+        "edge_logs",
+        [
+            {
+                "id": f"row-{status}-{minutes}",
+                "timestamp": NOW - timedelta(minutes=minutes),
+                "event_message": f"GET | {status}",
+                "project": "default",
+                "metadata": [
+                    {
+                        "request": [{"method": "GET", "path": "/rest/v1/x", "url": "https://default.example.com/rest"}],
+                        "response": [{"status_code": status}],
+                    }
+                ],
+            }
+            for status, minutes in ((200, 1), (404, 2), (500, 3), (200, 70))
+        ],
+    )
+
+
+def micros(moment: datetime) -> int:
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def result(api: ApiClient, name: str = "logs.all", **arguments: str) -> list[dict[str, Any]]:
+    response = api.query(name, {"project": "default", **arguments})
+    assert response.status_code == 200, response.content
+    found: list[dict[str, Any]] = response.json()["result"]
+    return found
+
+
+def test_the_stored_query_answers_in_microseconds(api: ApiClient, compat: None, rows: None) -> None:
+    newest, *_, oldest = result(api, iso_timestamp_end="")
+    assert newest["timestamp"] == micros(NOW - timedelta(minutes=1))
+    assert len(str(oldest["timestamp"])) == 16
+    assert newest["metadata"][0]["response"][0]["status_code"] == 200
+
+
+def test_a_page_of_rows(api: ApiClient, compat: None, rows: None) -> None:
+    sql = """select id, identifier, timestamp, event_message, request.method, request.path, response.status_code
+      from edge_logs cross join unnest(metadata) as m cross join unnest(m.request) as request
+      cross join unnest(m.response) as response
+      where response.status_code >= 400 order by timestamp desc limit 100""".replace("identifier, ", "")
+    assert [row["status_code"] for row in result(api, sql=sql)] == [404, 500]
+    assert result(api, sql=sql)[0]["timestamp"] == micros(NOW - timedelta(minutes=2))
+
+
+def test_a_chart(api: ApiClient, compat: None, rows: None) -> None:
+    sql = """
+-- edge-logs-chart
+SELECT
+  timestamp_trunc(t.timestamp, hour) as timestamp,
+  count(CASE WHEN response.status_code < 400 THEN 1 END) as ok_count,
+  count(CASE WHEN response.status_code >= 500 THEN 1 END) as error_count,
+FROM edge_logs t
+  cross join unnest(metadata) as m
+  cross join unnest(m.request) as request
+  cross join unnest(m.response) as response
+GROUP BY timestamp
+ORDER BY timestamp ASC;"""
+    buckets = result(api, sql=sql)
+    assert sum(bucket["ok_count"] for bucket in buckets) == 2
+    assert sum(bucket["error_count"] for bucket in buckets) == 1
+    assert all(bucket["timestamp"] % 3_600_000_000 == 0 for bucket in buckets)
+    assert [bucket["timestamp"] for bucket in buckets] == sorted({bucket["timestamp"] for bucket in buckets})
+
+
+def test_one_row_by_its_id(api: ApiClient, compat: None, rows: None) -> None:
+    sql = "select id, timestamp, event_message, metadata from edge_logs where id = 'row-500-3' limit 1"
+    (row,) = result(api, sql=sql)
+    assert (row["id"], row["event_message"]) == ("row-500-3", "GET | 500")
+
+
+@pytest.mark.parametrize("table", TABLES.split())
+def test_every_table_exists(api: ApiClient, compat: None, rows: None, table: str) -> None:
+    (row,) = result(api, sql=f"select count(*) as count from {table}")
+    assert row == {"count": 4 if table == "edge_logs" else 0}
+
+
+def test_what_is_not_supported_is_named_with_its_place(api: ApiClient, compat: None) -> None:
+    response = api.query("logs.all", {"project": "default", "sql": "select id\nfrom edge_logs tablesample system (1)"})
+    assert response.status_code == 400
+    assert response.json()["error"]["details"][0]["line"] == 2
+
+
+def test_lql_answers_in_microseconds_too(api: ApiClient, compat: None, rows: None) -> None:
+    assert result(api, lql="m.response.status_code:500")[0]["timestamp"] == micros(NOW - timedelta(minutes=3))
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "count"), [("minutely", "1hr", 3), ("hourly", "1day", 3), ("daily", "7day", 4)]
+)
+def test_interval_names_of_both_generations(
+    api: ApiClient, compat: None, rows: None, older: str, newer: str, count: int
+) -> None:
+    old, new = (result(api, "usage.api-counts", interval=interval) for interval in (older, newer))
+    assert sum(row["total_rest_requests"] for row in new) == count
+    assert sum(row["total_rest_requests"] for row in old) == count
+    assert len(str(new[0]["timestamp"])) == 16
+
+
+def test_other_endpoints_keep_their_dialect_and_their_timestamps(api: ApiClient, compat: None, rows: None) -> None:
+    sql = "WITH t AS (SELECT timestamp FROM logs.edge_logs) SELECT timestamp FROM t"
+    save_endpoint(Endpoint(name="plain", sql=sql, sandboxing=True), ())
+    assert result(api, "plain")[0]["timestamp"].endswith("Z")
+    assert api.query("plain", {"sql": "select countif(true) from t"}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT '2025-06-02T08:15:02.000001Z'::timestamptz AS t", 1748852102000001),
+        ("SELECT '1969-12-31T23:59:59.999999Z'::timestamptz AS t", -1),
+        ("SELECT NULL::timestamptz AS t", None),
+        ("SELECT 'infinity'::timestamptz AS t", "infinity"),
+        ("SELECT '2025-06-02 08:15:02'::timestamp AS t", "2025-06-02T08:15:02.000000"),
+        ("SELECT ARRAY['2025-06-02T08:15:02Z'::timestamptz] AS t", ["2025-06-02T08:15:02.000000Z"]),
+        ("SELECT '0044-03-15 00:00:00+00 BC'::timestamptz AS t", "0044-03-15 00:00:00+00 BC"),
+    ],
+)
+def test_microseconds_are_exact_and_of_the_outermost_level_alone(api: ApiClient, sql: str, expected: object) -> None:
+    save_endpoint(Endpoint(name="micros", sql=sql, timestamps_as="unix_microseconds"), ())
+    assert result(api, "micros") == [{"t": expected}]
+
+
+def test_microseconds_in_csv_and_redacted(api: ApiClient) -> None:
+    sql = "SELECT '2025-06-02T08:15:02Z'::timestamptz AS t, '192.0.2.1' AS a"
+    save_endpoint(Endpoint(name="micros", sql=sql, timestamps_as="unix_microseconds", redact_pii=True), ())
+    assert result(api, "micros") == [{"t": 1748852102000000, "a": "REDACTED"}]
+    assert api.query("micros", accept="text/csv").content == b"t,a\r\n1748852102000000,REDACTED\r\n"

@@ -1,0 +1,238 @@
+"""POST /api/logs: what is stored, all of it or nothing, and nothing twice."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import uuid
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from django.test import Client
+
+from endpoints.errors import (
+    InvalidRows,
+)
+from tests.endpoints.api.loads import (
+    LINES,
+    NOW,
+    URL,
+    assert_loaded,
+    assert_refused,
+    in_chunks,
+    row,
+    send,
+    stored,
+    without,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+# --- What is stored ---------------------------------------------------------------------------------------------------
+
+
+def test_stores_rows_as_load_logs_does(shipper: Client, log_database: psycopg.Connection[Any]) -> None:
+    sent = row(1, metadata={"request": {"path": "/x"}, "n": 123456789012345678901234567890}, level="info")
+    assert_loaded(send(shipper, [sent]), loaded=1)
+    found = log_database.execute(
+        "SELECT id, project, timestamp, event_message, metadata FROM logs.edge_logs"
+    ).fetchone()
+    metadata = [{"request": [{"path": "/x"}], "n": 123456789012345678901234567890, "level": "info"}]
+    assert found == ("row-1", "acme", NOW, "message 1", metadata)
+
+
+BODIES = {
+    "array": json.dumps([row(1), row(2)]).encode(),
+    "array over lines": b"\xef\xbb\xbf" + json.dumps([row(1), row(2)], indent=2).encode() + b"\n",
+    "array with a long number": json.dumps([row(1), row(2, n=0.1234567890123456789)]).encode(),
+    "lines": LINES,
+    "lines with blank ones": b"\n" + LINES.replace(b"\n", b"\r\n \r\n") + b"\r\n",
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+@pytest.mark.parametrize(
+    "content_type", ["application/json", "application/x-ndjson; charset=utf-8", "application/jsonl"]
+)
+def test_reads_arrays_and_lines(
+    shipper: Client, log_database: psycopg.Connection[Any], body: bytes, content_type: str
+) -> None:
+    assert_loaded(send(shipper, body, content_type=content_type), loaded=2)
+    assert stored(log_database) == ["row-1", "row-2"]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_reads_one_object(shipper: Client, log_database: psycopg.Connection[Any], indent: int | None) -> None:
+    assert_loaded(send(shipper, json.dumps(row(1), indent=indent).encode()), loaded=1)
+    assert stored(log_database) == ["row-1"]
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "GZIP", "x-gzip"])
+@pytest.mark.parametrize("packed", [gzip.compress(LINES), gzip.compress(LINES[:50]) + gzip.compress(LINES[50:])])
+def test_reads_gzip(shipper: Client, log_database: psycopg.Connection[Any], packed: bytes, encoding: str) -> None:
+    assert_loaded(send(shipper, packed, headers={"Content-Encoding": encoding}), loaded=2)
+    assert stored(log_database) == ["row-1", "row-2"]
+
+
+def test_reads_a_body_in_chunks(shipper: Client, log_database: psycopg.Connection[Any]) -> None:
+    response = send(shipper, LINES, **in_chunks(LINES))
+    assert_loaded(response, loaded=2)
+    assert stored(log_database) == ["row-1", "row-2"]
+
+
+@pytest.mark.parametrize("body", [b"[]", b" [ ] "])
+def test_an_empty_array_loads_nothing(shipper: Client, log_database: psycopg.Connection[Any], body: bytes) -> None:
+    assert_loaded(send(shipper, body), loaded=0)
+
+
+PRODUCERS = {
+    "cloudflare.logs.prod": "edge_logs",
+    "postgres.logs": "database_logs",
+    "deno-relay-logs": "function_edge_logs",
+    "deno-subhosting-events": "function_logs",
+    "gotrue.logs.prod": "auth_logs",
+    "realtime.logs.prod": "realtime_logs",
+    "storage.logs.prod.2": "storage_logs",
+    "postgREST.logs.prod": "rest_logs",
+    "pgbouncer.logs.prod": "pooler_logs",
+}
+
+
+@pytest.mark.parametrize(("producer_name", "table"), PRODUCERS.items())
+def test_knows_the_producers_of_the_shipped_sources(
+    shipper: Client, log_database: psycopg.Connection[Any], producer_name: str, table: str
+) -> None:
+    response = send(shipper, [row(1)], f"/api/logs/?source_name={producer_name}")
+    assert_loaded(response, loaded=1, source=table)
+    assert stored(log_database, table) == ["row-1"]
+
+
+def test_finds_the_project_inside_metadata(shipper: Client, log_database: psycopg.Connection[Any]) -> None:
+    sent = {"event_message": "m", "metadata": {"project_ref": "acme"}}
+    assert_loaded(send(shipper, [sent], "/api/logs?source=function_logs"), loaded=1, source="function_logs")
+    assert log_database.execute("SELECT project FROM logs.function_logs").fetchone() == ("acme",)
+
+
+def test_makes_the_partitions_of_the_rows_days(shipper: Client, log_database: psycopg.Connection[Any]) -> None:
+    day = NOW - timedelta(days=20)
+    assert_loaded(send(shipper, [row(1, timestamp=day.isoformat())]), loaded=1)
+    found = log_database.execute("SELECT tableoid::regclass::text FROM logs.edge_logs").fetchone()
+    assert found == (f"logs.edge_logs_p{day:%Y%m%d}",)
+
+
+# --- The same body again ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", ["", "id", "timestamp", "id timestamp"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_body_that_is_sent_again_doubles_nothing(
+    shipper: Client, log_database: psycopg.Connection[Any], missing: str, packed: bool
+) -> None:
+    body = json.dumps([without(missing, number) for number in range(3)]).encode()
+    headers = {"Content-Encoding": "gzip"} if packed else {}
+    assert_loaded(send(shipper, gzip.compress(body) if packed else body, headers=headers), loaded=3)
+    before = stored(log_database)
+    assert_loaded(send(shipper, body), loaded=0, already_there=3)
+    assert stored(log_database) == before
+
+
+@pytest.mark.parametrize("missing", ["", "timestamp"])
+def test_rows_with_ids_are_known_again_in_another_batch(
+    shipper: Client, log_database: psycopg.Connection[Any], missing: str
+) -> None:
+    assert_loaded(send(shipper, [without(missing, 1), without(missing, 2)]), loaded=2)
+    assert_loaded(send(shipper, [without(missing, 2), without(missing, 3)]), loaded=1, already_there=1)
+    assert stored(log_database) == ["row-1", "row-2", "row-3"]
+
+
+@pytest.mark.parametrize("missing", ["id", "id timestamp"])
+def test_equal_rows_without_ids_stay_apart(
+    shipper: Client, log_database: psycopg.Connection[Any], missing: str
+) -> None:
+    equal = without(missing, 1)
+    assert_loaded(send(shipper, [equal, equal]), loaded=2)
+    assert_loaded(send(shipper, [equal]), loaded=1)
+    assert len(set(stored(log_database))) == 3
+
+
+def test_an_idempotency_key_tells_equal_bodies_apart(shipper: Client, log_database: psycopg.Connection[Any]) -> None:
+    body = json.dumps(without("id timestamp", 1)).encode()
+    for key, loaded in (("first", 1), ("first", 0), ("second", 1), ("", 1), ("second", 0)):
+        answer = send(shipper, body, headers={"Idempotency-Key": key} if key else {})
+        assert_loaded(answer, loaded=loaded, already_there=1 - loaded)
+    assert len(stored(log_database)) == 3
+
+
+def test_made_ids_are_uuids_of_version_8(shipper: Client, log_database: psycopg.Connection[Any]) -> None:
+    send(shipper, [without("id", number) for number in range(20)])
+    made = [uuid.UUID(row_id) for row_id in stored(log_database)]
+    assert {(each.version, each.variant) for each in made} == {(8, uuid.RFC_4122)}
+
+
+def test_a_row_without_timestamp_is_new_after_an_hour(shipper: Client, log_database: psycopg.Connection[Any]) -> None:
+    assert_loaded(send(shipper, [without("timestamp", 1)]), loaded=1)
+    log_database.execute("UPDATE logs.edge_logs SET timestamp = timestamp - interval '61 minutes'")
+    assert_loaded(send(shipper, [without("timestamp", 1)]), loaded=1)
+
+
+# --- All or nothing ---------------------------------------------------------------------------------------------------
+
+BAD = {
+    "not an object": ("text", "the row is not a JSON object"),
+    "no message": (without("event_message", 9), "event_message is missing"),
+    "no project": (without("project", 9), "project is missing"),
+    "timestamp": (row(9, timestamp="yesterday"), "timestamp is not ISO 8601"),
+    "NUL": (
+        row(9, event_message="a\0"),
+        "event_message holds a NUL character (\\u0000), which PostgreSQL cannot store",
+    ),
+}
+
+
+@pytest.mark.parametrize(("bad", "reason"), BAD.values(), ids=BAD)
+@pytest.mark.parametrize("in_lines", [False, True])
+def test_one_bad_row_refuses_all_and_is_named(
+    shipper: Client, log_database: psycopg.Connection[Any], bad: object, reason: str, in_lines: bool
+) -> None:
+    rows = [row(0), bad, row(2), bad]
+    body: object = "\n".join(map(json.dumps, rows)).encode() if in_lines else rows
+    error = assert_refused(send(shipper, body), InvalidRows)
+    assert error["message"] == "2 of 4 rows cannot be stored, so none was."
+    assert error["details"] == [{"index": 1, "reason": reason}, {"index": 3, "reason": reason}]
+    assert stored(log_database) == []
+
+
+def test_names_the_rows_that_postgresql_refuses(shipper: Client, log_database: psycopg.Connection[Any]) -> None:
+    log_database.execute("ALTER TABLE logs.edge_logs ADD CONSTRAINT short CHECK (length(event_message) < 20) NOT VALID")
+    try:
+        rows = [row(0), row(1, event_message="x" * 30), row(2), row(3, event_message="y" * 30)]
+        error = assert_refused(send(shipper, rows), InvalidRows)
+    finally:
+        log_database.execute("ALTER TABLE logs.edge_logs DROP CONSTRAINT short")
+    reason = "PostgreSQL refuses the row: CheckViolation (SQLSTATE 23514)"
+    assert error["details"] == [{"index": 1, "reason": reason}, {"index": 3, "reason": reason}]
+    assert stored(log_database) == []
+
+
+def test_bad_rows_are_left_out_where_that_is_wanted(shipper: Client, log_database: psycopg.Connection[Any]) -> None:
+    response = send(shipper, [row(0), "text", row(2)], f"{URL}&bad_rows=skip")
+    assert response.status_code == 200
+    assert response.json()["result"] == [
+        {
+            "source": "edge_logs",
+            "loaded": 2,
+            "already_there": 0,
+            "bad_rows": 1,
+            "details": [{"index": 1, "reason": "the row is not a JSON object"}],
+        }
+    ]
+    assert stored(log_database) == ["row-0", "row-2"]
+
+
+def test_lists_the_first_hundred_bad_rows(shipper: Client) -> None:
+    error = assert_refused(send(shipper, [1] * 101), InvalidRows)
+    assert error["message"] == "101 of 101 rows cannot be stored, so none was; the first 100 are in details."
+    assert [detail["index"] for detail in error["details"]] == list(range(100))

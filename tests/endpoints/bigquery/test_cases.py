@@ -1,0 +1,31 @@
+"""Texts in BigQuery's dialect, and the rows that PostgreSQL gives for them: at least one of every construct."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CASES = Path(__file__).resolve().parents[2] / "cases" / "bigquery"
+
+
+def cases(name: str) -> list[Any]:
+    loaded = [json.loads(line) for line in (CASES / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [pytest.param(case, id=f"{number}-{case['construct']}") for number, case in enumerate(loaded, 1)]
+
+
+def given(sql: str, rows: list[dict[str, Any]]) -> list[Any]:
+    """Return rows as they can be compared: in their order where the text asks for one."""
+    return rows if "order by" in sql.lower() else sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+@pytest.mark.parametrize("case", cases("constructs"))
+def test_gives_the_rows_that_bigquery_would(bigquery: Any, case: dict[str, Any]) -> None:
+    assert given(case["sql"], bigquery.rows(case["sql"])) == given(case["sql"], case["rows"])
+
+
+@pytest.mark.parametrize("case", cases("clients"))
+def test_gives_the_rows_of_texts_as_clients_send_them(bigquery: Any, case: dict[str, Any]) -> None:
+    assert given(case["sql"], bigquery.rows(case["sql"])) == given(case["sql"], case["rows"])

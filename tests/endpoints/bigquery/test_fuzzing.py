@@ -1,0 +1,25 @@
+"""Fuzzing, short: `python -m tests.fuzz.bigquery` is the long form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from endpoints.execution import StatementFailed, run_statement
+from endpoints.outcomes import Statement
+from endpoints.services.sessions import sandbox_session
+from tests.fuzz import bigquery as fuzzing
+
+
+def test_every_text_ends_in_rows_or_a_refusal(bigquery: Any) -> None:
+    session = sandbox_session(bigquery.endpoint, bigquery.schema, {"project": "acme"})
+
+    def run(statement: Statement) -> str:
+        try:
+            run_statement(statement, session, max_rows=100)
+        except StatementFailed as failure:
+            return failure.sqlstate
+        return ""
+
+    tally = fuzzing.run_texts(600, 20_250_601, run)
+    assert tally.complaints == []
+    assert tally.states[""] > 20, "the generator writes too little that runs"

@@ -1,0 +1,155 @@
+"""The functions of ours in the log database: what they read, that no row fails them, who may call them, and how."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+from django.conf import settings
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from endpoints.sql.functions import LOG_FUNCTIONS as ALLOWED
+from endpoints.sql.functions import LOG_FUNCTIONS_SCHEMA
+from logsources.log_functions import FUNCTION_SCHEMA, LOG_FUNCTIONS, ensure_log_functions
+
+CASES = [
+    ("try_number(text)", "404", Decimal(404)),
+    ("try_number(text)", " -1.5e3 ", Decimal(-1500)),
+    ("try_number(text)", ".5", Decimal("0.5")),
+    ("try_number(text)", "12 ms", None),
+    ("try_number(text)", "NaN", None),
+    ("try_number(text)", "", None),
+    ("try_number(text)", "1e9999", None),
+    ("try_number(text)", "9" * 400, None),
+    ("try_number(jsonb)", "404", Decimal(404)),
+    ("try_number(jsonb)", '"404"', Decimal(404)),
+    ("try_number(jsonb)", "true", None),
+    ("try_number(jsonb)", "[404]", None),
+    ("try_number(jsonb)", "null", None),
+    ("try_integer(text)", "+12", 12),
+    ("try_integer(text)", "12.0", None),
+    ("try_integer(text)", "9223372036854775807", 2**63 - 1),
+    ("try_integer(text)", "9223372036854775808", None),
+    ("try_integer(jsonb)", "2.5", 3),
+    ("try_integer(jsonb)", '"7"', 7),
+    ("try_integer(jsonb)", "true", 1),
+    ("try_integer(jsonb)", "1e30", None),
+    ("try_integer(jsonb)", "{}", None),
+    ("try_integer(numeric)", "-2.5", -3),
+    ("try_integer(numeric)", "1e30", None),
+    ("try_integer(numeric)", "NaN", None),
+    ("try_boolean(text)", "TRUE", True),
+    ("try_boolean(text)", "false", False),
+    ("try_boolean(text)", "1", None),
+    ("try_json(text)", '{"a": [1]}', {"a": [1]}),
+    ("try_json(text)", " 5 ", 5),
+    ("try_json(text)", "GET | 200", None),
+    ("try_json(text)", '{"a": ', None),
+    ("try_json(text)", '"\\u0000"', None),
+    ("try_json(text)", '"\\ud800"', None),
+    ("try_json(text)", "1e999999", None),
+    ("try_json(text)", "[" * 20_000, None),
+    ("try_timestamp(text)", "2025-06-02T08:15:00.000001Z", datetime(2025, 6, 2, 8, 15, 0, 1, tzinfo=UTC)),
+    ("try_timestamp(text)", "2025-06-02 10:15:00+02", datetime(2025, 6, 2, 8, 15, tzinfo=UTC)),
+    ("try_timestamp(text)", "2025-06-02 08:15:04 UTC", datetime(2025, 6, 2, 8, 15, 4, tzinfo=UTC)),
+    ("try_timestamp(text)", "2025-06-02", datetime(2025, 6, 2, tzinfo=UTC)),
+    ("try_timestamp(text)", "2025-02-30", None),
+    ("try_timestamp(text)", "now", None),
+    ("try_timestamp(text)", "infinity", None),
+]
+
+
+def value(connection: psycopg.Connection[Any], signature: str, argument: str | None) -> Any:
+    name, _, type_ = signature.removesuffix(")").partition("(")
+    row = connection.execute(f"SELECT log_functions.{name}(%s::text::{type_})", [argument]).fetchone()
+    assert row is not None
+    return row[0]
+
+
+@pytest.mark.parametrize(("signature", "argument", "expected"), CASES)
+def test_reads_what_it_can_and_fails_on_nothing(log_database, signature, argument, expected):
+    log_database.execute("SET TimeZone = 'Europe/Lisbon'")
+    assert value(log_database, signature, argument) == expected
+    assert value(log_database, signature, None) is None
+
+
+@pytest.mark.parametrize(
+    ("argument", "elements"),
+    [
+        ('[{"a": 1}, 2, "x"]', [{"a": 1}, 2, "x"]),
+        ('{"a": [1]}', [{"a": [1]}]),
+        ("[]", []),
+        ('"text"', []),
+        ("null", []),
+        (None, []),
+    ],
+)
+def test_takes_an_object_for_one_element_and_a_scalar_for_none(log_database, argument, elements):
+    rows = log_database.execute("SELECT * FROM log_functions.json_elements(%s::jsonb)", [argument]).fetchall()
+    assert [row[0] for row in rows] == elements
+
+
+@pytest.mark.parametrize("name", ["try_number", "try_integer", "try_boolean", "try_json", "try_timestamp"])
+@hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    text=st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\x00"))
+    | st.from_regex(r"[-+.\d eE:TZ]{0,30}")
+)
+def test_fails_on_no_text(log_database, name, text):
+    value(log_database, f"{name}(text)", text.replace("\x00", ""))
+
+
+def test_is_read_into_the_query_where_it_is_an_expression(log_database):
+    # Inlined: no call per row, and nothing of the name in the plan.
+    query = "EXPLAIN (VERBOSE) SELECT e FROM logs.edge_logs, log_functions.json_elements(metadata) AS e"
+    condition = " WHERE log_functions.try_number(e -> 'a') > 5 AND log_functions.try_integer(e -> 'a') > 5"
+    plan = "\n".join(row[0] for row in log_database.execute(query + condition).fetchall())
+    assert "log_functions" not in plan
+    assert "jsonb_array_elements" in plan
+
+
+def test_owns_what_it_makes_and_lets_the_readers_alone_call_it(log_database):
+    rows = log_database.execute(
+        "SELECT p.proname, p.provolatile, p.prosecdef, p.proowner::regrole::text = current_user,"
+        " (SELECT array_agg(a.grantee::regrole::text ORDER BY 1) FROM aclexplode(p.proacl) AS a"
+        "  WHERE a.grantee <> p.proowner)"
+        " FROM pg_proc AS p WHERE p.pronamespace = 'log_functions'::regnamespace"
+    ).fetchall()
+    assert {row[0] for row in rows} == ALLOWED.names
+    assert len(rows) == len(LOG_FUNCTIONS)
+    for name, *facts in rows:
+        assert facts == ["i", False, True, ["query_reader", "sandbox_reader"]], name
+
+
+def test_marks_as_parallel_safe_what_starts_no_subtransaction(log_database):
+    rows = log_database.execute(
+        "SELECT DISTINCT l.lanname, p.proparallel FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang"
+        " WHERE p.pronamespace = 'log_functions'::regnamespace"
+    ).fetchall()
+    assert set(rows) == {("sql", "s"), ("plpgsql", "u")}
+
+
+def test_the_gate_itself_may_not_call_it(log_database):
+    with psycopg.connect(**settings.LOGS_GATE, autocommit=True) as gate:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            gate.execute("SELECT log_functions.try_json('1')")
+        gate.execute("SET ROLE sandbox_reader")
+        assert gate.execute("SELECT log_functions.try_json('1')").fetchone() == (1,)
+        gate.execute("SET default_transaction_read_only = off")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            gate.execute("CREATE FUNCTION log_functions.mine() RETURNS int LANGUAGE sql AS 'SELECT 1'")
+
+
+def test_can_be_made_again(log_database):
+    ensure_log_functions(log_database)
+    assert value(log_database, "try_number(text)", "1") == 1
+
+
+def test_the_checker_pins_the_same_schema():
+    assert LOG_FUNCTIONS_SCHEMA == FUNCTION_SCHEMA
+    assert {function.name for function in LOG_FUNCTIONS} == ALLOWED.names

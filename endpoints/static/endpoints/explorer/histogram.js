@@ -65,7 +65,15 @@ export class Histogram {
     return h("div", { class: "lx-plot" }, h("span", { class: "lx-most" }, most ? written(most) : ""), chart);
   }
 
+  /** The first and the last bar may be shorter than the others, like the part of the period they stand for. */
+  extent(bar) {
+    const start = this.bars[0].start.getTime();
+    const unit = (this.bars[this.bars.length - 1].end.getTime() - start) / this.bars.length;
+    return { x: (bar.start.getTime() - start) / unit, width: (bar.end.getTime() - bar.start.getTime()) / unit };
+  }
+
   drawnBar(bar, index, most) {
+    const { x, width } = this.extent(bar);
     const height = most > 0 ? Math.max(bar.value ? 1.5 : 0, ((bar.value ?? 0) / most) * (HEIGHT - 2)) : 0;
     return svg(
       "g",
@@ -79,8 +87,8 @@ export class Histogram {
         onfocus: () => this.tell(index),
         onblur: () => this.tell(null),
       },
-      svg("rect", { class: "lx-back", x: index, y: 0, width: 1, height: HEIGHT }),
-      svg("rect", { class: "lx-value", x: index + 0.08, y: HEIGHT - height, width: 0.84, height }),
+      svg("rect", { class: "lx-back", x, y: 0, width, height: HEIGHT }),
+      svg("rect", { class: "lx-value", x: x + 0.08 * width, y: HEIGHT - height, width: 0.84 * width, height }),
     );
   }
 

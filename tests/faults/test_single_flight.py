@@ -61,10 +61,10 @@ def test_three_hundred_cold_callers_make_one_statement(
     assert {answer.status for answer in answers} == {200}
     assert {answer.body for answer in answers} == {b'{"result":[{"label":"%s","answer":42}]}' % name.encode()}
     assert len(installation.servers.statements(mark, label=name)) == 1
-    # Those in the 16 threads have waited for the run; the others came to a thread when it was over.
+    # Those in the 32 threads have waited for the run; the others came to a thread when it was over.
     states = Counter(answer.cache for answer in answers)
     assert states.keys() == {"miss", "hit"}
-    assert 2 <= states["miss"] <= 20, states
+    assert 2 <= states["miss"] <= 40, states
     assert {answer.cache for answer in call_at_once(crowd[:20], name)} == {"hit"}
     assert len(installation.servers.statements(mark, label=name)) == 1
 

@@ -108,7 +108,7 @@ def test_a_failure_is_shared_by_everybody_who_waits_and_then_forgotten(
 
 
 def _one_per_thread(installation: Installation, crowd: list[Caller]) -> list[Caller]:
-    """Return callers of which each web process, with its 8 threads, has 8 at the most."""
+    """Return callers of which each web process, with its 16 threads, has 8 at the most."""
     for caller in crowd:
         caller.close()
     chosen: list[Caller] = []

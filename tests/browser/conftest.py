@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 
+from config.embedded import places
 from tests.browser.accessibility import violations
 from tests.browser.pictures import HEIGHTS, WIDE
 from tests.browser.site import PASSWORD, Site
 from tests.browser.watching import Watch
 from tests.live.installation import Installation
+from tests.live.servers import children
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+LONGEST_TEST_SECONDS = 300
 PATIENCE_MILLISECONDS = 20_000  # for the machine, not for the page
 
 
@@ -36,11 +43,34 @@ def site() -> Iterator[Site]:
 
 # Not for the whole session: while Playwright's loop runs in this thread, Django refuses other tests their database.
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def playwright() -> Iterator[Playwright]:
     assert CHROMIUM.exists(), "The tests of the admin's pages need Debian's Chromium: apt install chromium"
     expect.set_options(timeout=PATIENCE_MILLISECONDS)
     with sync_playwright() as playwright:
-        yield playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield playwright
+
+
+@pytest.fixture
+def browser(playwright: Playwright) -> Iterator[Browser]:
+    """A browser of the test's own, which is killed where the test hangs: scripts in a page may wait for ever."""
+    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+    watchdog = threading.Timer(LONGEST_TEST_SECONDS, kill_browsers)
+    watchdog.daemon = True
+    watchdog.start()
+    yield browser
+    watchdog.cancel()
+    browser.close()
+
+
+def kill_browsers() -> None:
+    """Kill every Chromium below this process; what waits for it then fails."""
+    waiting = children(os.getpid())
+    while waiting:
+        process = waiting.pop()
+        waiting += children(process)
+        if CHROMIUM.name in " ".join(places.command_line(process)):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
 
 
 @pytest.fixture

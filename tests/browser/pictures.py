@@ -48,9 +48,14 @@ def settle(page: Page) -> None:
     """Let what moves come to rest: two frames, then every transition under way."""
     page.evaluate(
         """async () => {
+            const pause = (milliseconds) => new Promise((resume) => setTimeout(resume, milliseconds));
             const frame = () => new Promise(requestAnimationFrame);
-            await frame(); await frame();
-            await Promise.allSettled(document.getAnimations()
-                .filter((each) => each.effect?.getComputedTiming().endTime < 2000).map((each) => each.finished));
+            const rest = async () => {
+                await frame(); await frame();
+                await Promise.allSettled(document.getAnimations()
+                    .filter((each) => each.effect?.getComputedTiming().endTime < 2000).map((each) => each.finished));
+            };
+            // A page in the background gets no frames, and a paused animation never ends.
+            await Promise.race([rest(), pause(3000)]);
         }"""
     )

@@ -195,7 +195,8 @@ def test_stored_queries_skip_the_partitions_outside_their_window(
 def test_usage_api_counts_reads_the_covering_index_alone(log_database: psycopg.Connection[Any]) -> None:
     log_database.execute(
         "INSERT INTO logs.edge_logs (id, project, timestamp, event_message, metadata)"
-        " SELECT n, 'acme', now() - n * interval '1 minute', 'made up', %s FROM generate_series(1, 5000) AS n",
+        " SELECT n, 'acme', date_trunc('day', now(), 'UTC') + (1440 - n) * interval '1 minute', 'made up', %s"
+        " FROM generate_series(1, 4 * 1440) AS n",  # whole days: a partition of a few rows is rightly read in sequence
         [Jsonb([{"request": [{"url": "https://acme.example.com/rest/v1", "path": "/rest/v1"}]}])],
     )
     log_database.execute("VACUUM ANALYZE logs.edge_logs")

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.live.calls import until
+from tests.live.calls import REACHES_EVERY_PROCESS, until
 from tests.live.installation import Installation
 from tests.live.processes import OperatorError
 
@@ -48,7 +48,7 @@ def _can_save(installation: Installation) -> bool:
 
 def _is_in_order(installation: Installation) -> bool:
     """Tell whether every web process answers from PostgreSQL and from the cache; so many connections reach them all."""
-    for _ in range(8):
+    for _ in range(REACHES_EVERY_PROCESS):
         with installation.caller() as caller:
             answers = [caller.query(endpoint) for endpoint in (PLAIN, CACHED)]
         if any(answer.status != 200 for answer in answers) or answers[1].cache == "bypass":

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.live.calls import Answer, until
+from tests.live.calls import REACHES_EVERY_PROCESS, Answer, until
 from tests.live.installation import Installation
 from tests.live.servers import Servers
 
@@ -98,7 +98,7 @@ def test_cached_answers_go_on_and_the_rest_fails_fast(
 
 def in_order(installation: Installation, endpoints: Endpoints) -> bool:
     """Tell whether every web process answers as if nothing had been."""
-    for _ in range(6):
+    for _ in range(REACHES_EVERY_PROCESS):
         with installation.caller() as caller:
             for endpoint, states in ((endpoints.cached, {"hit"}), (endpoints.plain, {"bypass"})):
                 answer = caller.query(endpoint, {"label": "known"})
@@ -119,11 +119,11 @@ def test_nobody_gets_in_while_postgres_is_away(
         assert caller.query(endpoints.cached, {"label": "known"}).status == 200
     installation.console.do("revoke", name=name)
     limited = installation.console.do("issue", name=f"{name} limited", endpoint_names=[endpoints.plain])
-    for _ in range(8):
+    for _ in range(REACHES_EVERY_PROCESS):
         with installation.caller(secret=limited) as caller:
             assert caller.query(endpoints.cached, {"label": "known"}).status == 404
     with outage(installation.servers):
-        for _ in range(8):
+        for _ in range(REACHES_EVERY_PROCESS):
             for secret, allowed in ((revoked, {401, 503}), ("lqe_" + "0" * 40, {401, 503}), (limited, {404, 503})):
                 with installation.caller(secret=secret) as caller:
                     answer = caller.query(endpoints.cached, {"label": "known"})

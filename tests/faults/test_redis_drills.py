@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from tests.live.calls import Answer, all_at_once, until
+from tests.live.calls import REACHES_EVERY_PROCESS, Answer, all_at_once, until
 from tests.live.installation import Installation
 from tests.live.servers import Servers
 
@@ -67,7 +67,7 @@ def test_every_call_answers_while_redis_is_away_and_caching_comes_back(
     assert {answer.cache for _, answer in answers} <= allowed
 
     def is_cached_again() -> bool:
-        for _ in range(8):
+        for _ in range(REACHES_EVERY_PROCESS):
             with installation.caller() as caller:
                 if caller.query(cached, {"label": "afterwards"}).cache not in {"hit", "miss"}:
                     return False
@@ -156,14 +156,14 @@ def test_a_change_made_while_redis_was_away_counts_when_it_is_back(
     installation.save(name, "SELECT 1 AS version", cache_seconds=600)
     secret = installation.console.do("issue", name=name)
     for each in (secret, installation.secret):
-        for _ in range(8):
+        for _ in range(REACHES_EVERY_PROCESS):
             with installation.caller(secret=each) as caller:
                 assert caller.query(name).rows == [{"version": 1}]
     with outage(installation.servers):
         # Nobody calls meanwhile: no web process learns that Redis was away.
         installation.save(name, "SELECT 2 AS version", cache_seconds=600)
         installation.console.do("revoke", name=name)
-    for _ in range(8):
+    for _ in range(REACHES_EVERY_PROCESS):
         with installation.caller() as caller:
             assert caller.query(name).rows == [{"version": 2}]
         with installation.caller(secret=secret) as caller:
@@ -176,7 +176,7 @@ def test_a_change_during_a_stall_of_redis_costs_nothing_later(installation: Inst
         installation.save(f"{name}.another", "SELECT 1 AS one", cache_seconds=0)
 
     def knows_the_endpoint_by_itself() -> bool:
-        for _ in range(8):
+        for _ in range(REACHES_EVERY_PROCESS):
             with installation.caller() as caller:
                 if caller.query(cached, {"label": "known"}).cache not in {"hit", "miss"}:
                     return False
@@ -187,7 +187,7 @@ def test_a_change_during_a_stall_of_redis_costs_nothing_later(installation: Inst
     assert knows_the_endpoint_by_itself()
     # What every web process knows is relied on again, so nobody needs PostgreSQL.
     with installation.servers.postgres_killed():
-        for _ in range(8):
+        for _ in range(REACHES_EVERY_PROCESS):
             with installation.caller() as caller:
                 answer = caller.query(cached, {"label": "known"})
                 assert (answer.status, answer.cache) == (200, "hit")

@@ -2,6 +2,7 @@
 
 .venv/bin/python -m benchmarks                       everything, about ten minutes
 .venv/bin/python -m benchmarks cached uncached       some of it
+.venv/bin/python -m benchmarks ten-million           not in everything: half an hour, 40 GB of disk
 .venv/bin/python -m benchmarks --rounds 1 --seconds 2 --no-file
 """
 
@@ -21,12 +22,13 @@ from rich.table import Table
 
 from benchmarks.load import require_wrk
 from benchmarks.measured import Measured
-from benchmarks.measurements import cached, isolation, loading, process, sizes, uncached
+from benchmarks.measurements import cached, isolation, loading, process, sizes, ten_million, uncached
 from benchmarks.stand import PEERS_PYTHON, SERVER_SETTINGS, STAND_DAYS, STAND_ROWS, Stand
 from tests.live.installation import Installation
 
 RESULTS = Path(__file__).parent / "results"
-MEASUREMENTS = {each.NAME: each for each in (cached, uncached, isolation, process, loading, sizes)}
+MEASUREMENTS = {each.NAME: each for each in (cached, uncached, isolation, process, loading, sizes, ten_million)}
+LONG = (ten_million.NAME,)  # only when named
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(MEASUREMENTS)}; default: all")
+    known = f"one of {', '.join(MEASUREMENTS)}; default: all but {', '.join(LONG)}"
+    parser.add_argument("names", nargs="*", metavar="NAME", help=known)
     parser.add_argument("--rounds", type=int, default=5, help="how often each comparison is made (default: 5)")
     parser.add_argument("--seconds", type=float, default=5, help="how long callers call in a round (default: 5)")
     parser.add_argument("--no-file", action="store_true", help="write no file below benchmarks/results")
@@ -45,7 +48,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     require_wrk()
     if not PEERS_PYTHON.exists():
         parser.error("the peers are not installed: make bench does it")
-    measured = run(options.names or list(MEASUREMENTS), rounds=options.rounds, seconds=options.seconds)
+    measured = run(
+        options.names or [name for name in MEASUREMENTS if name not in LONG],
+        rounds=options.rounds,
+        seconds=options.seconds,
+    )
     show(measured)
     if not options.no_file:
         sys.stdout.write(f"Written to {write(measured)}\n")

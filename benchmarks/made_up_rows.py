@@ -25,8 +25,22 @@ METADATA: Final = json.dumps(
 )
 
 
+BATCH: Final = 1_000_000
+
+
+def empty(connection: psycopg.Connection[Any]) -> None:
+    """Remove all gateway rows."""
+    connection.execute("TRUNCATE logs.edge_logs")
+
+
 def fill(connection: psycopg.Connection[Any], rows: int, *, days: int) -> None:
     """Make up gateway rows evenly over the last days, in PostgreSQL itself."""
+    for first in range(0, rows, BATCH):
+        _insert(connection, min(BATCH, rows - first), days)
+    connection.execute("VACUUM (ANALYZE) logs.edge_logs")
+
+
+def _insert(connection: psycopg.Connection[Any], rows: int, days: int) -> None:
     connection.execute(
         """
         INSERT INTO logs.edge_logs (id, timestamp, event_message, project, metadata)
@@ -38,4 +52,3 @@ def fill(connection: psycopg.Connection[Any], rows: int, *, days: int) -> None:
         """,
         (rows, days, METADATA),
     )
-    connection.execute("VACUUM (ANALYZE) logs.edge_logs")

@@ -75,16 +75,24 @@ class Stand:
         return str(self.installation.servers.urls.superuser_url)
 
     @contextmanager
-    def django_peer(self, statement: Statement, constant_body: bytes) -> Iterator[Peer]:
-        """A plain Django project on the same web server with as many workers and threads."""
+    def django_peer(self, statement: Statement, constant_body: bytes, *, tuned: bool = True) -> Iterator[Peer]:
+        """A plain Django project on the same web server with as many workers and threads.
+
+        `tuned`: with kept connections and prepared statements, which Django does not have by itself.
+        """
         port = free_port()
         body = self.installation.servers.root / "constant-body"
         body.write_bytes(constant_body)
         arguments = granian(port, workers=WEB_WORKERS, threads=WEB_THREADS)[:-1]
         process = Process(
             [*arguments, "benchmarks.peers.django_views:application"],
-            {**os.environ, **self._peer_environment(_for_djangos_cursor(statement)), "PEER_BODY": str(body)},
-            self.installation.servers.root / "django-peer.log",
+            {
+                **os.environ,
+                **self._peer_environment(_for_djangos_cursor(statement)),
+                "PEER_BODY": str(body),
+                "PEER_TUNED": str(int(tuned)),
+            },
+            self.installation.servers.root / f"django-peer-{port}.log",
         )
         with _running(process, f"http://127.0.0.1:{port}") as peer:
             yield peer

@@ -71,6 +71,7 @@ class EndpointFile:
     tenant_parameter: str = ""
     max_rows: int = 1000
     statement_timeout_seconds: int = 15
+    planner_settings: str = ""
     cache_seconds: int = 0
     warm_every_seconds: int = 0
     sandboxing: bool = False

@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import chain
 from time import perf_counter
 from typing import Final, TypeVar
 
@@ -23,6 +25,7 @@ from endpoints.errors import DatabaseUnavailable, QueryTimeout
 from endpoints.gate import gate_pool, roll_back
 from endpoints.outcomes import BoundValue, Rows, Statement
 from endpoints.round_trips import array_literal, column_names, load_rows, run_transaction, timestamp_columns
+from endpoints.sql.planner_settings import parse_planner_settings
 
 QUERY_READER: Final = "query_reader"
 SANDBOX_READER: Final = "sandbox_reader"
@@ -47,7 +50,7 @@ class ReaderSession:
     """As whom and under which limits a statement runs.
 
     `tenant` is the project whose rows PostgreSQL shows; None shows the rows of every project. `arguments` are what
-    the views of a sandbox schema read for ``@name``.
+    the views of a sandbox schema read for ``@name``; `planner_settings` are the operator's, as text.
     """
 
     role: str
@@ -55,6 +58,7 @@ class ReaderSession:
     statement_timeout_seconds: float
     tenant: str | None
     arguments: Mapping[str, BoundValue] = field(default_factory=dict)
+    planner_settings: str = ""
 
     def settings(self) -> dict[str, str]:
         """Return the settings of the transaction in their order; the role comes last, for it may not set the others.
@@ -67,6 +71,7 @@ class ReaderSession:
             "logs.scope": "every_project" if self.tenant is None else "tenant",
             "logs.tenant": "" if self.tenant is None else f"={self.tenant}",
             **{f"logs.arg_{name}": _stored_argument(value) for name, value in self.arguments.items()},
+            **_planner_settings(self.planner_settings),
             **(SANDBOX_LIMITS if self.role == SANDBOX_READER else {}),
             "role": self.role,
         }
@@ -146,7 +151,9 @@ def _run_once(statement: Statement, session: ReaderSession, *, keep: bool) -> Ro
     with gate_pool().connection(statement_seconds=session.statement_timeout_seconds) as connection:
         try:
             arming, prepared = arming_statement(session), (statement.sql, statement.arguments)
-            result = run_transaction(connection, arming, prepared, keep=keep)
+            # A kept plan may be that of other planner settings.
+            keep_as = (session.planner_settings, statement.sql) if keep else None
+            result = run_transaction(connection, arming, prepared, keep_as=keep_as)
         except psycopg.Error as error:
             roll_back(connection)
             if _is_stale(error):
@@ -164,8 +171,18 @@ def _run_once(statement: Statement, session: ReaderSession, *, keep: bool) -> Ro
 def arming_statement(session: ReaderSession) -> tuple[str, tuple[BoundValue, ...]]:
     """Return the SELECT that arms a transaction, and what it binds: names and values alike."""
     settings = session.settings()
-    calls = (f"set_config(${number}, ${number + 1}, true)" for number in range(1, 2 * len(settings), 2))
-    return f"SELECT {', '.join(calls)}", tuple(part for setting in settings.items() for part in setting)
+    return _set_configs(len(settings)), tuple(chain.from_iterable(settings.items()))
+
+
+@lru_cache(maxsize=256)
+def _set_configs(number: int) -> str:
+    calls = (f"set_config(${first}, ${first + 1}, true)" for first in range(1, 2 * number, 2))
+    return f"SELECT {', '.join(calls)}"
+
+
+@lru_cache(maxsize=256)
+def _planner_settings(text: str) -> Mapping[str, str]:
+    return parse_planner_settings(text)
 
 
 def _stored_argument(value: BoundValue) -> str:

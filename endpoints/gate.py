@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import psycopg
 from django.conf import settings
-from psycopg import RawCursor
+from psycopg import RawCursor, abc
+from psycopg.adapt import Transformer
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
@@ -39,6 +40,7 @@ class GateConnection(BoundedConnection[tuple[Any, ...]]):
 
     heartbeat: Heartbeat | None = None
     kept_statements: KeptStatements
+    transformer: abc.Transformer  # with the loaders of the types that were met
     longest_wait = LONGEST_STATEMENT_SECONDS + OVERTIME_SECONDS
     probe_seconds = PROBE_SECONDS
 
@@ -156,6 +158,7 @@ class GatePool:
         if connection.info.encoding != "utf-8":
             raise psycopg.OperationalError("the log database must talk UTF8")
         register_loaders(connection)
+        connection.transformer = Transformer(connection)
         connection.prepare_threshold = None  # what is worth preparing is prepared by `round_trips`
 
 

@@ -21,6 +21,7 @@ from simple_history.models import HistoricalRecords
 
 from endpoints.outcomes import SandboxDialect, TimestampForm
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
+from endpoints.sql.planner_settings import PlannerSettingsError, parse_planner_settings
 
 MAX_ROWS_LIMIT = 100_000  # a result is held in memory once as rows and once as bytes
 MAX_STATEMENT_TIMEOUT_SECONDS = 300
@@ -43,6 +44,13 @@ def _refuse_uuid(name: str) -> None:
     except ValueError:
         return
     raise ValidationError("A name must not look like a UUID.")
+
+
+def validate_planner_settings(text: str) -> None:
+    try:
+        parse_planner_settings(text)
+    except PlannerSettingsError as error:
+        raise ValidationError(str(error)) from error
 
 
 class Endpoint(models.Model):
@@ -77,6 +85,13 @@ class Endpoint(models.Model):
         default=15,
         validators=[MinValueValidator(1), MaxValueValidator(MAX_STATEMENT_TIMEOUT_SECONDS)],
         help_text="PostgreSQL cancels the query after this time.",
+    )
+    planner_settings = models.CharField(
+        max_length=400,
+        blank=True,
+        validators=[validate_planner_settings],
+        help_text="How PostgreSQL plans the stored query: plan_cache_mode = force_generic_plan plans it once for all "
+        "arguments, enable_sort = off prefers an index that is in order. Blank = PostgreSQL decides.",
     )
     cache_seconds = models.PositiveIntegerField(
         "caching (seconds)",
@@ -130,6 +145,8 @@ class Endpoint(models.Model):
     updated_at = models.DateTimeField(auto_now=True)
 
     history = HistoricalRecords(custom_model_name="EndpointVersion")
+    _parameters_read: tuple[DeclaredParameter, ...] = ()
+    _parameters_read_from: object = None
 
     class Meta:
         ordering = ["name"]
@@ -164,7 +181,11 @@ class Endpoint(models.Model):
     @property
     def parameters_of_version(self) -> tuple[DeclaredParameter, ...]:
         """The parameters frozen with this version, those that the SQL uses without a declaration included."""
-        return tuple(DeclaredParameter.from_json(parameter) for parameter in self.declared_parameters)
+        # Read on each call; kept as long as the field holds the very list that it was made of.
+        if self._parameters_read_from is not self.declared_parameters:
+            self._parameters_read = tuple(DeclaredParameter.from_json(parameter) for parameter in self.declared_parameters)
+            self._parameters_read_from = self.declared_parameters
+        return self._parameters_read
 
 
 class Parameter(models.Model):

@@ -10,11 +10,10 @@ Everything is sent before anything is awaited; an error skips what follows up to
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
-from psycopg.adapt import Transformer
 from psycopg.pq import ExecStatus
 from psycopg.waiting import Ready, Wait
 
@@ -30,16 +29,21 @@ _ARRAY_SPECIAL: Final = re.compile(r'(["\\])')
 
 
 def run_transaction(
-    connection: GateConnection, arming: tuple[str, Parameters], statement: tuple[str, Parameters], *, keep: bool
+    connection: GateConnection,
+    arming: tuple[str, Parameters],
+    statement: tuple[str, Parameters],
+    *,
+    keep_as: Hashable | None = None,
 ) -> PGresult:
     """Run the arming statement and then the other one in a transaction of their own, and return the latter's result.
 
-    With `keep` it is prepared once for this connection. Raises psycopg.Error, the transaction then being in doubt.
+    With `keep_as` it is prepared once under this key for the connection. Raises psycopg.Error, the transaction then
+    being in doubt.
     """
     trip = _RoundTrip(connection)
     trip.send_plain(b"BEGIN READ ONLY")
-    trip.send(*arming, keep=True)
-    trip.send(*statement, keep=keep)
+    trip.send(*arming, keep_as=arming[0])
+    trip.send(*statement, keep_as=keep_as)
     wanted = trip.sent - 1
     trip.send_plain(b"ROLLBACK")
     return trip.receive()[wanted]
@@ -56,9 +60,12 @@ def timestamp_columns(result: PGresult) -> tuple[int, ...]:
 
 def load_rows(connection: GateConnection, result: PGresult) -> list[tuple[Any, ...]]:
     """Return the rows of a result, loaded by the connection's loaders."""
-    transformer = Transformer(connection)
+    transformer = connection.transformer
     transformer.set_pgresult(result)
-    return transformer.load_rows(0, result.ntuples, tuple)
+    try:
+        return transformer.load_rows(0, result.ntuples, tuple)
+    finally:
+        transformer.set_pgresult(None)  # a result may be large
 
 
 class _RoundTrip:
@@ -68,7 +75,7 @@ class _RoundTrip:
         self._connection = connection
         self._pgconn: PGconn = connection.pgconn
         self._kept = connection.kept_statements
-        self._prepared: dict[int, tuple[str, bytes]] = {}  # by the index of the result that tells
+        self._prepared: dict[int, tuple[Hashable, bytes]] = {}  # by the index of the result that tells
         self.sent = 0
         self._pgconn.enter_pipeline_mode()
         for name in self._kept.give_up():
@@ -78,17 +85,17 @@ class _RoundTrip:
         self._pgconn.send_query_params(command, None)
         self.sent += 1
 
-    def send(self, sql: str, parameters: Parameters, *, keep: bool) -> None:
+    def send(self, sql: str, parameters: Parameters, *, keep_as: Hashable | None) -> None:
         values = [None if value is None else _text(value).encode() for value in parameters]
-        if not keep:
+        if keep_as is None:
             self._pgconn.send_query_params(sql.encode(), values)
             self.sent += 1
             return
-        name = self._kept.name_of(sql)
+        name = self._kept.name_of(keep_as)
         if name is None:
             name = self._kept.new_name()
             self._pgconn.send_prepare(name, sql.encode())
-            self._prepared[self.sent] = (sql, name)
+            self._prepared[self.sent] = (keep_as, name)
             self.sent += 1
         self._pgconn.send_query_prepared(name, values)
         self.sent += 1

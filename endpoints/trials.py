@@ -60,7 +60,7 @@ def _run_once(
             with attend(connection):
                 arming, tried = arming_statement(session), (statement.sql, statement.arguments)
                 # Tried once: kept as a prepared statement it would only push out those of calls.
-                result = run_transaction(connection, arming, tried, keep=False)
+                result = run_transaction(connection, arming, tried)
         except psycopg.Error:
             roll_back(connection)
             raise

@@ -32,11 +32,13 @@ def measure(stand: Stand, *, rounds: int, seconds: float) -> Iterator[Measured]:
     body = stand.body(url)
     figures = []
     with ExitStack() as stack:
-        django = stack.enter_context(stand.django_peer(statement, b"{}"))
+        django = stack.enter_context(stand.django_peer(statement, b"{}", tuned=False))
+        tuned = stack.enter_context(stand.django_peer(statement, b"{}"))
         fastapi = stack.enter_context(stand.fastapi_peer(statement))
         targets = {
             "service": (url, stand.headers),
             "django": (f"{django.url}/rows", django.headers),
+            "tuned django": (f"{tuned.url}/rows", tuned.headers),
             "fastapi": (f"{fastapi.url}/rows", fastapi.headers),
         }
         for target, headers in targets.values():
@@ -55,6 +57,7 @@ def measure(stand: Stand, *, rounds: int, seconds: float) -> Iterator[Measured]:
     for against, label, target in (
         ("pgbench", "pgbench, the identical statement", 0.70),
         ("django", "a plain Django view with JSONRenderer", 3.5),
+        ("tuned django", "the same, connections kept, statements prepared", 3.5),
         ("fastapi", "FastAPI + asyncpg + orjson", 1.0),
     ):
         theirs = side_by_side(figures, against)

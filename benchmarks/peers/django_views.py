@@ -2,7 +2,8 @@
 
 And a bare view of constant bytes, the limit of Django on this web server. A project of its own, served by granian as
 `benchmarks.peers.django_views:application`; PEER_DATABASE_URL, PEER_STATEMENT and PEER_ARGUMENTS name the work,
-PEER_BODY the file of the constant bytes.
+PEER_BODY the file of the constant bytes. With PEER_TUNED=1 connections are kept and statements prepared on the server;
+without, the database is set up as Django's documentation begins.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
+TUNED = {"CONN_MAX_AGE": None, "OPTIONS": {"server_side_binding": True, "prepare_threshold": 5}}
 settings.configure(
     DEBUG=False,
     SECRET_KEY="only-for-a-benchmark",
@@ -31,8 +33,7 @@ settings.configure(
     DATABASES={
         "default": {
             **environ.Env.db_url_config(os.environ["PEER_DATABASE_URL"]),
-            "CONN_MAX_AGE": None,
-            "OPTIONS": {"server_side_binding": True, "prepare_threshold": 5},
+            **(TUNED if os.environ["PEER_TUNED"] == "1" else {}),
         }
     },
 )

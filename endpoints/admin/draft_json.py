@@ -64,6 +64,7 @@ def read_draft(json: Json) -> Draft:
         tenant_parameter=_typed(draft.get("tenant_parameter", ""), str, "draft.tenant_parameter"),
         max_rows=_read_number(draft.get("max_rows", 1000)),
         statement_timeout_seconds=_read_number(draft.get("statement_timeout_seconds", 15)),
+        planner_settings=_typed(draft.get("planner_settings", ""), str, "draft.planner_settings"),
         sandboxing=_typed(draft.get("sandboxing", False), bool, "draft.sandboxing"),
         default_sandbox_table=_typed(draft.get("default_sandbox_table", ""), str, "draft.default_sandbox_table"),
         sandbox_dialect=_typed(draft.get("sandbox_dialect", "postgresql"), str, "draft.sandbox_dialect"),

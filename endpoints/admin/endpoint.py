@@ -22,7 +22,7 @@ from endpoints.admin.using_it import using_url
 from endpoints.admin.versions import VersionedAdmin
 from endpoints.admin.workbench import workbench_context
 from endpoints.models import Endpoint
-from endpoints.services import delete_endpoints, save_endpoint
+from endpoints.services import SETTING_LABELS, delete_endpoints, save_endpoint
 
 
 @admin.register(Endpoint)
@@ -37,28 +37,20 @@ class EndpointAdmin(PrefilledAdmin, TransferAdmin, VersionedAdmin):
         "parameters_of_this_version",
     )  # fmt: skip
     history_fields = {
-        "name": "name",
-        "description": "description",
         "sql": "SQL",
         "declared_parameters": "parameters",
         "result_columns": "result columns",
-        "tenant_parameter": "tenant parameter",
-        "max_rows": "max rows",
-        "statement_timeout_seconds": "statement timeout",
-        "cache_seconds": "caching",
-        "warm_every_seconds": "cache warming",
-        "sandboxing": "sandboxing",
-        "default_sandbox_table": "default sandbox table",
-        "sandbox_dialect": "sandbox dialect",
-        "timestamps_as": "timestamps",
-        "redact_pii": "redaction",
+        **SETTING_LABELS,
     }
     warn_unsaved_form = True
     actions = ("purge", "export_chosen")
     fieldsets = (
         (None, {"fields": (("name", "description"),), "classes": ["before-query"]}),
         (None, {"fields": ("sql",), "classes": ["query"]}),
-        ("Rows and limits", {"fields": ("tenant_parameter", ("max_rows", "statement_timeout_seconds"))}),
+        (
+            "Rows and limits",
+            {"fields": ("tenant_parameter", ("max_rows", "statement_timeout_seconds"), "planner_settings")},
+        ),
         ("Cache", {"fields": (("cache_seconds", "warm_every_seconds"),)}),
         (
             "What consumers may do",

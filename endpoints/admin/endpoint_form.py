@@ -54,8 +54,8 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
         model = Endpoint
         fields = (
             "name", "description", "sql", "tenant_parameter", "max_rows", "statement_timeout_seconds",
-            "cache_seconds", "warm_every_seconds", "sandboxing", "default_sandbox_table", "sandbox_dialect",
-            "timestamps_as", "redact_pii",
+            "planner_settings", "cache_seconds", "warm_every_seconds", "sandboxing", "default_sandbox_table",
+            "sandbox_dialect", "timestamps_as", "redact_pii",
         )  # fmt: skip
         widgets = {"sql": SQLEditor(), "description": UnfoldAdminTextareaWidget(attrs={"rows": 2})}
         help_texts = {"name": "Its address: /api/endpoints/query/NAME. Letters, digits, dots, dashes, underscores."}

@@ -21,6 +21,7 @@ def stored_session(endpoint: Endpoint, arguments: Mapping[str, BoundValue]) -> R
         search_path="logs",
         statement_timeout_seconds=endpoint.statement_timeout_seconds,
         tenant=_tenant(endpoint, arguments),
+        planner_settings=endpoint.planner_settings,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,12 +13,13 @@ from endpoints.models import Endpoint
 from endpoints.services.saving import save_endpoint
 from endpoints.sql.parameters import DeclaredParameter
 
-# What makes a version, in the words of the admin. The name stays out of a restoration: it is the address of today.
+# The settings of a version in the words of the admin. The name stays out of a restoration: it is the address of today.
 _RESTORED: Final = {
     "description": "description",
     "tenant_parameter": "tenant parameter",
     "max_rows": "max rows",
     "statement_timeout_seconds": "statement timeout",
+    "planner_settings": "planner settings",
     "cache_seconds": "caching",
     "warm_every_seconds": "cache warming",
     "sandboxing": "sandboxing",
@@ -27,7 +28,7 @@ _RESTORED: Final = {
     "timestamps_as": "timestamps",
     "redact_pii": "redaction",
 }
-_SETTINGS: Final = {"name": "name", **_RESTORED}
+SETTING_LABELS: Final[Mapping[str, str]] = {"name": "name", **_RESTORED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,9 @@ class VersionDifference:
 
 def compare_versions(before: Any, after: Any) -> VersionDifference:
     """Return what changed from one record of an endpoint's history, or endpoint, to another."""
-    pairs = [(label, _shown(getattr(before, name)), _shown(getattr(after, name))) for name, label in _SETTINGS.items()]
+    pairs = [
+        (label, _shown(getattr(before, name)), _shown(getattr(after, name))) for name, label in SETTING_LABELS.items()
+    ]
     old, new = _parameters(before), _parameters(after)
     pairs += [(f"parameter @{name}", old.get(name, ""), new.get(name, "")) for name in dict.fromkeys((*old, *new))]
     if set(old) == set(new):

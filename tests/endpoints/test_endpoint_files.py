@@ -57,6 +57,7 @@ files = st.builds(
     tenant_parameter=texts,
     max_rows=st.integers(0, 10**9),
     statement_timeout_seconds=st.integers(0, 300),
+    planner_settings=texts,
     cache_seconds=st.integers(0, 900),
     warm_every_seconds=st.integers(0, 900),
     sandboxing=st.booleans(),
@@ -123,6 +124,7 @@ by path."""
 tenant_parameter = ""
 max_rows = 50
 statement_timeout_seconds = 15
+planner_settings = ""
 cache_seconds = 0
 warm_every_seconds = 0
 sandboxing = true

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -62,6 +63,28 @@ def test_shows_the_rows_of_the_tenant_only(insert_rows: Callable[..., None]) -> 
     assert value_of(count, session=tenant("")) == 1
     assert value_of(count, session=tenant("nobody")) == 0
     assert value_of(count, session=tenant(None)) == 4
+
+
+def planned(planner_settings: str) -> ReaderSession:
+    return replace(NOBODY, planner_settings=planner_settings)
+
+
+def test_planner_settings_hold_for_their_statement_alone(pool: GatePool) -> None:
+    sql = "SELECT current_setting('plan_cache_mode') || current_setting('enable_sort') || $1::text"
+    forced = planned("plan_cache_mode = force_generic_plan, enable_sort = off")
+    assert value_of(sql, "!", session=forced) == "force_generic_planoff!"
+    assert value_of(sql, "!") == "autoon!"
+
+
+def test_a_plan_is_not_kept_for_other_planner_settings(pool: GatePool, insert_rows: Callable[..., None]) -> None:
+    sql = "SELECT count(*) OVER () FROM edge_logs WHERE project = $1 ORDER BY timestamp LIMIT 1"
+    settings = ["plan_cache_mode = force_generic_plan", "plan_cache_mode = force_generic_plan, enable_sort = off", ""]
+    for each in settings:
+        run_statement(Statement(sql, ("acme",)), planned(each), max_rows=1)
+    with pool.connection() as connection:
+        kept = {connection.kept_statements.name_of((each, sql)) for each in settings}
+    assert None not in kept
+    assert len(kept) == 3
 
 
 HOSTILE = [

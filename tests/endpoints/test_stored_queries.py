@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg.types.json import Jsonb
 
+from endpoints.execution import ReaderSession
 from endpoints.services import find_endpoint, purge_cache
+from endpoints.services.sessions import stored_session
 from endpoints.sql.composition import compile_query
 from endpoints.sql.parameters import coerce_arguments
 from tests.conftest import ApiClient, iso
@@ -192,6 +195,39 @@ def test_stored_queries_skip_the_partitions_outside_their_window(
     assert len(scanned) <= partitions[0] - 1
 
 
+@contextmanager
+def reader(log_database: psycopg.Connection[Any], session: ReaderSession) -> Iterator[psycopg.Connection[Any]]:
+    """A connection of the gate that has become the reader of this session."""
+    gate = {**django_settings.LOGS_GATE, "dbname": log_database.info.dbname}
+    with psycopg.connect(**gate, autocommit=True, cursor_factory=psycopg.RawCursor) as connection:
+        for setting in session.settings().items():
+            connection.execute("SELECT set_config($1, $2, false)", setting)
+        yield connection
+
+
+def test_logs_all_takes_the_newest_rows_from_the_index_with_one_plan_for_all_arguments(
+    log_database: psycopg.Connection[Any],
+) -> None:
+    log_database.execute(
+        "INSERT INTO logs.edge_logs (id, project, timestamp, event_message, metadata)"
+        " SELECT n, 'acme', now() - n * interval '1 minute', 'made up', '[]' FROM generate_series(1, 5000) AS n"
+    )
+    log_database.execute("VACUUM ANALYZE logs.edge_logs")
+    endpoint = find_endpoint("logs.all")
+    parameters = endpoint.parameters_of_version
+    start = iso(datetime.now(UTC) - timedelta(days=3))
+    arguments = coerce_arguments(parameters, {"project": "acme", "iso_timestamp_start": start})
+    statement = compile_query(endpoint.sql, parameters, max_rows=1000).statement(arguments)
+    with reader(log_database, stored_session(endpoint, arguments)) as connection:
+        connection.execute(f"PREPARE newest (text, timestamptz, timestamptz) AS {statement.sql}")
+        explained = connection.execute(f"EXPLAIN (ANALYZE, COSTS OFF) EXECUTE newest ('acme', '{start}', NULL)")
+        plan = [line for (line,) in explained]
+    read = [int(rows) for line in plan if "Scan" in line for rows in re.findall(r"rows=(\d+)", line)]
+    assert any("$1" in line for line in plan)  # the plan knows no argument
+    assert sum(read) < 150  # a hundred rows, and the first one of each other partition
+    assert not any("Sort" in line and "Sort Key" not in line for line in plan)
+
+
 def test_usage_api_counts_reads_the_covering_index_alone(log_database: psycopg.Connection[Any]) -> None:
     log_database.execute(
         "INSERT INTO logs.edge_logs (id, project, timestamp, event_message, metadata)"
@@ -204,14 +240,9 @@ def test_usage_api_counts_reads_the_covering_index_alone(log_database: psycopg.C
     parameters = endpoint.parameters_of_version
     arguments = coerce_arguments(parameters, {"project": "acme", "interval": "daily"})
     statement = compile_query(endpoint.sql, parameters, max_rows=10).statement(arguments)
-    gate = {**django_settings.LOGS_GATE, "dbname": log_database.info.dbname}
-    with psycopg.connect(**gate, autocommit=True, cursor_factory=psycopg.RawCursor) as reader:
-        reader.execute(
-            "SELECT set_config('logs.scope', 'every_project', false), set_config('role', $1, false)", ["query_reader"]
-        )
-        plan = [
-            line for (line,) in reader.execute("EXPLAIN (ANALYZE, COSTS OFF) " + statement.sql, statement.arguments)
-        ]
+    with reader(log_database, stored_session(endpoint, arguments)) as connection:
+        explained = connection.execute("EXPLAIN (ANALYZE, COSTS OFF) " + statement.sql, statement.arguments)
+        plan = [line for (line,) in explained]
     scans = [line for line in plan if " on edge_logs_p" in line and "never executed" not in line]
     short = [line for line in scans if "Index Only Scan" in line]
     assert any(not re.search(r"rows=0\b", line) for line in short)

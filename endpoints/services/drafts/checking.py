@@ -55,7 +55,7 @@ def check_draft(draft: Draft) -> DraftReport:
     uncomposable = list(reading.composition_problems(draft))
     if uncomposable or not draft.sql:
         return DraftReport(_in_order([*problems, *uncomposable]), uses)
-    checked = _with_sound_numbers(draft)
+    checked = _checkable(draft)
     columns, faults = _described(checked)
     # What PostgreSQL refuses in the query it refuses in its CTEs again: told once.
     tables, sandbox_faults = _sandbox(checked) if draft.sandboxing and columns is not None else ((), [])
@@ -63,13 +63,15 @@ def check_draft(draft: Draft) -> DraftReport:
     return DraftReport(_in_order(problems), uses, columns, tables)
 
 
-def _with_sound_numbers(draft: Draft) -> Draft:
+def _checkable(draft: Draft) -> Draft:
+    """Return the draft with settings under which PostgreSQL can be asked, whatever was typed there."""
     rows, seconds = draft.max_rows, draft.statement_timeout_seconds
     sound_seconds = seconds is not None and 1 <= seconds <= MAX_STATEMENT_TIMEOUT_SECONDS
     return replace(
         draft,
         max_rows=rows if rows is not None and 1 <= rows <= MAX_ROWS_LIMIT else _MAX_ROWS,
         statement_timeout_seconds=seconds if sound_seconds else _STATEMENT_TIMEOUT_SECONDS,
+        planner_settings="",
     )
 
 

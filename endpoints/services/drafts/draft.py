@@ -71,6 +71,7 @@ class Draft:
     tenant_parameter: str = ""
     max_rows: int | None = 1000
     statement_timeout_seconds: int | None = 15
+    planner_settings: str = ""
     sandboxing: bool = False
     default_sandbox_table: str = ""
     sandbox_dialect: str = SandboxDialect.POSTGRESQL.value
@@ -88,6 +89,7 @@ class Draft:
             tenant_parameter=endpoint.tenant_parameter,
             max_rows=endpoint.max_rows,
             statement_timeout_seconds=endpoint.statement_timeout_seconds,
+            planner_settings=endpoint.planner_settings,
             sandboxing=endpoint.sandboxing,
             default_sandbox_table=endpoint.default_sandbox_table,
             sandbox_dialect=endpoint.sandbox_dialect,
@@ -108,6 +110,7 @@ class Draft:
             sql=self.sql,
             tenant_parameter=self.tenant_parameter,
             **numbers,
+            planner_settings=self.planner_settings,
             sandboxing=self.sandboxing,
             default_sandbox_table=self.default_sandbox_table,
             sandbox_dialect=self.sandbox_dialect,

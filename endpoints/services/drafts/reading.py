@@ -14,8 +14,8 @@ from endpoints.sql.parameter_uses import ParameterUse, parameter_uses
 from endpoints.sql.parameters import DeclaredParameter, ParameterType, check_declarations, effective_parameters
 from endpoints.sql.stored_tables import StoredTablesError, stored_tables
 
-_CHECKED_FIELDS = ("name", "sql", "tenant_parameter", "max_rows", "statement_timeout_seconds", "default_sandbox_table",
-    "sandbox_dialect", "timestamps_as",
+_CHECKED_FIELDS = ("name", "sql", "tenant_parameter", "max_rows", "statement_timeout_seconds", "planner_settings",
+    "default_sandbox_table", "sandbox_dialect", "timestamps_as",
 )  # fmt: skip
 _WHOLE_NUMBERS = ("max_rows", "statement_timeout_seconds")
 _NOT_NUMBERS = "Enter a whole number."

@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from endpoints import gate
 from endpoints.admin.sparklines import HEIGHT, draw_sparkline
-from endpoints.cache import connection, usage
+from endpoints.cache import usage
 from endpoints.cache.usage import MINUTES, Activity, Durations, RecentCall
 from endpoints.gate import GatePool
 from endpoints.models import Endpoint
@@ -27,24 +27,10 @@ from tests.endpoints.cache.own_redis import OwnRedis
 
 __all__ = ["server"]
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("redis_not_met_yet")]
 # The page has two seconds, and this machine may be busy.
 SOON_SECONDS = 3.0
 NOW = datetime(2026, 3, 14, 9, 15, tzinfo=UTC)
-
-
-@pytest.fixture(autouse=True)
-def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "_breaker", connection._Breaker())
-
-
-@pytest.fixture
-def own_redis(settings: Any) -> Iterator[OwnRedis]:
-    server = OwnRedis()
-    server.start()
-    settings.CACHES = {"default": {**settings.CACHES["default"], "LOCATION": server.url}}
-    yield server
-    server.remove()
 
 
 @pytest.fixture

@@ -155,6 +155,7 @@ def test_two_parameters_of_one_name_are_refused(admin_client: Client, fields: An
         ("max_rows", "many"),
         ("statement_timeout_seconds", "0"),
         ("statement_timeout_seconds", "99999999999999999999"),
+        ("planner_settings", "enable_sort"),
         ("cache_seconds", "-1"),
         ("warm_every_seconds", "60"),
     ],

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
-from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from endpoints.cache import ResultKey, connection, leases, result_key
 from endpoints.cache.usage import asked, recent_calls
-from tests.endpoints.cache.own_redis import OwnRedis
 from tests.endpoints.cache.results import recipe
 
 
@@ -29,16 +26,6 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asked, "_flushed_at", None)
     monkeypatch.setattr(recent_calls, "_pending", deque(maxlen=recent_calls._PENDING_LIMIT))
     monkeypatch.setattr(recent_calls, "_flush_at", None)
-
-
-@pytest.fixture
-def own_redis(settings: Any) -> Iterator[OwnRedis]:
-    """The cache on a Redis that the test may break."""
-    server = OwnRedis()
-    server.start()
-    settings.CACHES = {"default": {**settings.CACHES["default"], "LOCATION": server.url}}
-    yield server
-    server.remove()
 
 
 @pytest.fixture

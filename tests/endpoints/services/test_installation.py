@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,30 +11,16 @@ from django.db import connections
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from endpoints import gate, tasks
-from endpoints.cache import connection, liveness
+from endpoints.cache import liveness
 from endpoints.gate import GatePool
 from endpoints.services import Installation, State, ago, look_at_installation
 from logsources.models import LogSource
 from tests.endpoints.cache.own_redis import OwnRedis
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("redis_not_met_yet")]
 # The page has two seconds, and this machine may be busy.
 SOON_SECONDS = 3.0
 NOW = datetime.now(UTC)
-
-
-@pytest.fixture(autouse=True)
-def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "_breaker", connection._Breaker())
-
-
-@pytest.fixture
-def own_redis(settings: Any) -> Iterator[OwnRedis]:
-    server = OwnRedis()
-    server.start()
-    settings.CACHES = {"default": {**settings.CACHES["default"], "LOCATION": server.url}}
-    yield server
-    server.remove()
 
 
 def states() -> dict[str, str]:

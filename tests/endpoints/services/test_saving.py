@@ -124,6 +124,7 @@ SETTINGS = [
     ({"max_rows": 100_001}, "max_rows"),
     ({"statement_timeout_seconds": 0}, "statement_timeout_seconds"),
     ({"statement_timeout_seconds": 301}, "statement_timeout_seconds"),
+    ({"planner_settings": "work_mem = 1"}, "planner_settings"),
     ({"cache_seconds": 86_401}, "cache_seconds"),
     ({"warm_every_seconds": 10}, "warm_every_seconds"),
     ({"warm_every_seconds": 60, "cache_seconds": 60}, "warm_every_seconds"),

@@ -6,8 +6,8 @@ import { cell, readRow, set } from "./parameter_cells.js";
 /** @typedef {import("./parameter_cells.js").Parameter} Parameter */
 
 const FIELDS = [
-  "name", "tenant_parameter", "max_rows", "statement_timeout_seconds", "default_sandbox_table", "sandbox_dialect",
-  "timestamps_as",
+  "name", "tenant_parameter", "max_rows", "statement_timeout_seconds", "planner_settings", "default_sandbox_table",
+  "sandbox_dialect", "timestamps_as",
 ];
 const SWITCHES = ["sandboxing", "redact_pii"];
 const ROWS = "#parameters-data > .form-group:not(.empty-form)";

@@ -96,6 +96,7 @@ def test_every_problem_is_told_at_once() -> None:
             tenant_parameter="project",
             max_rows=0,
             statement_timeout_seconds=None,
+            planner_settings="sorted",
         )
     )
     assert sorted(told(report), key=str) == sorted(
@@ -103,6 +104,7 @@ def test_every_problem_is_told_at_once() -> None:
             ("error", "name", None, None),
             ("error", "max_rows", None, None),
             ("error", "statement_timeout_seconds", None, None),
+            ("error", "planner_settings", None, None),
             ("error", "tenant_parameter", None, None),
             ("error", "parameters", None, None),
             ("error", "parameters", 1, 8),

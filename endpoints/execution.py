@@ -22,9 +22,16 @@ import psycopg
 
 from config.deadlines import NoAnswer
 from endpoints.errors import DatabaseUnavailable, QueryTimeout
-from endpoints.gate import gate_pool, roll_back
+from endpoints.gate import GateConnection, gate_pool, roll_back
 from endpoints.outcomes import BoundValue, Rows, Statement
-from endpoints.round_trips import array_literal, column_names, load_rows, run_transaction, timestamp_columns
+from endpoints.round_trips import (
+    Keeping,
+    array_literal,
+    column_names,
+    load_rows,
+    run_transaction,
+    timestamp_columns,
+)
 from endpoints.sql.planner_settings import parse_planner_settings
 
 QUERY_READER: Final = "query_reader"
@@ -36,7 +43,11 @@ SANDBOX_LIMITS: Final[Mapping[str, str]] = {
     "hash_mem_multiplier": "1",
     "lock_timeout": "1s",
     "jit": "off",
+    # Its arguments are in the views, by name: what is bound is the consumer's own, and worth a plan of its own.
+    "plan_cache_mode": "auto",
 }
+
+LONGEST_KEPT_QUERY: Final = 2_500  # characters
 
 T = TypeVar("T")
 
@@ -101,11 +112,9 @@ def run_statement(statement: Statement, session: ReaderSession, *, max_rows: int
     Raises StatementFailed, QueryTimeout, Overloaded or DatabaseUnavailable.
     """
     started = perf_counter()
-    # A consumer's text rarely comes twice: kept as a prepared statement it would only push out the stored ones.
-    keep = session.role != SANDBOX_READER
     found = on_living_connection(
-        lambda: _run_once(statement, session, keep=keep),
-        again=lambda: _run_once(statement, session, keep=False),
+        lambda: _run_once(statement, session),
+        again=lambda: _run_once(statement, session, may_keep=False),
         session=session,
     )
     return replace(
@@ -146,14 +155,13 @@ def first_invalid_regular_expression(candidates: Sequence[str], session: ReaderS
     return None
 
 
-def _run_once(statement: Statement, session: ReaderSession, *, keep: bool) -> Rows:
-    """Run a statement on one connection and return all of its rows; with `keep` it stays prepared there."""
+def _run_once(statement: Statement, session: ReaderSession, *, may_keep: bool = True) -> Rows:
+    """Run a statement on one connection and return all of its rows; it may stay prepared there."""
     with gate_pool().connection(statement_seconds=session.statement_timeout_seconds) as connection:
         try:
             arming, prepared = arming_statement(session), (statement.sql, statement.arguments)
-            # A kept plan may be that of other planner settings.
-            keep_as = (session.planner_settings, statement.sql) if keep else None
-            result = run_transaction(connection, arming, prepared, keep_as=keep_as)
+            keep = _keeping(connection, statement, session) if may_keep else None
+            result = run_transaction(connection, arming, prepared, keep=keep)
         except psycopg.Error as error:
             roll_back(connection)
             if _is_stale(error):
@@ -166,6 +174,15 @@ def _run_once(statement: Statement, session: ReaderSession, *, keep: bool) -> Ro
             database_seconds=0.0,
             timestamp_columns=timestamp_columns(result),
         )
+
+
+def _keeping(connection: GateConnection, statement: Statement, session: ReaderSession) -> Keeping | None:
+    # Under other planner settings it has another plan, in another schema other tables.
+    key = (session.planner_settings, session.search_path, statement.sql)
+    if session.role != SANDBOX_READER:
+        return Keeping(connection.kept_statements, key)
+    # The longer a consumer's text, the more tables it can name, and each makes the plan larger.
+    return Keeping(connection.kept_queries, key) if len(statement.sql) <= LONGEST_KEPT_QUERY else None
 
 
 def arming_statement(session: ReaderSession) -> tuple[str, tuple[BoundValue, ...]]:

@@ -24,7 +24,7 @@ from config.deadlines import BoundedConnection, NoAnswer, Result, watched
 from endpoints.encoding import register_loaders
 from endpoints.errors import DatabaseUnavailable, Overloaded
 from endpoints.heartbeat import PROBE_SECONDS, Heartbeat
-from endpoints.prepared_statements import KeptStatements
+from endpoints.prepared_statements import KEPT_QUERIES, KEPT_STATEMENTS, KeptStatements, RepeatedStatements
 
 PATIENCE_SECONDS: Final = 0.2
 # Below it a living server on a busy machine might be taken for dead.
@@ -39,7 +39,8 @@ class GateConnection(BoundedConnection[tuple[Any, ...]]):
     """A connection of the gate pool, which raises NoAnswer and closes itself when its server hangs."""
 
     heartbeat: Heartbeat | None = None
-    kept_statements: KeptStatements
+    kept_statements: KeptStatements  # of the service and of stored queries
+    kept_queries: KeptStatements  # of consumers
     transformer: abc.Transformer  # with the loaders of the types that were met
     longest_wait = LONGEST_STATEMENT_SECONDS + OVERTIME_SECONDS
     probe_seconds = PROBE_SECONDS
@@ -152,7 +153,8 @@ class GatePool:
     def _configure(self, connection: GateConnection) -> None:
         """Prepare a new connection; a server that reads strings or encodes text otherwise is refused."""
         connection.heartbeat = self._heartbeat
-        connection.kept_statements = KeptStatements()
+        connection.kept_statements = KeptStatements("kept", KEPT_STATEMENTS)
+        connection.kept_queries = RepeatedStatements("repeated", KEPT_QUERIES)
         if connection.info.parameter_status("standard_conforming_strings") != "on":
             raise psycopg.OperationalError("the log database must have standard_conforming_strings = on")
         if connection.info.encoding != "utf-8":

@@ -183,7 +183,7 @@ class Endpoint(models.Model):
         """The parameters frozen with this version, those that the SQL uses without a declaration included."""
         # Read on each call; kept as long as the field holds the very list that it was made of.
         if self._parameters_read_from is not self.declared_parameters:
-            self._parameters_read = tuple(DeclaredParameter.from_json(parameter) for parameter in self.declared_parameters)
+            self._parameters_read = tuple(map(DeclaredParameter.from_json, self.declared_parameters))
             self._parameters_read_from = self.declared_parameters
         return self._parameters_read
 

@@ -1,4 +1,4 @@
-"""Which statements a connection has prepared."""
+"""Which statements a connection has prepared; each takes memory of its server process, above all its plan."""
 
 from __future__ import annotations
 
@@ -7,16 +7,24 @@ from collections.abc import Hashable
 from itertools import count
 from typing import Final
 
-# Each takes some memory of its server process; an installation has fewer stored queries than that in use.
-KEPT_STATEMENTS: Final = 100
+KEPT_STATEMENTS: Final = 100  # an installation has fewer stored queries than that in use
+# Consumers' queries: a plan over 200 partitions takes about a megabyte for each table it reads, and is made in 8 ms.
+KEPT_QUERIES: Final = 8
+_REMEMBERED_QUERIES: Final = 200
 
 
 class KeptStatements:
     """The statements that one connection has prepared, each under a key, the longest unused first."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str, capacity: int) -> None:
+        self._prefix = prefix
+        self._capacity = capacity
         self._names: OrderedDict[Hashable, bytes] = OrderedDict()
         self._numbers = count()
+
+    def admits(self, key: Hashable) -> bool:
+        """Tell whether a statement that is not prepared shall be; asked once each time that it comes."""
+        return True
 
     def name_of(self, key: Hashable) -> bytes | None:
         """Return the name of a prepared statement, None where it is not prepared yet."""
@@ -26,11 +34,28 @@ class KeptStatements:
         return name
 
     def new_name(self) -> bytes:
-        return b"kept_%d" % next(self._numbers)
+        return f"{self._prefix}_{next(self._numbers)}".encode()
 
     def keep(self, key: Hashable, name: bytes) -> None:
         self._names[key] = name
 
     def give_up(self) -> list[bytes]:
-        """Return the names beyond the limit, which are to be deallocated."""
-        return [self._names.popitem(last=False)[1] for _ in range(len(self._names) - KEPT_STATEMENTS)]
+        """Return the names beyond the capacity, which are to be deallocated."""
+        return [self._names.popitem(last=False)[1] for _ in range(len(self._names) - self._capacity)]
+
+
+class RepeatedStatements(KeptStatements):
+    """Those that came before: what comes once only would push out what comes again."""
+
+    def __init__(self, prefix: str, capacity: int) -> None:
+        super().__init__(prefix, capacity)
+        self._came_once: set[int] = set()  # hashes: two texts of one hash would only be prepared a time too early
+
+    def admits(self, key: Hashable) -> bool:
+        if hash(key) in self._came_once:
+            self._came_once.discard(hash(key))
+            return True
+        if len(self._came_once) >= _REMEMBERED_QUERIES:
+            self._came_once.clear()
+        self._came_once.add(hash(key))
+        return False

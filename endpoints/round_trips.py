@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import psycopg
 from psycopg.pq import ExecStatus
@@ -19,6 +19,7 @@ from psycopg.waiting import Ready, Wait
 
 from endpoints.gate import GateConnection
 from endpoints.outcomes import BoundValue
+from endpoints.prepared_statements import KeptStatements
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
@@ -28,22 +29,28 @@ _TIMESTAMPTZ: Final = 1184  # its oid in every PostgreSQL
 _ARRAY_SPECIAL: Final = re.compile(r'(["\\])')
 
 
+class Keeping(NamedTuple):
+    """Among which statements of its connection a statement is kept, and under which key."""
+
+    among: KeptStatements
+    key: Hashable
+
+
 def run_transaction(
     connection: GateConnection,
     arming: tuple[str, Parameters],
     statement: tuple[str, Parameters],
     *,
-    keep_as: Hashable | None = None,
+    keep: Keeping | None = None,
 ) -> PGresult:
     """Run the arming statement and then the other one in a transaction of their own, and return the latter's result.
 
-    With `keep_as` it is prepared once under this key for the connection. Raises psycopg.Error, the transaction then
-    being in doubt.
+    With `keep` the latter stays prepared for the connection. Raises psycopg.Error, the transaction then being in doubt.
     """
     trip = _RoundTrip(connection)
     trip.send_plain(b"BEGIN READ ONLY")
-    trip.send(*arming, keep_as=arming[0])
-    trip.send(*statement, keep_as=keep_as)
+    trip.send(*arming, keep=Keeping(connection.kept_statements, arming[0]))
+    trip.send(*statement, keep=keep)
     wanted = trip.sent - 1
     trip.send_plain(b"ROLLBACK")
     return trip.receive()[wanted]
@@ -74,28 +81,27 @@ class _RoundTrip:
     def __init__(self, connection: GateConnection) -> None:
         self._connection = connection
         self._pgconn: PGconn = connection.pgconn
-        self._kept = connection.kept_statements
-        self._prepared: dict[int, tuple[Hashable, bytes]] = {}  # by the index of the result that tells
+        self._prepared: dict[int, tuple[Keeping, bytes]] = {}  # by the index of the result that tells
         self.sent = 0
         self._pgconn.enter_pipeline_mode()
-        for name in self._kept.give_up():
+        for name in (*connection.kept_statements.give_up(), *connection.kept_queries.give_up()):
             self.send_plain(b"DEALLOCATE " + name)
 
     def send_plain(self, command: bytes) -> None:
         self._pgconn.send_query_params(command, None)
         self.sent += 1
 
-    def send(self, sql: str, parameters: Parameters, *, keep_as: Hashable | None) -> None:
+    def send(self, sql: str, parameters: Parameters, *, keep: Keeping | None) -> None:
         values = [None if value is None else _text(value).encode() for value in parameters]
-        if keep_as is None:
+        name = keep.among.name_of(keep.key) if keep else None
+        if keep is None or not (name or keep.among.admits(keep.key)):
             self._pgconn.send_query_params(sql.encode(), values)
             self.sent += 1
             return
-        name = self._kept.name_of(keep_as)
         if name is None:
-            name = self._kept.new_name()
+            name = keep.among.new_name()
             self._pgconn.send_prepare(name, sql.encode())
-            self._prepared[self.sent] = (keep_as, name)
+            self._prepared[self.sent] = (keep, name)
             self.sent += 1
         self._pgconn.send_query_prepared(name, values)
         self.sent += 1
@@ -109,7 +115,8 @@ class _RoundTrip:
             if result.status == ExecStatus.FATAL_ERROR:
                 raise psycopg.errors.error_from_result(result)
             if index in self._prepared:
-                self._kept.keep(*self._prepared[index])
+                (kept, key), name = self._prepared[index]
+                kept.keep(key, name)
         return results
 
 

@@ -34,6 +34,7 @@ def sandbox_session(endpoint: Endpoint, schema: str, arguments: Mapping[str, Bou
         statement_timeout_seconds=endpoint.statement_timeout_seconds,
         tenant=_tenant(endpoint, arguments),
         arguments=arguments,
+        planner_settings=endpoint.planner_settings,
     )
 
 

@@ -17,7 +17,9 @@ from django.conf import settings
 from endpoints import gate
 from endpoints.errors import DatabaseUnavailable, Overloaded, QueryTimeout
 from endpoints.execution import (
+    LONGEST_KEPT_QUERY,
     QUERY_READER,
+    SANDBOX_READER,
     ReaderSession,
     StatementFailed,
     first_invalid_regular_expression,
@@ -25,6 +27,7 @@ from endpoints.execution import (
 )
 from endpoints.gate import GatePool
 from endpoints.outcomes import Statement
+from endpoints.prepared_statements import KEPT_QUERIES
 
 pytestmark = pytest.mark.django_db
 NOBODY = ReaderSession(role=QUERY_READER, search_path="logs", statement_timeout_seconds=5, tenant="")
@@ -42,6 +45,15 @@ def value_of(sql: str, *arguments: str | None, session: ReaderSession = NOBODY) 
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[GatePool]:
     """A pool of its own with two connections."""
     own = GatePool(settings.LOGS_GATE, size=2, wait_seconds=0.3)
+    monkeypatch.setattr(gate, "_pool", own)
+    yield own
+    own.close()
+
+
+@pytest.fixture
+def lone(monkeypatch: pytest.MonkeyPatch) -> Iterator[GatePool]:
+    """A pool of its own with one connection, which meets every statement."""
+    own = GatePool(settings.LOGS_GATE, size=1, wait_seconds=0.3)
     monkeypatch.setattr(gate, "_pool", own)
     yield own
     own.close()
@@ -76,15 +88,62 @@ def test_planner_settings_hold_for_their_statement_alone(pool: GatePool) -> None
     assert value_of(sql, "!") == "autoon!"
 
 
-def test_a_plan_is_not_kept_for_other_planner_settings(pool: GatePool, insert_rows: Callable[..., None]) -> None:
+def test_a_plan_is_not_kept_for_other_planner_settings(lone: GatePool, insert_rows: Callable[..., None]) -> None:
     sql = "SELECT count(*) OVER () FROM edge_logs WHERE project = $1 ORDER BY timestamp LIMIT 1"
     settings = ["plan_cache_mode = force_generic_plan", "plan_cache_mode = force_generic_plan, enable_sort = off", ""]
     for each in settings:
         run_statement(Statement(sql, ("acme",)), planned(each), max_rows=1)
-    with pool.connection() as connection:
-        kept = {connection.kept_statements.name_of((each, sql)) for each in settings}
+    with lone.connection() as connection:
+        kept = {connection.kept_statements.name_of((each, "logs", sql)) for each in settings}
     assert None not in kept
     assert len(kept) == 3
+
+
+CONSUMER = ReaderSession(role=SANDBOX_READER, search_path="pg_catalog", statement_timeout_seconds=5, tenant="")
+
+
+def is_kept(pool: GatePool, sql: str, session: ReaderSession = CONSUMER) -> bool:
+    with pool.connection() as connection:
+        return connection.kept_queries.name_of(("", session.search_path, sql)) is not None
+
+
+def test_a_consumers_query_stays_prepared_from_its_second_time_on(lone: GatePool) -> None:
+    sql = "SELECT 1 + $1::int"
+    for argument, kept in (("1", False), ("2", True), ("3", True)):
+        assert value_of(sql, argument, session=CONSUMER) == 1 + int(argument)
+        assert is_kept(lone, sql) is kept
+    elsewhere = replace(CONSUMER, search_path="pg_catalog, pg_temp")
+    assert value_of(sql, "4", session=elsewhere) == 5
+    assert not is_kept(lone, sql, elsewhere)
+
+
+def test_a_consumers_long_query_is_never_kept(lone: GatePool) -> None:
+    sql = f"SELECT 1 AS a{' ' * LONGEST_KEPT_QUERY}"
+    for _ in range(3):
+        assert value_of(sql, session=CONSUMER) == 1
+    assert not is_kept(lone, sql)
+
+
+def test_queries_of_consumers_push_out_each_other_alone(lone: GatePool) -> None:
+    stored, texts = "SELECT 42", [f"SELECT {number}" for number in range(KEPT_QUERIES + 3)]
+    assert value_of(stored) == 42
+    for _ in range(2):
+        for number, text in enumerate(texts):
+            assert value_of(text, session=CONSUMER) == number
+    assert value_of(texts[0], session=CONSUMER) == 0
+    with lone.connection() as connection:
+        assert connection.kept_statements.name_of(("", "logs", stored)) is not None
+        names = [connection.kept_queries.name_of(("", "pg_catalog", text)) for text in texts]
+    assert len(names) - names.count(None) == KEPT_QUERIES
+
+
+def test_planner_settings_of_a_consumers_query_leave_its_limits_and_its_plan_mode() -> None:
+    settings = "plan_cache_mode = force_generic_plan, enable_sort = off, jit = on, max_parallel_workers_per_gather = 4"
+    names = ("plan_cache_mode", "enable_sort", "jit", "max_parallel_workers_per_gather")
+    session = ReaderSession(QUERY_READER, "logs", 5, tenant="", planner_settings=settings)
+    assert [session.settings()[name] for name in names] == ["force_generic_plan", "off", "on", "4"]
+    sandboxed = replace(session, role=SANDBOX_READER)
+    assert [sandboxed.settings()[name] for name in names] == ["auto", "off", "off", "0"]
 
 
 HOSTILE = [

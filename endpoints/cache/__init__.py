@@ -13,7 +13,7 @@ Redis is trusted with nothing that it could lose or evict: each part works on wh
 
 from __future__ import annotations
 
-from endpoints.cache.connection import CacheUnavailable
+from endpoints.cache.connection import CacheUnavailable, clock
 from endpoints.cache.entries import Entry, EntryDescription, describe_entries, fetch, live_entries, purge, store
 from endpoints.cache.entry_format import entity_tag
 from endpoints.cache.keys import Recipe, ResultKey, result_key
@@ -37,6 +37,7 @@ __all__ = [
     "Role",
     "Slot",
     "acquire",
+    "clock",
     "describe_entries",
     "entity_tag",
     "fetch",

@@ -112,6 +112,12 @@ def ask_for(*command: Part) -> Any:
     return ask(lambda client: client.execute_command(*command))  # type: ignore[no-untyped-call]
 
 
+def clock() -> float:
+    """Return the unix seconds of Redis's clock, the one that all processes share. Raises CacheUnavailable."""
+    seconds, microseconds = ask_for("TIME")
+    return float(seconds) + float(microseconds) / 1e6
+
+
 def ask_for_all(commands: Sequence[Sequence[Part]]) -> list[Any]:
     """Return the answers to several commands in one round trip. Raises CacheUnavailable."""
 

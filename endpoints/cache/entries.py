@@ -122,8 +122,9 @@ def fetch(key: ResultKey, *, fresh_seconds: float, stale_seconds: float) -> Entr
     except UnreadableEntry as error:
         logger.warning("cache_entry_unreadable", entry=key.entry, reason=str(error))
         return None
-    age_seconds = max(0, header.lifetime_ms - remaining_ms) / 1000
-    if age_seconds >= fresh_seconds + stale_seconds:
+    age_seconds = (header.lifetime_ms - remaining_ms) / 1000
+    # Less than nothing: the clock of Redis has gone back, and nobody knows how old the entry is.
+    if not 0 <= age_seconds < fresh_seconds + stale_seconds:
         return None
     return Entry(
         header=header,

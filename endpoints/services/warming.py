@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from time import perf_counter, time
+from time import perf_counter
 from typing import Final
 
 import structlog
@@ -80,7 +80,7 @@ class _Run:
             self._endpoint.version,
             asked_within_seconds=self._endpoint.cache_seconds,
             limit=settings.ENDPOINTS_WARM_RESULTS,
-            now=time(),
+            now=cache.clock(),
         )
         for asked in asked_for:
             if self._database_seconds >= settings.ENDPOINTS_WARM_SECONDS:

@@ -13,6 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from functools import cache
 from math import ceil
 from typing import Any
@@ -124,9 +125,14 @@ def warming_seconds(*, name: str) -> list[float]:
     ]
 
 
+def warm(*, name: str) -> dict[str, Any]:
+    """Do a warm run of the endpoint here and return what it did."""
+    return asdict(services.warm_endpoint(Endpoint.objects.get(name=name).pk))
+
+
 COMMANDS: Mapping[str, Callable[..., Any]] = {
     command.__name__: command
-    for command in (prepare, save, delete, issue, revoke, edit, create_operator, warming_seconds)
+    for command in (prepare, save, delete, issue, revoke, edit, create_operator, warming_seconds, warm)
 }
 
 

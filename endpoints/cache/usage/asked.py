@@ -10,12 +10,12 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
-from time import monotonic, time
+from time import monotonic
 
 from redis import Redis
 
 from endpoints.cache import keys
-from endpoints.cache.connection import CacheUnavailable, Part, ask, ask_for, ask_for_all
+from endpoints.cache.connection import CacheUnavailable, Part, ask, ask_for, ask_for_all, clock
 from endpoints.cache.keys import Recipe, ResultKey
 from endpoints.cache.usage.counters import COUNTER_OF_KIND, counter_commands
 
@@ -28,7 +28,7 @@ class _Asked:
     recipe: Recipe
     keep_seconds: float
     uses: int
-    last_at: float  # unix seconds
+    last_at: float  # by time.monotonic()
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class _Notes:
 
 @dataclass(frozen=True, slots=True)
 class AskedFor:
-    """A result that callers want, and how to make it; `last_asked` is unix seconds."""
+    """A result that callers want, and how to make it; `last_asked` is unix seconds of Redis's clock."""
 
     key: ResultKey
     recipe: Recipe
@@ -67,9 +67,9 @@ def note_call(key: ResultKey, recipe: Recipe, *, kind: str, keep_seconds: float)
         asked = _notes.asked.get(key)
         if asked is not None:
             asked.uses += 1
-            asked.last_at = time()
+            asked.last_at = now
         elif len(_notes.asked) < _RESULTS_LIMIT:
-            _notes.asked[key] = _Asked(recipe=recipe, keep_seconds=keep_seconds, uses=1, last_at=time())
+            _notes.asked[key] = _Asked(recipe=recipe, keep_seconds=keep_seconds, uses=1, last_at=now)
         is_due = _flushed_at is None or now - _flushed_at >= FLUSH_SECONDS
         if is_due:
             _flushed_at = now
@@ -92,7 +92,7 @@ def flush() -> None:
     if not notes.counters:
         return
     try:
-        ask_for_all(_commands(notes))
+        ask_for_all(_commands(notes, ahead=clock() - monotonic()))
     except CacheUnavailable:
         with _lock:
             _notes.counters.update(notes.counters)
@@ -103,8 +103,8 @@ def worth_warming(
 ) -> list[AskedFor]:
     """Return what was asked for within the last caching period, the most used first, at most `limit`.
 
-    `asked_within_seconds` is the caching period that the calls were noted with, `now` is unix seconds; uses are those
-    of this and of the last window of that length. Raises CacheUnavailable.
+    `asked_within_seconds` is the caching period that the calls were noted with, `now` is what `clock` says; uses are
+    those of this and of the last window of that length. Raises CacheUnavailable.
     """
     endpoint_id = keys.endpoint_hex(endpoint_id)
     last_asked, uses = ask(
@@ -120,8 +120,14 @@ def worth_warming(
     ]
 
 
-def _commands(notes: _Notes) -> list[list[Part]]:
-    commands = [command for key, asked in notes.asked.items() for command in _asked_commands(key, asked)]
+def _commands(notes: _Notes, *, ahead: float) -> list[list[Part]]:
+    """Return what writes the notes; Redis's clock is so many seconds ahead of this process's monotonic one.
+
+    Clocks of machines differ and step. By their own a process would forget for others what was asked a moment ago.
+    """
+    commands: list[list[Part]] = []
+    for key, asked in notes.asked.items():
+        commands += _asked_commands(key, asked, last_at=asked.last_at + ahead)
     counters: dict[str, dict[str, int]] = {}
     for (endpoint_id, counter), count in notes.counters.items():
         counters.setdefault(endpoint_id, {})[counter] = count
@@ -130,14 +136,14 @@ def _commands(notes: _Notes) -> list[list[Part]]:
     return commands
 
 
-def _asked_commands(key: ResultKey, asked: _Asked) -> list[list[Part]]:
+def _asked_commands(key: ResultKey, asked: _Asked, *, last_at: float) -> list[list[Part]]:
     keep_ms = max(1, round(asked.keep_seconds * 1000))
     moments = keys.asked_name(key.endpoint_id, key.version)
-    uses = keys.uses_name(key.endpoint_id, key.version, _window(asked.last_at, asked.keep_seconds))
+    uses = keys.uses_name(key.endpoint_id, key.version, _window(last_at, asked.keep_seconds))
     return [
         ["SET", key.recipe, asked.recipe.to_json(), "PX", keep_ms],
-        ["ZADD", moments, "GT", asked.last_at, key.digest],
-        ["ZREMRANGEBYSCORE", moments, "-inf", asked.last_at - asked.keep_seconds],
+        ["ZADD", moments, "GT", last_at, key.digest],
+        ["ZREMRANGEBYSCORE", moments, "-inf", last_at - asked.keep_seconds],
         ["PEXPIRE", moments, keep_ms],
         ["ZINCRBY", uses, asked.uses, key.digest],
         ["PEXPIRE", uses, 2 * keep_ms],  # to the end of the next window

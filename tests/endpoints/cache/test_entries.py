@@ -114,6 +114,17 @@ def test_entry_that_never_expires_is_not_ours(key: ResultKey) -> None:
     assert fetch(key, fresh_seconds=1000, stale_seconds=0) is None
 
 
+def test_an_entry_that_seems_to_come_from_the_future_is_not_served(key: ResultKey) -> None:
+    put(key, outcome())
+    # So it looks when the clock of Redis has gone back: the entry has longer to live than it was given.
+    get_redis_connection("default").pexpire(key.entry, 3_600_000)
+    assert fetch(key, **FRESH) is None
+    put(key, outcome(b"anew"))
+    entry = fetch(key, **FRESH)
+    assert entry is not None
+    assert 0 <= entry.age_seconds < 1
+
+
 def test_only_the_holder_of_the_lease_stores(key: ResultKey) -> None:
     lost = acquire(key.lease, seconds=10)
     assert lost is not None

@@ -36,8 +36,8 @@ def worth(endpoint_id: str, *, version: int = 1, limit: int = 10, now: float | N
 
 @pytest.fixture
 def at(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Set the clock that calls are noted by."""
-    return lambda now: monkeypatch.setattr(asked, "time", lambda: now)
+    """Set the clock of Redis, by which calls are noted."""
+    return lambda now: monkeypatch.setattr(asked, "clock", lambda: now)
 
 
 def test_most_used_come_first(endpoint_id: str) -> None:

@@ -94,7 +94,7 @@ class _TimestamptzLoader(_TimestampLoader):
 
     def load(self, data: Buffer) -> str:
         text = str(data, "ascii")
-        if len(text) == 29 and text[10] == " " and text[4] == "-":  # the usual one: nothing has to be filled up
+        if len(text) == 29 and text[4] == "-" and text.endswith("+00"):  # the usual one: nothing has to be filled up
             return f"{text[:10]}T{text[11:26]}Z"
         if len(text) < 22 or text[4] != "-" or not text.endswith("+00"):
             return text

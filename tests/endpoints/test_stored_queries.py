@@ -230,7 +230,7 @@ def test_logs_all_takes_the_newest_rows_from_the_index_with_one_plan_for_all_arg
 
 
 def vacuum(log_database: psycopg.Connection[Any]) -> None:
-    """Vacuum the gateway's table until every page is known as visible to all: an older snapshot of anybody prevents it."""
+    """Vacuum the gateway table until every page is known to be visible to all: an older snapshot prevents it."""
 
     def is_done() -> bool:
         log_database.execute("VACUUM ANALYZE logs.edge_logs")

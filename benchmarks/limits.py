@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -18,14 +19,20 @@ from endpoints.outcomes import Statement
 _RATE: Final = re.compile(r"^tps = ([\d.]+) \(without initial connection time\)$", re.MULTILINE)
 
 
-def run_pgbench(url: str, statement: Statement, *, callers: int, seconds: float) -> float:
-    """Return the statements a second that PostgreSQL answers without anything in between; no argument may be NULL."""
+def run_pgbench(
+    url: str, statement: Statement, *, callers: int, seconds: float, settings: Mapping[str, str] | None = None
+) -> float:
+    """Return the statements a second that PostgreSQL answers without anything in between; no argument may be NULL.
+
+    `settings` are those of its sessions; without, PostgreSQL's own.
+    """
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
         script.write(re.sub(r"\$(\d+)", r":argument_\1", statement.sql) + ";\n")
         script.flush()
         parts = conninfo_to_dict(url)
         defined = [f"argument_{number}={value}" for number, value in enumerate(statement.arguments, start=1)]
         environment = {**os.environ, "PGPASSWORD": str(parts["password"]), "PGDATABASE": str(parts["dbname"])}
+        environment["PGOPTIONS"] = " ".join(f"-c {name}={value}" for name, value in (settings or {}).items())
         command = [str(postgres_program("pgbench")), "--no-vacuum", "--protocol", "prepared", "--client", str(callers)]
         command += ["--jobs", "1", "--time", str(round(seconds)), "--file", script.name]
         command += [word for definition in defined for word in ("--define", definition)]

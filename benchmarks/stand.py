@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from psycopg.conninfo import conninfo_to_dict
 
 from endpoints.outcomes import Statement
 from endpoints.sql.composition import compile_query
 from endpoints.sql.parameters import DeclaredParameter
+from endpoints.sql.planner_settings import parse_planner_settings
 from tests.live.calls import until
 from tests.live.installation import Installation, free_port
 from tests.live.processes import PROJECT, Process, granian
@@ -139,12 +140,20 @@ class Stand:
 
 def stored_statement(name: str, arguments: Mapping[str, str | None]) -> Statement:
     """Return what the service sends to PostgreSQL for a shipped endpoint and these arguments."""
-    (shipped,) = [
-        each for each in json.loads((PROJECT / "fixtures/endpoints.json").read_text()) if each["name"] == name
-    ]
+    shipped = _shipped(name)
     parameters = [DeclaredParameter.from_json(parameter) for parameter in shipped["parameters"]]
     sql = (PROJECT / "fixtures" / shipped["sql_file"]).read_text()
     return compile_query(sql, parameters, max_rows=shipped["max_rows"]).statement(arguments)
+
+
+def planner_settings(name: str) -> Mapping[str, str]:
+    """Return the planner settings of a shipped endpoint."""
+    return parse_planner_settings(_shipped(name)["planner_settings"])
+
+
+def _shipped(name: str) -> dict[str, Any]:
+    endpoints: list[dict[str, Any]] = json.loads((PROJECT / "fixtures/endpoints.json").read_text())
+    return next(each for each in endpoints if each["name"] == name)
 
 
 def window(days: float) -> tuple[str, str]:

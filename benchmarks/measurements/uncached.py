@@ -12,7 +12,7 @@ from benchmarks.limits import run_pgbench
 from benchmarks.load import call_without_pause
 from benchmarks.made_up_rows import fill
 from benchmarks.measured import Measured, side_by_side
-from benchmarks.stand import PROJECT_NAME, Stand, stored_statement, window
+from benchmarks.stand import PROJECT_NAME, Stand, planner_settings, stored_statement, window
 
 NAME = "uncached"
 CALLERS = 8
@@ -51,11 +51,19 @@ def measure(stand: Stand, *, rounds: int, seconds: float) -> Iterator[Measured]:
                 for name, (target, headers) in targets.items()
             }
             rates["pgbench"] = run_pgbench(stand.superuser_url, statement, callers=CALLERS, seconds=seconds)
+            rates["planned once"] = run_pgbench(
+                stand.superuser_url,
+                statement,
+                callers=CALLERS,
+                seconds=seconds,
+                settings=planner_settings("logs.all"),
+            )
             figures.append(rates)
     ours = side_by_side(figures, "service")
     name, note = "logs.all, 100 rows, uncached", f"{len(body):,} bytes a body"
     for against, label, target in (
         ("pgbench", "pgbench, the identical statement", 0.70),
+        ("planned once", "the same under the endpoint's planner settings", 0.70),
         ("django", "a plain Django view with JSONRenderer", 3.5),
         ("tuned django", "the same, connections kept, statements prepared", 3.5),
         ("fastapi", "FastAPI + asyncpg + orjson", 1.0),

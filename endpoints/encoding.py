@@ -28,7 +28,7 @@ import io
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import repeat
@@ -178,15 +178,18 @@ def encode_rows(rows: Rows, result_format: ResultFormat, *, redact: bool) -> byt
     values = _redacted(rows.rows) if redact else rows.rows
     match result_format:
         case ResultFormat.JSON:
-            documents = map(dict, map(zip, repeat(rows.columns), values))
-            return orjson.dumps({"result": list(documents)}, default=_raw_json)
+            return orjson.dumps({"result": list(_documents(rows.columns, values))}, default=_raw_json)
         case ResultFormat.NDJSON:
-            documents = map(dict, map(zip, repeat(rows.columns), values))
             return b"".join(
-                orjson.dumps(document, default=_raw_json, option=orjson.OPT_APPEND_NEWLINE) for document in documents
+                orjson.dumps(document, default=_raw_json, option=orjson.OPT_APPEND_NEWLINE)
+                for document in _documents(rows.columns, values)
             )
         case ResultFormat.CSV:
             return _csv(rows.columns, values)
+
+
+def _documents(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    return map(dict, map(zip, repeat(columns), rows))
 
 
 # What orjson does not know is bytes, and those are JSON: straight to the type, without a call of Python for each value.

@@ -100,11 +100,11 @@ def digest(node: exp.Func, lowering: Lowering) -> Expression:
     # to_hex(md5(x))  ->  md5(x)
     inner = node.this
     if isinstance(inner, exp.MD5Digest | exp.MD5):
-        return call("md5", as_text(lowering.lower(inner.this)), kind=Kind.TEXT)
+        return md5(inner, lowering)
     raise refusal_of(node)
 
 
-def md5(node: exp.MD5, lowering: Lowering) -> Expression:
+def md5(node: exp.MD5 | exp.MD5Digest, lowering: Lowering) -> Expression:
     return call("md5", as_text(lowering.lower(node.this)), kind=Kind.TEXT)
 
 

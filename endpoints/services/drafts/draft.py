@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Any
+from typing import Final
 
 from endpoints.models import Endpoint
 from endpoints.outcomes import SandboxDialect, TimestampForm
@@ -82,41 +82,18 @@ class Draft:
     def of(cls, endpoint: Endpoint, parameters: Sequence[DeclaredParameter]) -> Draft:
         """Return an endpoint that is about to be saved as a draft of itself."""
         return cls(
-            sql=endpoint.sql,
             parameters=tuple(parameters),
             endpoint_id=None if endpoint._state.adding else endpoint.pk,
-            name=endpoint.name,
-            tenant_parameter=endpoint.tenant_parameter,
-            max_rows=endpoint.max_rows,
-            statement_timeout_seconds=endpoint.statement_timeout_seconds,
-            planner_settings=endpoint.planner_settings,
-            sandboxing=endpoint.sandboxing,
-            default_sandbox_table=endpoint.default_sandbox_table,
-            sandbox_dialect=endpoint.sandbox_dialect,
-            timestamps_as=endpoint.timestamps_as,
-            redact_pii=endpoint.redact_pii,
+            **{name: getattr(endpoint, name) for name in _FIELDS_OF_ENDPOINT},
         )
 
     def endpoint(self) -> Endpoint:
         """Return it as an unsaved endpoint with its parameters frozen. Raises LexicalError."""
-        # None until the endpoint's own validation has refused it.
-        numbers: dict[str, Any] = {
-            "max_rows": self.max_rows,
-            "statement_timeout_seconds": self.statement_timeout_seconds,
-        }
+        # Numbers may be None, until the endpoint's own validation has refused them.
         endpoint = Endpoint(
             id=self.endpoint_id or uuid.uuid4(),
-            name=self.name,
-            sql=self.sql,
-            tenant_parameter=self.tenant_parameter,
-            **numbers,
-            planner_settings=self.planner_settings,
-            sandboxing=self.sandboxing,
-            default_sandbox_table=self.default_sandbox_table,
-            sandbox_dialect=self.sandbox_dialect,
-            timestamps_as=self.timestamps_as,
-            redact_pii=self.redact_pii,
             declared_parameters=[parameter.to_json() for parameter in effective_parameters(self.parameters, self.sql)],
+            **{name: getattr(self, name) for name in _FIELDS_OF_ENDPOINT},
         )
         endpoint._state.adding = self.endpoint_id is None  # else its own name would count as taken
         return endpoint
@@ -125,3 +102,7 @@ class Draft:
         """Return the draft without declarations that its SQL does not use. Raises LexicalError."""
         used = find_parameters(self.sql)
         return replace(self, parameters=tuple(one for one in self.parameters if one.name in used))
+
+
+# What a draft and an endpoint call by the same name.
+_FIELDS_OF_ENDPOINT: Final = tuple(one.name for one in fields(Draft) if one.name not in ("parameters", "endpoint_id"))

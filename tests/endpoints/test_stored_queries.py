@@ -261,5 +261,9 @@ def test_usage_api_counts_reads_the_covering_index_alone(log_database: psycopg.C
     scans = [line for line in plan if " on edge_logs_p" in line and "never executed" not in line]
     short = [line for line in scans if "Index Only Scan" in line]
     assert any(not re.search(r"rows=0\b", line) for line in short)
-    assert not any("Seq Scan" in line for line in scans)
+    # Partitions of other tests' days may be there, without rows: those are rightly read in sequence.
+    filled = {name for (name,) in log_database.execute("SELECT DISTINCT tableoid::regclass::text FROM logs.edge_logs")}
+    in_sequence = {found[1] for line in scans if (found := re.search(r"Seq Scan on (\w+)", line))}
+    assert filled
+    assert not in_sequence & {name.removeprefix("logs.") for name in filled}
     assert all(re.search(r"rows=0\b", line) for line in scans if line not in short)

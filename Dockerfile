@@ -14,4 +14,5 @@ COPY . .
 RUN python -m compileall -q config endpoints logsources && python manage.py collectstatic --noinput
 USER service
 EXPOSE 8000
-CMD ["granian", "--interface", "wsgi", "--host", "0.0.0.0", "--port", "8000", "--workers", "2", "--blocking-threads", "16", "config.wsgi:application"]
+# Replaces processes that die, grow or hang by itself; --help lists its options.
+CMD ["python", "-m", "config.serve", "--host", "0.0.0.0"]

@@ -3,6 +3,8 @@ PYTHON ?= python3
 PORT ?= 8000
 ROWS ?= 20000
 ARGS ?=
+# Of the test run; three keep two processors busy, because tests also wait. WORKERS=0 runs in one process.
+WORKERS ?= 3
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -11,7 +13,7 @@ LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-annotat
 LINT_ENVIRONMENT := SECRET_KEY=only-for-reading-the-settings-while-checking-types
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint lock bench install-dev
+.PHONY: help demo test test-all lint lock bench install-dev
 .DELETE_ON_ERROR:
 
 help: ## list the commands
@@ -20,8 +22,11 @@ help: ## list the commands
 demo: .venv/demo.stamp ## run the whole service here with sample rows until Ctrl-C (PORT=8000 ROWS=20000)
 	@$(BIN)/python manage.py demo --port $(PORT) --rows $(ROWS)
 
-test: .venv/dev.stamp ## run the test suite on an embedded PostgreSQL and Redis (ARGS='-k name')
-	@$(BIN)/python -m pytest $(ARGS)
+test: .venv/dev.stamp ## run the tests on embedded servers, without drills and browser (ARGS='-k name')
+	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) --without-installations $(ARGS)
+
+test-all: .venv/dev.stamp ## run every test: whole installations, broken on purpose, and a browser too
+	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) $(ARGS)
 
 lint: .venv/dev.stamp ## check style, format, types and import contracts
 	@$(BIN)/ruff check

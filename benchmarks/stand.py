@@ -23,7 +23,7 @@ from endpoints.sql.parameters import DeclaredParameter
 from endpoints.sql.planner_settings import parse_planner_settings
 from tests.live.calls import until
 from tests.live.installation import Installation, free_port
-from tests.live.processes import PROJECT, Process, granian
+from tests.live.processes import PROJECT, Process
 
 WEB_WORKERS: Final = 2
 WEB_THREADS: Final = 16
@@ -84,7 +84,8 @@ class Stand:
         port = free_port()
         body = self.installation.servers.root / "constant-body"
         body.write_bytes(constant_body)
-        arguments = granian(port, workers=WEB_WORKERS, threads=WEB_THREADS)[:-1]
+        arguments = ["granian", "--interface", "wsgi", "--port", str(port), "--workers", str(WEB_WORKERS)]
+        arguments += ["--blocking-threads", str(WEB_THREADS)]
         process = Process(
             [*arguments, "benchmarks.peers.django_views:application"],
             {

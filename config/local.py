@@ -127,6 +127,7 @@ def _set_local_defaults(root: Path) -> None:
     # The demo is on loopback and has no certificate.
     os.environ.setdefault("HTTPS_ONLY", "false")
     os.environ.setdefault("ENDPOINTS_PUBLIC_SCHEMA", "true")
+    os.environ.setdefault("ENDPOINTS_METRICS_LOOPBACK", "true")
 
 
 def _refuse_taken_port(arguments: Sequence[str]) -> None:

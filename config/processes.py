@@ -25,7 +25,9 @@ GRACE_SECONDS = 10.0
 TICK_SECONDS = 0.1
 LOG_LIMIT_BYTES = 10 * 1024 * 1024
 STEADY_SECONDS = 60.0  # A program that ran so long has recovered; its earlier failures are forgotten.
-MOST_FAILURES = 5  # in a row; delays of 1, 2, 4 and 8 s lie between them
+# In a row; delays of 1, 2, 4 and 8 s lie between them. A program that is killed (by the kernel for want of memory, by
+# somebody) has not failed, and comes back as often as that happens.
+MOST_FAILURES = 5
 
 # Every line replaces the list of process groups; an empty one means that all is well and nothing is left to kill.
 GUARD_SCRIPT = """\
@@ -127,10 +129,10 @@ def _look_after(run: _Run, report: Callable[[str], None], first_delay_seconds: f
     if run.process is None or run.process.poll() is None:
         return
     _kill_group(run.process)
-    if time.monotonic() - run.started_at > STEADY_SECONDS:
+    status, run.process = run.process.returncode, None
+    if status < 0 or time.monotonic() - run.started_at > STEADY_SECONDS:
         run.failures = 0
     run.failures += 1
-    status, run.process = run.process.returncode, None
     died = f"{run.program.name} ended with status {status} ({run.program.log}): {last_line(run.program.log)}"
     if run.failures >= MOST_FAILURES:
         raise ProgramFailed(died)

@@ -1,4 +1,4 @@
-"""Rates as settings write them: ``600/minute``."""
+"""Rates and limits as settings, forms and commands write them: ``600/minute``, ``6``, ``none``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 from django.core.exceptions import ImproperlyConfigured
 
 _RATE: Final = re.compile(r"([1-9][0-9]{0,8})/(second|minute|hour|day)", re.ASCII)
+_LIMIT: Final = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+NO_LIMIT: Final = "none"
 _SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
 
 
@@ -16,6 +18,10 @@ class Rate(NamedTuple):
 
     calls: int
     seconds: int
+
+    def __str__(self) -> str:
+        (unit,) = (name for name, seconds in _SECONDS.items() if seconds == self.seconds)
+        return f"{self.calls}/{unit}"
 
 
 def read_rate(text: str, *, setting: str) -> Rate | None:
@@ -28,3 +34,20 @@ def read_rate(text: str, *, setting: str) -> Rate | None:
             f"{setting} is written number/second, /minute, /hour or /day, such as 600/minute; not {text!r}."
         )
     return Rate(calls=int(match[1]), seconds=_SECONDS[match[2]])
+
+
+def read_limit(text: str, *, setting: str) -> int | None:
+    """Return the number that a limit names, None for ``none``. Raises ImproperlyConfigured for anything else."""
+    try:
+        return parse_limit(text)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{setting} {error}") from error
+
+
+def parse_limit(text: str) -> int | None:
+    """Return the number that a limit names, None for ``none``; a ValueError says what would be right."""
+    if text == NO_LIMIT:
+        return None
+    if _LIMIT.fullmatch(text) is None:
+        raise ValueError(f"is a number of at least 1, or {NO_LIMIT}; not {text!r}.")
+    return int(text)

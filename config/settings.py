@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from django.urls import reverse_lazy
 from psycopg.conninfo import conninfo_to_dict
 
 from config import embedded, logs, rates
+from config.gate_options import with_gate_options
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION = "0.1.0"
@@ -32,6 +34,8 @@ ALLOWED_HOSTS: list[str] = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "loca
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 # HTTPS_ONLY=false is for a service on loopback: cookies then travel over plain HTTP.
 HTTPS_ONLY = env.bool("HTTPS_ONLY", default=not DEBUG)
+# So many entries of X-Forwarded-For, from its right end, are written by proxies of ours.
+PROXIES = env.int("PROXIES", default=0)
 
 # --- Servers: your own by URL, or the embedded ones -------------------------------------------------------------------
 LOCAL_DIR = Path(env.str("ENDPOINTS_LOCAL_DIR", default=str(BASE_DIR / ".local")))
@@ -63,7 +67,7 @@ DATABASES = {"default": _django_database(DATABASE_URL), "logs": _django_database
 # and waited for no longer than a call may take.
 DATABASES["default"] |= {"ENGINE": "config.state_database", "CONN_MAX_AGE": 600, "CONN_HEALTH_CHECKS": True}
 DATABASE_ROUTERS = ["logsources.router.LogDatabaseRouter"]
-LOGS_GATE: dict[str, Any] = conninfo_to_dict(LOGS_GATE_URL)
+LOGS_GATE: dict[str, Any] = with_gate_options(conninfo_to_dict(LOGS_GATE_URL))
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 CACHES = {
@@ -83,12 +87,18 @@ CACHES = {
 ENDPOINTS_HEADER_PREFIX = env.str("ENDPOINTS_HEADER_PREFIX", default="SVC")
 ENDPOINTS_POOL_SIZE = env.int("ENDPOINTS_POOL_SIZE", default=8)  # gate connections per process
 ENDPOINTS_POOL_WAIT_SECONDS = env.float("ENDPOINTS_POOL_WAIT_SECONDS", default=0.8)  # then 503 overloaded
+# Calls of a process that may wait for a result which another call computes: half of its threads, then 503 overloaded.
+ENDPOINTS_WAITING_CALLS = env.int("ENDPOINTS_WAITING_CALLS", default=8)
 # How much manage.py check_sandbox must find in order: "row_security" where the log database has no superuser.
 ENDPOINTS_SANDBOX_LEVEL = env.str("ENDPOINTS_SANDBOX_LEVEL", default="full")
-ENDPOINTS_STALE_SECONDS = env.int("ENDPOINTS_STALE_SECONDS", default=3600)  # a result is kept beyond its period
+# The threads of one web process; config.serve starts so many.
+ENDPOINTS_WEB_THREADS = env.int("ENDPOINTS_WEB_THREADS", default=16)
+ENDPOINTS_BODY_SECONDS = env.float("ENDPOINTS_BODY_SECONDS", default=60.0)  # until a body has come, then 408
+ENDPOINTS_BODY_MIN_BYTES_PER_SECOND = env.int("ENDPOINTS_BODY_MIN_BYTES_PER_SECOND", default=4096)
 ENDPOINTS_MAX_BODY_BYTES = env.int("ENDPOINTS_MAX_BODY_BYTES", default=1_048_576)
 ENDPOINTS_SANDBOX_MAX_SQL_BYTES = env.int("ENDPOINTS_SANDBOX_MAX_SQL_BYTES", default=16_384)  # of the consumer's text
-ENDPOINTS_SANDBOX_MAX_BYTES = env.int("ENDPOINTS_SANDBOX_MAX_BYTES", default=33_554_432)  # of a result, as text
+ENDPOINTS_SANDBOX_MAX_BYTES = env.int("ENDPOINTS_SANDBOX_MAX_BYTES", default=33_554_432)  # of a result, encoded
+ENDPOINTS_MAX_RESULT_BYTES = env.int("ENDPOINTS_MAX_RESULT_BYTES", default=67_108_864)  # of a stored query's, encoded
 # How long after its caching period a result may still be answered, marked stale, when nothing newer can be had.
 ENDPOINTS_STALE_SECONDS = env.int("ENDPOINTS_STALE_SECONDS", default=3600)
 ENDPOINTS_WARM_RESULTS = env.int("ENDPOINTS_WARM_RESULTS", default=100)  # argument sets of one warm run
@@ -96,8 +106,20 @@ ENDPOINTS_WARM_SECONDS = env.float("ENDPOINTS_WARM_SECONDS", default=60.0)  # in
 ENDPOINTS_WARM_CONCURRENCY = env.int("ENDPOINTS_WARM_CONCURRENCY", default=2)  # endpoints warmed at the same time
 # Calls of one access token, such as 600/minute; empty: as many as it likes.
 ENDPOINTS_RATE_LIMIT = rates.read_rate(env.str("ENDPOINTS_RATE_LIMIT", default=""), setting="ENDPOINTS_RATE_LIMIT")
-ENDPOINTS_METRICS_TOKEN = env.str("ENDPOINTS_METRICS_TOKEN", default="")  # empty: /metrics answers loopback alone
+# The same of calls that reach PostgreSQL, each a number or "none"; below the pool's size, or one takes it all.
+ENDPOINTS_CALLS_AT_ONCE = rates.read_limit(
+    env.str("ENDPOINTS_CALLS_AT_ONCE", default="6"), setting="ENDPOINTS_CALLS_AT_ONCE"
+)
+ENDPOINTS_SANDBOX_QUERIES_AT_ONCE = rates.read_limit(
+    env.str("ENDPOINTS_SANDBOX_QUERIES_AT_ONCE", default="4"), setting="ENDPOINTS_SANDBOX_QUERIES_AT_ONCE"
+)
+# For so long an access token gets no sandbox queries after one of its own reached the statement timeout; 0: never.
+ENDPOINTS_OVERRUN_SECONDS = env.float("ENDPOINTS_OVERRUN_SECONDS", default=30.0)
+# Without a token nobody reads /metrics; programs on the same machine do where that is switched on.
+ENDPOINTS_METRICS_TOKEN = env.str("ENDPOINTS_METRICS_TOKEN", default="")
+ENDPOINTS_METRICS_LOOPBACK = env.bool("ENDPOINTS_METRICS_LOOPBACK", default=False)
 ENDPOINTS_MAX_LOAD_BYTES = env.int("ENDPOINTS_MAX_LOAD_BYTES", default=16_777_216)  # of a load, also when expanded
+ENDPOINTS_MAX_LOAD_ROWS = env.int("ENDPOINTS_MAX_LOAD_ROWS", default=100_000)  # of a load, which has ten values each
 ENDPOINTS_LOAD_CONCURRENCY = env.int("ENDPOINTS_LOAD_CONCURRENCY", default=2)  # loads at once per process
 # The OpenAPI document names every endpoint: to the public only where that is wanted, else with an access token.
 ENDPOINTS_PUBLIC_SCHEMA = env.bool("ENDPOINTS_PUBLIC_SCHEMA", default=DEBUG)
@@ -107,6 +129,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = ENDPOINTS_MAX_BODY_BYTES
 # --- Applications -----------------------------------------------------------------------------------------------------
 INSTALLED_APPS = [
     "unfold",
+    "endpoints.apps.LoginsConfig",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -127,6 +150,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "endpoints.api.middleware.RequestMiddleware",
     "endpoints.admin.content_security.ContentSecurityMiddleware",
+    "endpoints.admin.patience.PatienceMiddleware",
     "corsheaders.middleware.CorsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -137,6 +161,8 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "simple_history.middleware.HistoryRequestMiddleware",
+    "axes.middleware.AxesMiddleware",
+    "endpoints.admin.logins.PasswordsBusyMiddleware",
 ]
 ROOT_URLCONF = "config.urls"
 WSGI_APPLICATION = "config.wsgi.application"
@@ -158,6 +184,26 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
 ]
+
+# --- Logins of the admin: services/logins.py counts failures, config/passwords.py bounds checks at once ---------------
+LOGIN_FAILURES = env.int("LOGIN_FAILURES", default=5)
+LOGIN_LOCKOUT_SECONDS = env.int("LOGIN_LOCKOUT_SECONDS", default=900)
+if LOGIN_FAILURES < 1 or LOGIN_LOCKOUT_SECONDS < 1 or PROXIES < 0:
+    raise ImproperlyConfigured("LOGIN_FAILURES and LOGIN_LOCKOUT_SECONDS must be at least 1, PROXIES at least 0.")
+PASSWORD_HASHERS = ["config.passwords.BoundedPasswordHasher"]
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+AXES_HANDLER = "endpoints.services.logins.LoginHandler"
+AXES_CLIENT_IP_CALLABLE = "endpoints.services.logins.client_address"
+AXES_LOCKOUT_CALLABLE = "endpoints.admin.logins.locked_out_page"
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address"]
+AXES_FAILURE_LIMIT = LOGIN_FAILURES
+AXES_COOLOFF_TIME = timedelta(seconds=LOGIN_LOCKOUT_SECONDS)
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # a lock-out ends, whatever is sent meanwhile
+AXES_DISABLE_ACCESS_LOG = True
+AXES_ENABLE_ADMIN = False  # endpoints/admin/logins.py shows what is counted
+AXES_VERBOSE = False
+
+# --- Pages ------------------------------------------------------------------------------------------------------------
 LANGUAGE_CODE = "en"
 FORMAT_MODULE_PATH = "config.formats"
 TIME_ZONE = "UTC"

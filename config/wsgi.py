@@ -1,10 +1,11 @@
-"""The WSGI application: granian, or any other WSGI server, serves `config.wsgi:application`."""
+"""The WSGI application: `config.serve`, or any other WSGI server, serves `config.wsgi:application`."""
 
 from __future__ import annotations
 
 import gc
 import os
 
+from django.conf import settings
 from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
@@ -12,7 +13,16 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django = get_wsgi_application()
 
 from endpoints.api.plain_calls import PlainCalls  # noqa: E402  # its modules need Django set up
+from endpoints.api.slow_bodies import ReadingPlaces  # noqa: E402
+from endpoints.api.slow_clients import SlowClients  # noqa: E402
 
-application = PlainCalls(django)
+application = SlowClients(
+    PlainCalls(django),
+    ReadingPlaces(
+        threads=settings.ENDPOINTS_WEB_THREADS,
+        body_seconds=settings.ENDPOINTS_BODY_SECONDS,
+        bytes_per_second=settings.ENDPOINTS_BODY_MIN_BYTES_PER_SECOND,
+    ),
+)
 # What is loaded by now stays: the collector need not look through it again while calls are answered.
 gc.freeze()

@@ -13,10 +13,23 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 _SHAPE = re.compile(r"lqe_([0-9a-f]{12})_[A-Za-z0-9_-]{43}", re.ASCII)
 # Compared against when no row has the prefix, so that an unknown prefix takes as long as a wrong secret.
 NO_HASH = hashlib.sha256(b"").hexdigest()
+
+
+NO_LIMIT: Final = 0  # how a limit of an access token says that there is none
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLimits:
+    """The limits of one access token; None is the installation's default, NO_LIMIT no limit."""
+
+    calls_a_minute: int | None = None
+    calls_at_once: int | None = None
+    sandbox_queries_at_once: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +42,7 @@ class Caller:
     bound_arguments: Mapping[str, str] = field(default_factory=dict)
     may_purge: bool = False
     may_load: bool = False
+    limits: OwnLimits = OwnLimits()
 
     def may_call(self, endpoint_id: str) -> bool:
         return self.endpoint_ids is None or endpoint_id in self.endpoint_ids

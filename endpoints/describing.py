@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 import psycopg
 from psycopg import generators
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGresult
 
+from config.deadlines import answer_within
+from endpoints.errors import DatabaseUnavailable
 from endpoints.execution import ReaderSession, arming_statement, on_living_connection
 from endpoints.gate import GateConnection, gate_pool, roll_back
 from endpoints.outcomes import Column, Statement
 from logsources.connections import owner_connection
+
+NAMED_WITHIN_SECONDS: Final = 5.0
 
 Field = tuple[str, int, int]  # name, type and type modifier of a result column
 
@@ -120,11 +125,17 @@ def _plan(connection: GateConnection, *, argument_count: int) -> bytes | None:
 
 
 def named_columns(fields: Sequence[Field]) -> tuple[Column, ...]:
-    """Return result columns with the names of their types. As the owner: readers need no catalog functions."""
-    with owner_connection() as connection:
-        types = connection.execute(
-            "SELECT format_type(type, modifier)"
-            " FROM unnest(%s::oid[], %s::int[]) WITH ORDINALITY AS field (type, modifier, position) ORDER BY position",
-            ([oid for _, oid, _ in fields], [modifier for _, _, modifier in fields]),
-        ).fetchall()
+    """Return result columns with the names of their types. As the owner: readers need no catalog functions.
+
+    Raises DatabaseUnavailable when the log database does not answer within NAMED_WITHIN_SECONDS.
+    """
+    try:
+        with answer_within(NAMED_WITHIN_SECONDS), owner_connection() as connection:
+            types = connection.execute(
+                "SELECT format_type(type, modifier) FROM unnest(%s::oid[], %s::int[])"
+                " WITH ORDINALITY AS field (type, modifier, position) ORDER BY position",
+                ([oid for _, oid, _ in fields], [modifier for _, _, modifier in fields]),
+            ).fetchall()
+    except psycopg.OperationalError as error:
+        raise DatabaseUnavailable from error
     return tuple(Column(name=name, type=type_) for (name, _, _), (type_,) in zip(fields, types, strict=True))

@@ -23,6 +23,7 @@ from django.db import Error, InterfaceError, OperationalError, connections
 from django.db.models import Q
 
 from config.deadlines import answer_within
+from endpoints.access_tokens import OwnLimits
 from endpoints.errors import DatabaseUnavailable, EndpointNotFound
 from endpoints.models import AccessToken, Endpoint
 
@@ -49,6 +50,7 @@ class KnownToken:
     bound_arguments: Mapping[str, str]
     may_purge: bool
     may_load: bool
+    limits: OwnLimits
     expires_at: datetime | None
     revoked_at: datetime | None
     last_used_at: datetime | None
@@ -206,6 +208,7 @@ def _read_access_token(prefix: str) -> KnownToken | None:
         bound_arguments=token.bound_arguments,
         may_purge=token.may_purge,
         may_load=token.may_load,
+        limits=token.limits,
         expires_at=token.expires_at,
         revoked_at=token.revoked_at,
         last_used_at=token.last_used_at,

@@ -27,11 +27,11 @@ import csv
 import io
 import json
 import re
+import sys
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any, Final
 
 import orjson
@@ -39,8 +39,12 @@ from psycopg.abc import AdaptContext
 from psycopg.adapt import Buffer, Loader
 from psycopg.types.string import TextLoader
 
-from endpoints.outcomes import ResultFormat, Rows, TimestampForm
+from endpoints.outcomes import OverBudget, ResultFormat, Rows, TimestampForm
 from endpoints.redaction import redact_json, redact_text
+
+CHUNK_ROWS: Final = 128  # one chunk has the hundred rows of most calls
+UNBOUNDED: Final = sys.maxsize
+Chunk = Sequence[Sequence[Any]]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -152,20 +156,6 @@ def register_loaders(context: AdaptContext) -> None:
             adapters.register_loader(type_name, loader)
 
 
-def in_form(rows: Rows, form: TimestampForm) -> Rows:
-    """Return the rows with their columns of type timestamptz in this form, at the outermost level alone.
-
-    Unix microseconds are exact integers; what has none (infinity, years BC and beyond 9999) stays text.
-    """
-    if form is TimestampForm.ISO or not rows.timestamp_columns:
-        return rows
-    changed: list[list[Any]] = [list(row) for row in rows.rows]
-    for row in changed:
-        for index in rows.timestamp_columns:
-            row[index] = _unix_microseconds(row[index])
-    return replace(rows, rows=changed)
-
-
 def _unix_microseconds(value: str | None) -> bytes | str | None:
     # "2025-06-02T08:15:02.000000Z"  ->  1748852102000000
     if value is None or len(value) != 27:
@@ -173,19 +163,65 @@ def _unix_microseconds(value: str | None) -> bytes | str | None:
     return b"%d" % ((datetime.fromisoformat(value) - _EPOCH) // _MICROSECOND)
 
 
-def encode_rows(rows: Rows, result_format: ResultFormat, *, redact: bool) -> bytes:
-    """Return the body of a result: columns in query order, of columns of one name the last one's value."""
-    values = _redacted(rows.rows) if redact else rows.rows
-    match result_format:
-        case ResultFormat.JSON:
-            return orjson.dumps({"result": list(_documents(rows.columns, values))}, default=_raw_json)
-        case ResultFormat.NDJSON:
-            return b"".join(
-                orjson.dumps(document, default=_raw_json, option=orjson.OPT_APPEND_NEWLINE)
-                for document in _documents(rows.columns, values)
-            )
-        case ResultFormat.CSV:
-            return _csv(rows.columns, values)
+def encode_rows(
+    rows: Rows,
+    result_format: ResultFormat,
+    *,
+    redact: bool,
+    timestamps_as: TimestampForm = TimestampForm.ISO,
+    max_bytes: int = UNBOUNDED,
+) -> bytes:
+    """Return the body of a result: columns in query order, of columns of one name the last one's value.
+
+    Columns of type timestamptz are written in the form asked for, at the outermost level alone. Rows are loaded and
+    encoded a chunk at a time. Raises OverBudget as soon as the body has more than `max_bytes`.
+    """
+    chunks = _chunks(rows, redact=redact, timestamps_as=timestamps_as)
+    parts: list[Buffer] = []
+    room = max_bytes
+    for part in _ENCODERS[result_format](rows.columns, chunks):
+        room -= len(part)
+        if room < 0:
+            raise OverBudget
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _chunks(rows: Rows, *, redact: bool, timestamps_as: TimestampForm) -> Iterator[Chunk]:
+    values = iter(rows.rows)
+    changes_form = rows.timestamp_columns if timestamps_as is TimestampForm.UNIX_MICROSECONDS else ()
+    while chunk := list(islice(values, CHUNK_ROWS)):
+        if changes_form:
+            chunk = [_with_unix_microseconds(row, changes_form) for row in chunk]
+        yield _redacted(chunk) if redact else chunk
+
+
+def _with_unix_microseconds(row: Sequence[Any], columns: Sequence[int]) -> list[Any]:
+    changed = list(row)
+    for index in columns:
+        changed[index] = _unix_microseconds(changed[index])
+    return changed
+
+
+def _json(columns: Sequence[str], chunks: Iterator[Chunk]) -> Iterator[Buffer]:
+    chunk: Chunk | None = next(chunks, [])
+    following = next(chunks, None)
+    if chunk is not None and following is None:
+        yield orjson.dumps({"result": list(_documents(columns, chunk))}, default=_raw_json)
+        return
+    before = b'{"result":['
+    while chunk is not None:
+        yield before
+        yield memoryview(orjson.dumps(list(_documents(columns, chunk)), default=_raw_json))[1:-1]
+        before = b","
+        chunk, following = following, next(chunks, None)
+    yield b"]}"
+
+
+def _ndjson(columns: Sequence[str], chunks: Iterator[Chunk]) -> Iterator[Buffer]:
+    for chunk in chunks:
+        for document in _documents(columns, chunk):
+            yield orjson.dumps(document, default=_raw_json, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _documents(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[dict[str, Any]]:
@@ -196,13 +232,16 @@ def _documents(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterato
 _raw_json: Final = orjson.Fragment
 
 
-def _csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
+def _csv(columns: Sequence[str], chunks: Iterator[Chunk]) -> Iterator[Buffer]:
     """RFC 4180 with CRLF; NULL is an empty field, arrays and JSON are written as JSON text."""
+    yield _csv_lines([columns])
+    for chunk in chunks:
+        yield _csv_lines([_csv_field(value) for value in row[: len(columns)]] for row in chunk)
+
+
+def _csv_lines(rows: Iterable[Sequence[str]]) -> bytes:
     text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow([_csv_field(value) for value in row])
+    csv.writer(text, lineterminator="\r\n").writerows(rows)
     return text.getvalue().encode()
 
 
@@ -218,6 +257,13 @@ def _csv_field(value: Any) -> str:
             return orjson.dumps(value, default=_raw_json).decode()
         case _:
             return str(value)
+
+
+_ENCODERS: Final[Mapping[ResultFormat, Callable[[Sequence[str], Iterator[Chunk]], Iterator[Buffer]]]] = {
+    ResultFormat.JSON: _json,
+    ResultFormat.NDJSON: _ndjson,
+    ResultFormat.CSV: _csv,
+}
 
 
 def _redacted(rows: Iterable[Sequence[Any]]) -> list[list[Any]]:

@@ -11,6 +11,7 @@
     ├── InvalidSQL                400 invalid_sql
     ├── InvalidLQL                400 invalid_lql
     ├── InvalidRows               400 invalid_rows
+    ├── ResultTooLarge            400 result_too_large
     ├── NotAuthenticated          401 not_authenticated
     ├── ArgumentNotAllowed        403 argument_not_allowed
     ├── PurgeNotAllowed           403 purge_not_allowed
@@ -20,10 +21,16 @@
     ├── RouteNotFound             404 not_found
     ├── MethodNotAllowed          405 method_not_allowed
     ├── NotAcceptable             406 not_acceptable
+    ├── RequestTimeout            408 request_timeout
     ├── RequestTooLarge           413 request_too_large
     ├── UnsupportedMediaType      415 unsupported_media_type
     ├── UnsupportedEncoding       415 unsupported_content_encoding
-    ├── RateLimited               429 rate_limited
+    ├── LimitReached
+    │   ├── RateLimited           429 rate_limited
+    │   ├── TooManyCalls          429 too_many_calls
+    │   ├── TooManySandboxQueries 429 too_many_sandbox_queries
+    │   └── SandboxSuspended      429 sandbox_suspended
+    ├── HeaderTooLarge            431 header_too_large
     ├── StoredQueryFailed         500 stored_query_failed
     ├── InternalError             500 internal_error
     ├── DatabaseUnavailable       503 database_unavailable
@@ -37,7 +44,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 Detail = Mapping[str, object]
 
@@ -122,6 +129,13 @@ class InvalidRows(EndpointError):
     code = "invalid_rows"
 
 
+class ResultTooLarge(EndpointError):
+    """A stored query's result is over its budget; of a sandbox query that is an InvalidSQL or InvalidLQL."""
+
+    status = 400
+    code = "result_too_large"
+
+
 class NotAuthenticated(EndpointError):
     """One message for every reason, so that an answer never tells which access tokens exist."""
 
@@ -196,6 +210,19 @@ class NotAcceptable(EndpointError):
         )
 
 
+class RequestTimeout(EndpointError):
+    """The body came too slowly, or not at all; the connection is closed."""
+
+    status = 408
+    code = "request_timeout"
+
+    def __init__(self, body_seconds: float) -> None:
+        super().__init__(
+            f"The body arrived too slowly: send it without pauses, within {body_seconds:g} s.",
+            headers={"Connection": "close"},
+        )
+
+
 class RequestTooLarge(EndpointError):
     status = 413
     code = "request_too_large"
@@ -226,15 +253,77 @@ class UnsupportedEncoding(EndpointError):
         )
 
 
-class RateLimited(EndpointError):
+class LimitReached(EndpointError):
+    """A limit of the caller's access token: it says nothing about what was asked for, nor about other callers.
+
+    The answer names the limit, its value, and when to come back.
+    """
+
+    limit: str = ""  # as the admin and `details` call it
+
+    def __init__(self, message: str, *, value: float, retry_after_seconds: int) -> None:
+        super().__init__(
+            f"{message} Come back in {retry_after_seconds} s.",
+            details=[{"limit": self.limit, "value": value, "retry_after_seconds": retry_after_seconds}],
+            headers={"Retry-After": str(retry_after_seconds)},
+        )
+
+
+_LIMITS_OF_CALLS: Final = {1: "calls_a_second", 60: "calls_a_minute", 3600: "calls_an_hour", 86_400: "calls_a_day"}
+
+
+class RateLimited(LimitReached):
     status = 429
     code = "rate_limited"
 
-    def __init__(self, retry_after_seconds: int) -> None:
-        super().__init__(
-            "Too many calls with this access token.",
-            headers={"Retry-After": str(retry_after_seconds)},
+    def __init__(self, *, calls: int, window_seconds: int, retry_after_seconds: int) -> None:
+        self.limit = _LIMITS_OF_CALLS[window_seconds]
+        words = self.limit.replace("_", " ")
+        message = f"This access token may make {calls} {words}."
+        super().__init__(message, value=calls, retry_after_seconds=retry_after_seconds)
+
+
+class TooManyCalls(LimitReached):
+    status = 429
+    code = "too_many_calls"
+    limit = "calls_at_once"
+
+    def __init__(self, value: int, *, retry_after_seconds: int = 1) -> None:
+        message = f"This access token may have {value} uncached calls running at the same time."
+        super().__init__(message, value=value, retry_after_seconds=retry_after_seconds)
+
+
+class TooManySandboxQueries(LimitReached):
+    status = 429
+    code = "too_many_sandbox_queries"
+    limit = "sandbox_queries_at_once"
+
+    def __init__(self, value: int, *, retry_after_seconds: int = 1) -> None:
+        message = f"This access token may have {value} sandbox queries running at the same time."
+        super().__init__(message, value=value, retry_after_seconds=retry_after_seconds)
+
+
+class SandboxSuspended(LimitReached):
+    """A sandbox query of this access token reached the statement timeout a moment ago."""
+
+    status = 429
+    code = "sandbox_suspended"
+    limit = "overrun_seconds"
+
+    def __init__(self, value: float, *, retry_after_seconds: int) -> None:
+        message = (
+            "A sandbox query of this access token ran longer than the endpoint allows, so its sandbox queries are "
+            f"refused for {value:g} s."
         )
+        super().__init__(message, value=value, retry_after_seconds=retry_after_seconds)
+
+
+class HeaderTooLarge(EndpointError):
+    status = 431
+    code = "header_too_large"
+
+    def __init__(self, name: str, max_bytes: int) -> None:
+        super().__init__(f"The header {name} has more than {max_bytes} bytes.", headers={"Connection": "close"})
 
 
 class StoredQueryFailed(EndpointError):
@@ -263,10 +352,11 @@ class DatabaseUnavailable(EndpointError):
 class Overloaded(EndpointError):
     status = 503
     code = "overloaded"
+    default_message = "Every database connection is busy."
 
-    def __init__(self, retry_after_seconds: int = 1) -> None:
+    def __init__(self, retry_after_seconds: int = 1, *, message: str = "") -> None:
         super().__init__(
-            "Every database connection is busy.",
+            message,
             headers={"Retry-After": str(retry_after_seconds)},
         )
 

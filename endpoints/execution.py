@@ -11,28 +11,34 @@ A connection whose state is in doubt is closed. PostgreSQL's own messages stay i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
 from time import perf_counter
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import psycopg
 
 from config.deadlines import NoAnswer
+from endpoints.encoding import UNBOUNDED
 from endpoints.errors import DatabaseUnavailable, QueryTimeout
 from endpoints.gate import GateConnection, gate_pool, roll_back
-from endpoints.outcomes import BoundValue, Rows, Statement
+from endpoints.outcomes import BoundValue, OverBudget, Rows, Statement
 from endpoints.round_trips import (
+    FetchBudget,
+    FetchedRows,
     Keeping,
     array_literal,
     column_names,
-    load_rows,
     run_transaction,
     timestamp_columns,
 )
 from endpoints.sql.planner_settings import parse_planner_settings
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGresult
 
 QUERY_READER: Final = "query_reader"
 SANDBOX_READER: Final = "sandbox_reader"
@@ -47,6 +53,8 @@ SANDBOX_LIMITS: Final[Mapping[str, str]] = {
     "plan_cache_mode": "auto",
 }
 
+# What a value counts at least against a budget: in JSON few are shorter than `"a":12,`.
+BYTES_OF_VALUE: Final = 8
 LONGEST_KEPT_QUERY: Final = 2_500  # characters
 
 T = TypeVar("T")
@@ -106,22 +114,24 @@ class StatementFailed(Exception):
         return self.primary_message
 
 
-def run_statement(statement: Statement, session: ReaderSession, *, max_rows: int) -> Rows:
+def run_statement(statement: Statement, session: ReaderSession, *, max_rows: int, max_bytes: int = UNBOUNDED) -> Rows:
     """Run one statement that asks for at most `max_rows + 1` rows and return the first `max_rows`.
 
-    Raises StatementFailed, QueryTimeout, Overloaded or DatabaseUnavailable.
+    Raises StatementFailed, QueryTimeout, Overloaded or DatabaseUnavailable, and OverBudget for rows that are surely
+    more than `max_bytes` when they are encoded.
     """
     started = perf_counter()
-    found = on_living_connection(
-        lambda: _run_once(statement, session),
-        again=lambda: _run_once(statement, session, may_keep=False),
+    result, rows = on_living_connection(
+        lambda: _run_once(statement, session, max_bytes),
+        again=lambda: _run_once(statement, session, max_bytes, may_keep=False),
         session=session,
     )
-    return replace(
-        found,
-        rows=found.rows[:max_rows],
-        truncated=len(found.rows) > max_rows,
+    return Rows(
+        columns=column_names(result),
+        rows=rows.first(max_rows),
+        truncated=len(rows) > max_rows,
         database_seconds=perf_counter() - started,
+        timestamp_columns=timestamp_columns(result),
     )
 
 
@@ -155,25 +165,41 @@ def first_invalid_regular_expression(candidates: Sequence[str], session: ReaderS
     return None
 
 
-def _run_once(statement: Statement, session: ReaderSession, *, may_keep: bool = True) -> Rows:
-    """Run a statement on one connection and return all of its rows; it may stay prepared there."""
-    with gate_pool().connection(statement_seconds=session.statement_timeout_seconds) as connection:
+def _run_once(
+    statement: Statement, session: ReaderSession, max_bytes: int, *, may_keep: bool = True
+) -> tuple[PGresult, FetchedRows]:
+    """Run a statement on one connection and return its result and rows; it may stay prepared there."""
+    with lent_connection(session) as connection:
         try:
             arming, prepared = arming_statement(session), (statement.sql, statement.arguments)
             keep = _keeping(connection, statement, session) if may_keep else None
-            result = run_transaction(connection, arming, prepared, keep=keep)
+            return run_transaction(connection, arming, prepared, keep=keep, budget=fetch_budget(session, max_bytes))
+        except OverBudget:
+            connection.close()  # PostgreSQL stops at once: nobody takes the rest of its rows
+            raise
         except psycopg.Error as error:
             roll_back(connection)
             if _is_stale(error):
                 connection.close()  # it would fail with this statement again and again
             raise
-        return Rows(
-            columns=column_names(result),
-            rows=load_rows(connection, result),
-            truncated=False,
-            database_seconds=0.0,
-            timestamp_columns=timestamp_columns(result),
-        )
+
+
+def fetch_budget(session: ReaderSession, max_bytes: int) -> FetchBudget:
+    """Return what may come in of a result that may have so many bytes when it is encoded."""
+    # A text is seldom shorter when it is encoded, and never by half; a sandbox query counts its own.
+    text_bytes = None if session.role == SANDBOX_READER else 2 * max_bytes
+    return FetchBudget(values=max_bytes // BYTES_OF_VALUE, text_bytes=text_bytes)
+
+
+@contextmanager
+def lent_connection(session: ReaderSession) -> Iterator[GateConnection]:
+    """Lend a connection of the gate pool for a statement of this session. Raises Overloaded and DatabaseUnavailable."""
+    pool = gate_pool()
+    with (
+        pool.sandbox_turn() if session.role == SANDBOX_READER else nullcontext(),
+        pool.connection(statement_seconds=session.statement_timeout_seconds) as connection,
+    ):
+        yield connection
 
 
 def _keeping(connection: GateConnection, statement: Statement, session: ReaderSession) -> Keeping | None:

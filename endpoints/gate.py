@@ -15,8 +15,7 @@ from typing import Any, Final
 
 import psycopg
 from django.conf import settings
-from psycopg import RawCursor, abc
-from psycopg.adapt import Transformer
+from psycopg import RawCursor
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
@@ -33,6 +32,7 @@ SHORTEST_PROBE_SECONDS: Final = 0.5
 OVERTIME_SECONDS: Final = 5.0
 LONGEST_STATEMENT_SECONDS: Final = 300.0  # where a statement brings no timeout of its own
 ROLLBACK_SECONDS: Final = 2.0
+KEPT_FROM_SANDBOX: Final = 2  # connections of a pool that sandbox queries leave to everything else
 
 
 class GateConnection(BoundedConnection[tuple[Any, ...]]):
@@ -41,7 +41,6 @@ class GateConnection(BoundedConnection[tuple[Any, ...]]):
     heartbeat: Heartbeat | None = None
     kept_statements: KeptStatements  # of the service and of stored queries
     kept_queries: KeptStatements  # of consumers
-    transformer: abc.Transformer  # with the loaders of the types that were met
     longest_wait = LONGEST_STATEMENT_SECONDS + OVERTIME_SECONDS
     probe_seconds = PROBE_SECONDS
 
@@ -91,6 +90,10 @@ class GatePool:
     def __init__(self, conninfo: dict[str, Any], *, size: int, wait_seconds: float) -> None:
         self._size = size
         self._wait_seconds = wait_seconds
+        # Consumers' own queries may take as long as their timeout: they never get every connection. Each ends or is
+        # given up soon after it, so that no turn is lost; and few wait for one, since each who waits keeps a thread.
+        self._sandbox_turns = threading.BoundedSemaphore(max(1, size - KEPT_FROM_SANDBOX))
+        self._sandbox_in_hand = threading.BoundedSemaphore(max(1, size - KEPT_FROM_SANDBOX) + max(1, size // 4))
         self._in_use = 0
         self._lock = threading.Lock()
         self._heartbeat = Heartbeat({"connect_timeout": 2, **conninfo})
@@ -98,8 +101,6 @@ class GatePool:
             connection_class=GateConnection,
             kwargs={
                 "connect_timeout": 2,
-                "options": "-c TimeZone=UTC -c DateStyle=ISO -c IntervalStyle=postgres -c bytea_output=hex"
-                " -c default_transaction_read_only=on",
                 **conninfo,
                 "autocommit": True,
                 "cursor_factory": RawCursor,
@@ -116,6 +117,21 @@ class GatePool:
         )
 
     @contextmanager
+    def sandbox_turn(self) -> Iterator[None]:
+        """Count a sandbox query, around its connection. Raises Overloaded when those before it take too long."""
+        if not self._sandbox_in_hand.acquire(blocking=False):
+            raise Overloaded
+        try:
+            if not self._sandbox_turns.acquire(timeout=self._wait_seconds):
+                raise Overloaded
+            try:
+                yield
+            finally:
+                self._sandbox_turns.release()
+        finally:
+            self._sandbox_in_hand.release()
+
+    @contextmanager
     def connection(self, *, statement_seconds: float = LONGEST_STATEMENT_SECONDS) -> Iterator[GateConnection]:
         """Lend a connection for statements with this timeout.
 
@@ -127,7 +143,8 @@ class GatePool:
         try:
             connection = self._pool.getconn(timeout=self._wait_seconds)
         except PoolTimeout as error:
-            raise (Overloaded() if self._in_use >= self._size else DatabaseUnavailable()) from error
+            is_busy = self._in_use >= self._size and not self._heartbeat.is_known_dead()
+            raise (Overloaded() if is_busy else DatabaseUnavailable()) from error
         connection.longest_wait = statement_seconds + OVERTIME_SECONDS
         connection.probe_seconds = max(SHORTEST_PROBE_SECONDS, PROBE_SECONDS - (monotonic() - asked_at))
         with self._lock:
@@ -160,7 +177,6 @@ class GatePool:
         if connection.info.encoding != "utf-8":
             raise psycopg.OperationalError("the log database must talk UTF8")
         register_loaders(connection)
-        connection.transformer = Transformer(connection)
         connection.prepare_threshold = None  # what is worth preparing is prepared by `round_trips`
 
 

@@ -112,7 +112,10 @@ def _finish(change: str) -> None:
     logger.warning("change_not_announced_yet")
     # It goes on without who saved: as soon as Redis is back, no process believes what it knew before.
     later = threading.Thread(target=_finish_within, args=(change, CHANGE_SECONDS), name="finish change", daemon=True)
-    later.start()
+    try:
+        later.start()
+    except RuntimeError as error:  # no thread to be had, and the change is committed all the same
+        logger.error("change_not_announced", reason=str(error))
 
 
 def _finish_within(change: str, seconds: float) -> bool:

@@ -1,8 +1,8 @@
 """The load pool: this process's connections of the log database's owner, on which batches of rows are stored.
 
 It gives up on a server that hangs as the gate pool does, and bounds how many loads a process has in hand: as many as it
-has connections are stored, as many again wait, and any more are sent away at once. So loads never take all the threads
-of a web process, nor its memory.
+has connections are expanded, read and stored, as many again wait with their bodies as they were sent, and any more are
+sent away at once, before their bodies are read. So loads never take all the threads of a web process, nor its memory.
 """
 
 from __future__ import annotations
@@ -24,19 +24,29 @@ class LoadPool(GatePool):
     """Connections of the owner, in autocommit and free to write."""
 
     def __init__(self, conninfo: dict[str, Any], *, size: int, wait_seconds: float) -> None:
-        # No start-up options of the gate's: poolers such as PgBouncer refuse them.
-        super().__init__({"options": "", **conninfo}, size=size, wait_seconds=wait_seconds)
+        super().__init__(conninfo, size=size, wait_seconds=wait_seconds)
         self._in_hand = threading.BoundedSemaphore(2 * size)
+        self._worked_on = threading.BoundedSemaphore(size)
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Count a load that is worked on. Raises Overloaded, at once, when there are too many."""
+    def place(self) -> Iterator[None]:
+        """Count a load that is received, waits or is worked on. Raises Overloaded, at once, when there are too many."""
         if not self._in_hand.acquire(blocking=False):
             raise Overloaded
         try:
             yield
         finally:
             self._in_hand.release()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Count a load that is worked on, in its place. Raises Overloaded when the wait for a turn is too long."""
+        if not self._worked_on.acquire(timeout=self._wait_seconds):
+            raise Overloaded
+        try:
+            yield
+        finally:
+            self._worked_on.release()
 
     def _configure(self, connection: GateConnection) -> None:
         super()._configure(connection)

@@ -19,6 +19,7 @@ from django.db.models import Q
 from django.utils import timezone
 from simple_history.models import HistoricalRecords
 
+from endpoints.access_tokens import OwnLimits
 from endpoints.outcomes import SandboxDialect, TimestampForm
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from endpoints.sql.planner_settings import PlannerSettingsError, parse_planner_settings
@@ -272,6 +273,15 @@ class AccessToken(models.Model):
     may_load = models.BooleanField(
         "may load rows", default=False, help_text="May add rows to every log source (POST /api/logs)."
     )
+    calls_a_minute = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Calls of every kind, cached ones too."
+    )
+    calls_at_once = models.PositiveIntegerField(
+        "calls at the same time", null=True, blank=True, help_text="Of those that are not answered from the cache."
+    )
+    sandbox_queries_at_once = models.PositiveIntegerField(
+        "sandbox queries at the same time", null=True, blank=True, help_text="Of the calls with sql or lql."
+    )
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
@@ -292,6 +302,10 @@ class AccessToken(models.Model):
             raise ValidationError({"bound_arguments": 'Give an object of texts, such as {"project": "acme"}.'})
         for name in bound:
             validate_parameter_name(name)
+
+    @property
+    def limits(self) -> OwnLimits:
+        return OwnLimits(self.calls_a_minute, self.calls_at_once, self.sandbox_queries_at_once)
 
     def is_valid_at(self, moment: datetime) -> bool:
         """Tell whether it is neither revoked nor expired at `moment`."""

@@ -53,7 +53,8 @@ class TimestampForm(StrEnum):
 class Rows:
     """What a statement returned: at most `max_rows` rows, and whether PostgreSQL had more.
 
-    `timestamp_columns` are the indexes of the columns of type timestamptz.
+    `timestamp_columns` are the indexes of the columns of type timestamptz. Values of a row behind its last column are
+    the service's own, and not part of the result.
     """
 
     columns: tuple[str, ...]
@@ -61,6 +62,10 @@ class Rows:
     truncated: bool
     database_seconds: float
     timestamp_columns: tuple[int, ...] = ()
+
+
+class OverBudget(Exception):
+    """A result with more bytes than it may have; it was given up before it took much more memory than that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,19 +23,22 @@ from typing import Any, Final
 import psycopg
 from psycopg import Connection, sql
 
+from config.deadlines import answer_within
 from endpoints.errors import DatabaseUnavailable
 from endpoints.models import Endpoint
 from endpoints.outcomes import Column, Statement
 from endpoints.sql.composition import replace_parameters
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
+from endpoints.sql.row_conditions import leaves_out_tenant_and_time_alone, order_by_output
 from endpoints.sql.stored_tables import StoredTable, StoredTablesError, stored_tables
 from logsources.connections import owner_connection
 from logsources.roles import ALL_VIEWS, LOGS_SCHEMA, SANDBOX_READER, TENANT_VIEWS
 
 logger = logging.getLogger(__name__)
 
+TRANSACTION_SECONDS: Final = 60.0  # it waits for several locks, and makes up to dozens of views
 LOCK_TIMEOUT: Final = "5s"  # a log table being altered, or a schema being dropped that a call still reads
-DEFINITION_REVISION: Final = 1  # raised when the views of the same stored query are to look different
+DEFINITION_REVISION: Final = 2  # raised when the views of the same stored query are to look different
 _PUBLISHED: Final = re.compile(r"sandbox_(?P<endpoint>[0-9a-f]{32})_(?P<version>[1-9][0-9]*)")
 
 OwnerConnection = Connection[tuple[Any, ...]]
@@ -87,9 +90,8 @@ def publish_sandbox(endpoint: Endpoint) -> tuple[PublishedTable, ...]:
 
     Raises PublishingError, and then nothing has changed, and DatabaseUnavailable.
     """
-    return _publish(
-        sandbox_schema(endpoint), endpoint.sql, endpoint.parameters_of_version, tenant=bool(endpoint.tenant_parameter)
-    )
+    schema, parameters = sandbox_schema(endpoint), endpoint.parameters_of_version
+    return _publish(schema, endpoint.sql, parameters, tenant_parameter=endpoint.tenant_parameter)
 
 
 @contextmanager
@@ -113,7 +115,7 @@ def draft_schema(
     Raises as `publish_sandbox` does.
     """
     schema = f"sandbox_draft_{uuid.uuid4().hex}"
-    tables = _publish(schema, endpoint.sql, parameters, tenant=bool(endpoint.tenant_parameter))
+    tables = _publish(schema, endpoint.sql, parameters, tenant_parameter=endpoint.tenant_parameter)
     try:
         yield schema, tables
     finally:
@@ -163,13 +165,13 @@ def _described(name: str, comment: str | None) -> PublishedSchema | None:
 
 @contextmanager
 def _owner_transaction() -> Iterator[OwnerConnection]:
-    with owner_connection() as connection, connection.transaction():
+    with answer_within(TRANSACTION_SECONDS), owner_connection() as connection, connection.transaction():
         connection.execute("SELECT set_config('lock_timeout', %s, true)", [LOCK_TIMEOUT])
         yield connection
 
 
 def _publish(
-    schema: str, stored_sql: str, parameters: Sequence[DeclaredParameter], *, tenant: bool
+    schema: str, stored_sql: str, parameters: Sequence[DeclaredParameter], *, tenant_parameter: str
 ) -> tuple[PublishedTable, ...]:
     try:
         tables = stored_tables(stored_sql)
@@ -178,16 +180,17 @@ def _publish(
     if not tables:
         message = "sandboxing needs a query that begins with WITH: its CTEs are what consumers may read"
         raise PublishingError(message, 0)
-    owner = TENANT_VIEWS if tenant else ALL_VIEWS
+    owner = TENANT_VIEWS if tenant_parameter else ALL_VIEWS
     types = {parameter.name: parameter.type for parameter in parameters}
-    definition = _fingerprint(stored_sql, types, owner)
+    definition = _fingerprint(stored_sql, types, owner, tenant_parameter)
     try:
         with _owner_transaction() as connection:
             connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [schema])
             if _definition(connection, schema) != definition:
                 _create_schema(connection, schema, definition)
-                for table in tables:
-                    _create_view(connection, schema, table, types, barrier=not tenant)
+                for number, table in enumerate(tables):
+                    barrier = _needs_barrier(table, tenant_parameter, earlier=tables[:number])
+                    _create_view(connection, schema, table, types, barrier=barrier)
                 _hand_over(connection, schema, tables, owner)
             return _describe(connection, schema, tables)
     except psycopg.OperationalError as error:
@@ -200,8 +203,9 @@ def _reason(error: psycopg.Error) -> str:
     return error.diag.message_primary or "PostgreSQL gives no reason"
 
 
-def _fingerprint(stored_sql: str, types: dict[str, ParameterType], owner: str) -> str:
-    parts = [DEFINITION_REVISION, stored_sql, sorted((name, type_.value) for name, type_ in types.items()), owner]
+def _fingerprint(stored_sql: str, types: dict[str, ParameterType], owner: str, tenant_parameter: str) -> str:
+    declared = sorted((name, type_.value) for name, type_ in types.items())
+    parts = [DEFINITION_REVISION, stored_sql, declared, owner, tenant_parameter]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
@@ -227,24 +231,42 @@ def _create_schema(connection: OwnerConnection, schema: str, definition: str) ->
     connection.execute(sql.SQL("SET LOCAL search_path = {}").format(path))
 
 
+def _needs_barrier(table: StoredTable, tenant_parameter: str, *, earlier: Sequence[StoredTable]) -> bool:
+    """Tell whether the CTE hides rows that a reader's failing condition could tell of.
+
+    Row security is a barrier in itself, and one that leaves indexes usable; the time window is tried before whatever a
+    reader asks. All else, and every CTE of an endpoint without a tenant, needs one of its own.
+    """
+    return not tenant_parameter or not leaves_out_tenant_and_time_alone(
+        table.sql, tenant_parameter=tenant_parameter, earlier=[one.name for one in earlier]
+    )
+
+
 def _create_view(
     connection: OwnerConnection, schema: str, table: StoredTable, types: dict[str, ParameterType], *, barrier: bool
 ) -> None:
-    """Make the view of a CTE; behind a barrier no condition of a reader is tried on rows that the CTE leaves out.
+    """Make the view of a CTE, which shows its rows to sessions armed for this schema alone.
 
-    Row security is such a barrier in itself, and one that leaves indexes usable: newest 100 of a million rows 0.2 ms
-    against 104 ms. Where no tenant's policy stands below the view, the view has to be one.
+    Behind a barrier no condition of a reader is tried on rows that the CTE leaves out. The CTE stands in a subquery of
+    the view: PostgreSQL takes a view that is a UNION ALL itself apart, and its barrier with it.
     """
     columns = sql.SQL(", ").join(map(sql.Identifier, table.columns))
-    head = sql.SQL("CREATE VIEW {} {} WITH (security_barrier = {}) AS ").format(
+    head = sql.SQL("CREATE VIEW {} {} WITH (security_barrier = {}) AS SELECT * FROM (").format(
         sql.Identifier(schema, table.name),
         sql.SQL("({})").format(columns) if table.columns else sql.Composed([]),
         sql.SQL("true" if barrier else "false"),
     )
+    # A subquery, for a condition without columns that is known once a query: then nothing below it runs at all.
+    tail = (
+        sql.SQL(") AS cte WHERE (SELECT logs_private.armed_for({}))").format(sql.Literal(schema)).as_bytes(connection)
+    )
+    # Behind a barrier the order would be forgotten, and all rows sorted for a reader who wants the first of them.
+    order = order_by_output(table.sql) if barrier else ()
+    tail += f" ORDER BY {', '.join(order)}".encode() if order else b""
     # A line break ends a "--" comment that the CTE may end with.
     query = replace_parameters(table.sql, lambda name: _argument(name, types.get(name, ParameterType.TEXT))) + "\n"
     try:
-        connection.execute(head.as_bytes(connection) + query.encode())
+        connection.execute(head.as_bytes(connection) + query.encode() + tail)
     except psycopg.OperationalError:
         raise
     except psycopg.Error as error:

@@ -4,21 +4,28 @@ psycopg's own pipeline does the same at more than twice the cost in Python, whic
 
     [DEALLOCATE …]  BEGIN READ ONLY  [prepare]  arming  [prepare]  statement  ROLLBACK  sync
 
-Everything is sent before anything is awaited; an error skips what follows up to the sync.
+Everything is sent before anything is awaited; an error skips what follows up to the sync. Rows come in chunks (manual,
+"Retrieving Query Results in Chunks"), so that a result over its budget is given up while it comes in.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+import threading
+from collections.abc import Generator, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice, product, starmap
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 import psycopg
+from psycopg import abc
+from psycopg.adapt import AdaptersMap, Transformer
 from psycopg.pq import ExecStatus
 from psycopg.waiting import Ready, Wait
 
+from endpoints.encoding import CHUNK_ROWS, register_loaders
 from endpoints.gate import GateConnection
-from endpoints.outcomes import BoundValue
+from endpoints.outcomes import BoundValue, OverBudget
 from endpoints.prepared_statements import KeptStatements
 
 if TYPE_CHECKING:
@@ -42,18 +49,20 @@ def run_transaction(
     statement: tuple[str, Parameters],
     *,
     keep: Keeping | None = None,
-) -> PGresult:
+    budget: FetchBudget | None = None,
+) -> tuple[PGresult, FetchedRows]:
     """Run the arming statement and then the other one in a transaction of their own, and return the latter's result.
 
-    With `keep` the latter stays prepared for the connection. Raises psycopg.Error, the transaction then being in doubt.
+    The result has no rows: they are in the second value. With `keep` the statement stays prepared for the connection.
+    Raises psycopg.Error, and OverBudget for rows beyond the budget: the transaction is in doubt then.
     """
     trip = _RoundTrip(connection)
     trip.send_plain(b"BEGIN READ ONLY")
     trip.send(*arming, keep=Keeping(connection.kept_statements, arming[0]))
     trip.send(*statement, keep=keep)
-    wanted = trip.sent - 1
+    fetching = _Fetching(of=trip.sent - 1, budget=budget)
     trip.send_plain(b"ROLLBACK")
-    return trip.receive()[wanted]
+    return trip.receive(fetching)[fetching.of], FetchedRows(tuple(fetching.chunks))
 
 
 def column_names(result: PGresult) -> tuple[str, ...]:
@@ -65,14 +74,94 @@ def timestamp_columns(result: PGresult) -> tuple[int, ...]:
     return tuple(index for index in range(result.nfields) if result.ftype(index) == _TIMESTAMPTZ)
 
 
-def load_rows(connection: GateConnection, result: PGresult) -> list[tuple[Any, ...]]:
-    """Return the rows of a result, loaded by the connection's loaders."""
-    transformer = connection.transformer
+class FetchBudget(NamedTuple):
+    """What a result may have while it comes in; libpq takes 16 bytes for a value, and its text.
+
+    `text_bytes` is None where the statement itself counts them, as those under `size_limit` do.
+    """
+
+    values: int
+    text_bytes: int | None
+
+
+class FetchedRows(Sequence[tuple[Any, ...]]):
+    """Rows as libpq holds them: loaded a chunk at a time whenever they are gone through, by any thread.
+
+    Loaded all at once, narrow rows would take ten times as much memory.
+    """
+
+    __slots__ = ("_chunks", "_count")
+
+    def __init__(self, chunks: tuple[PGresult, ...], count: int | None = None) -> None:
+        self._chunks = chunks
+        self._count = sum(chunk.ntuples for chunk in chunks) if count is None else count
+
+    def first(self, count: int) -> FetchedRows:
+        return FetchedRows(self._chunks, min(count, self._count))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return islice(chain.from_iterable(map(_load_rows, self._chunks)), self._count)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[Any, ...]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[tuple[Any, ...]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[Any, ...] | list[tuple[Any, ...]]:
+        if isinstance(index, slice):
+            return list(islice(self, *index.indices(self._count)))
+        return list(self)[index]
+
+
+class _Loaders(threading.local):
+    """A thread's loaders of the types that it has met."""
+
+    def __init__(self) -> None:
+        adapters = AdaptersMap(psycopg.adapters)
+        register_loaders(adapters)
+        self.transformer: abc.Transformer = Transformer(adapters)
+
+
+_loaders = _Loaders()
+
+
+def _load_rows(result: PGresult) -> list[tuple[Any, ...]]:
+    transformer = _loaders.transformer
     transformer.set_pgresult(result)
     try:
         return transformer.load_rows(0, result.ntuples, tuple)
     finally:
         transformer.set_pgresult(None)  # a result may be large
+
+
+@dataclass(slots=True)
+class _Fetching:
+    """The rows of one command of a round trip, by its number, as they come in."""
+
+    of: int
+    budget: FetchBudget | None
+    chunks: list[PGresult] = field(default_factory=list)
+    values: int = 0
+    text_bytes: int = 0
+
+    def take(self, chunk: PGresult) -> None:
+        """Keep a chunk. Raises OverBudget.
+
+        The first one, all of most results, is not weighed: it is in memory already.
+        """
+        if self.chunks and self.budget is not None:
+            self._weigh(chunk, self.budget)
+        self.chunks.append(chunk)
+
+    def _weigh(self, chunk: PGresult, budget: FetchBudget) -> None:
+        self.values += chunk.ntuples * chunk.nfields
+        if budget.text_bytes is not None:
+            places = product(range(chunk.ntuples), range(chunk.nfields))
+            self.text_bytes += sum(map(len, filter(None, starmap(chunk.get_value, places))))
+        if self.values > budget.values or (budget.text_bytes is not None and self.text_bytes > budget.text_bytes):
+            raise OverBudget
 
 
 class _RoundTrip:
@@ -106,10 +195,10 @@ class _RoundTrip:
         self._pgconn.send_query_prepared(name, values)
         self.sent += 1
 
-    def receive(self) -> list[PGresult]:
-        """Return one result for each command sent. Raises psycopg.Error for the first that failed."""
+    def receive(self, fetching: _Fetching) -> list[PGresult]:
+        """Return one result for each command sent. Raises psycopg.Error for the first that failed, and OverBudget."""
         self._pgconn.pipeline_sync()
-        results: list[PGresult] = self._connection.wait(_exchange(self._pgconn))
+        results: list[PGresult] = self._connection.wait(_exchange(self._pgconn, fetching))
         self._pgconn.exit_pipeline_mode()
         for index, result in enumerate(results):
             if result.status == ExecStatus.FATAL_ERROR:
@@ -120,13 +209,17 @@ class _RoundTrip:
         return results
 
 
-def _exchange(pgconn: PGconn) -> Generator[Wait, Ready, list[PGresult]]:
-    """Send what is queued and read up to the sync, for `Connection.wait`."""
+def _send(pgconn: PGconn) -> Generator[Wait, Ready, None]:
     while pgconn.flush():
         while not (ready := (yield Wait.RW)):
             continue
         if ready & Ready.R:
             pgconn.consume_input()
+
+
+def _exchange(pgconn: PGconn, fetching: _Fetching) -> Generator[Wait, Ready, list[PGresult]]:
+    """Send what is queued and read up to the sync, for `Connection.wait`."""
+    yield from _send(pgconn)
     results: list[PGresult] = []
     while True:
         while pgconn.is_busy():
@@ -135,10 +228,16 @@ def _exchange(pgconn: PGconn) -> Generator[Wait, Ready, list[PGresult]]:
             pgconn.consume_input()
         result = pgconn.get_result()
         if result is None:  # between two commands
+            # Behind one that failed the others have no results to come in chunks.
+            if len(results) == fetching.of and results[-1].status != ExecStatus.FATAL_ERROR:
+                pgconn.set_chunked_rows_mode(CHUNK_ROWS)
             continue
         if result.status == ExecStatus.PIPELINE_SYNC:
             return results
-        results.append(result)
+        if result.status == ExecStatus.TUPLES_CHUNK:
+            fetching.take(result)
+        else:
+            results.append(result)
 
 
 def _text(value: str | Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from unfold.admin import TabularInline
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from logsources import services
+from logsources.edit_conflicts import ConflictAdmin, ConflictForm, RowsByName
 from logsources.measured_admin import MeasuredAdmin
 from logsources.models import ExtractedColumn, LogSource
 from logsources.services import SourceTableError
@@ -25,10 +26,11 @@ from logsources.tables import ColumnType, ExtractedColumnShape
 _TABLE_ERROR = "log_source_table_error"  # name of a request attribute
 
 
-class LogSourceForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable at run time
+class LogSourceForm(ConflictForm):
     """The form of a source; `table_error` is what the log database said when this very form was saved a moment ago."""
 
     table_error: str | None = None
+    inline_rows = ("extracted_columns",)
 
     class Meta:
         model = LogSource
@@ -53,12 +55,13 @@ class ExtractedColumnForm(forms.ModelForm):  # type: ignore[type-arg]  # not sub
 class ExtractedColumnInline(TabularInline):  # type: ignore[misc]
     model = ExtractedColumn
     form = ExtractedColumnForm
+    formset = RowsByName
     fields = ("name", "path", "type", "indexed", "covered")
     extra = 0
 
 
 @admin.register(LogSource)
-class LogSourceAdmin(MeasuredAdmin):
+class LogSourceAdmin(ConflictAdmin, MeasuredAdmin):
     form = LogSourceForm
     fields = ("name", "holds", "project_location", "project_path", "retention_days", "producer_names")
     inlines = (ExtractedColumnInline,)

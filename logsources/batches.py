@@ -25,7 +25,8 @@ from psycopg import Connection, sql
 
 from logsources import partitions, rolling, tables
 from logsources.copying import TableCopy, encode_row
-from logsources.json_batches import read_rows
+from logsources.json_batches import MAX_ROWS, read_rows
+from logsources.lock_spaces import LockSpace
 from logsources.ndjson import BadJSON
 from logsources.roles import LOGS_SCHEMA
 from logsources.rolling import RolledSource
@@ -38,8 +39,6 @@ MAX_BAD_ROWS_LISTED: Final = 100
 RETRY_HOURS: Final = 1
 LOCK_TIMEOUT: Final = "5s"  # for an earlier sending of the same rows, or the table being altered
 STATEMENT_TIMEOUT_SECONDS: Final = 60
-# First key of the advisory locks of loads whose rows have no timestamps; any number that nobody else uses.
-_LOCK_SPACE: Final = 1_819_240_309
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +90,14 @@ class Batch:
         return {row.day for row in self.rows}
 
 
-def read_batch(body: bytes, *, project_path: str | None, now: datetime, sending: str = "") -> Batch:
-    """Return the rows of a body; raises BadJSON when it cannot be read as rows at all.
+def read_batch(
+    body: bytes, *, project_path: str | None, now: datetime, sending: str = "", max_rows: int = MAX_ROWS
+) -> Batch:
+    """Return the rows of a body; raises TooManyRows, and BadJSON when it cannot be read as rows at all.
 
     `sending` tells bodies apart that say the same and are meant to be stored twice.
     """
-    values = read_rows(body)
+    values = read_rows(body, max_rows=max_rows)
     batch = Batch(size=len(values), rows=[], untimed={}, arrived_at=now)
     ids = _MadeIds(body, sending)
     for index, raw in enumerate(values):
@@ -182,7 +183,7 @@ def _arrived_before(conn: Connection[Any], name: str, batch: Batch) -> set[int]:
     """Return the indexes of rows without timestamps that came before; whoever loads such rows now waits for us."""
     if not batch.untimed:
         return set()
-    conn.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK_SPACE, name))
+    conn.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (LockSpace.UNTIMED_ROWS.value, name))
     window = timedelta(hours=RETRY_HOURS)
     found = conn.execute(
         # The end too, or every partition made ahead would be looked through; clocks of web hosts may differ a little.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 from django.db import connections
 from psycopg.rows import TupleRow
 
-from config.deadlines import BoundedConnection
+from config.deadlines import BoundedConnection, answer_within
 
 LOGS_ALIAS = "logs"
+CONNECTED_WITHIN_SECONDS: Final = 5.0  # a server that hangs takes connections, and says nothing
 
 # Options that Django's backend understands and libpq does not.
 _DJANGO_OPTIONS = frozenset({"assume_role", "isolation_level", "pool", "server_side_binding"})
@@ -41,13 +42,15 @@ def owner_connection() -> psycopg.Connection[TupleRow]:
     """Return a new autocommit connection as the log database's owner, to be used as a context manager.
 
     It is never Django's own connection: what is done here is committed whatever becomes of a surrounding `atomic`
-    block. The session's time zone is UTC. Raises psycopg.OperationalError when the server cannot be reached.
+    block. The session's time zone is UTC. Raises psycopg.OperationalError when the server cannot be reached within
+    CONNECTED_WITHIN_SECONDS.
     """
-    connection = BoundedConnection.connect(**owner_parameters(), autocommit=True)
-    try:
-        # Not a start-up option: poolers such as PgBouncer refuse those.
-        connection.execute("SET TIME ZONE 'UTC'")
-    except BaseException:
-        connection.close()
-        raise
+    with answer_within(CONNECTED_WITHIN_SECONDS):
+        connection = BoundedConnection.connect(**owner_parameters(), autocommit=True)
+        try:
+            # Not a start-up option: poolers such as PgBouncer refuse those.
+            connection.execute("SET TIME ZONE 'UTC'")
+        except BaseException:
+            connection.close()
+            raise
     return connection

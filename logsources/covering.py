@@ -24,6 +24,7 @@ from typing import Any, Final
 from psycopg import Connection, errors, sql
 
 from logsources import rolling
+from logsources.lock_spaces import LockSpace
 from logsources.roles import LOGS_SCHEMA
 from logsources.rolling import PartitionAction, PartitionChange
 from logsources.tables import ColumnType, TableShape, covered_names, parent
@@ -34,8 +35,6 @@ MAX_COVERED_BYTES: Final = 1_200  # of all covered texts together; 1,020 bytes o
 SMALL_PARTITION_BYTES: Final = 8 * 1024 * 1024  # indexed in some 20 ms, for which a load may wait
 # For loads and queries that began before the index; another try comes with the next roll.
 BUILD_LOCK_TIMEOUT: Final = "60s"
-# First key of the advisory lock of whoever builds, apart from that of rolling, for which loads wait.
-_BUILD_LOCK_SPACE: Final = 1_819_240_309
 _COMMENT: Final = "covers "
 # The longest name of a partition has 58 of 63 bytes; no source has a `$` in its name.
 _COVERING, _REST = "$cov", "$rest"
@@ -172,7 +171,7 @@ def _build(conn: Connection[Any], name: str, partition: str, index: _Index, *, c
 @contextmanager
 def _alone(conn: Connection[Any], name: str) -> Iterator[bool]:
     """Keep other builders of the source away; yield False where one is at it."""
-    key = (_BUILD_LOCK_SPACE, name)
+    key = (LockSpace.BUILDING.value, name)
     row = conn.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", key).fetchone()
     is_alone = row is not None and bool(row[0])
     try:

@@ -11,6 +11,7 @@ import gzip
 import io
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from decimal import Decimal
 from functools import cache
 from typing import Any, BinaryIO, Final, NoReturn, cast
@@ -32,6 +33,7 @@ _INT64_DIGITS: Final = 18  # every integer of so many digits fits: Unix microsec
 # PostgreSQL's numeric, in which jsonb keeps numbers ("Numeric Types"): digits before and after the decimal point.
 _MAX_DIGITS_BEFORE_POINT: Final = 131_072
 _MAX_DIGITS_AFTER_POINT: Final = 16_383
+_MAX_NUMBER_CHARACTERS: Final = _MAX_DIGITS_BEFORE_POINT + _MAX_DIGITS_AFTER_POINT + 32  # sign, point and exponent too
 
 
 class BadJSON(Exception):
@@ -131,16 +133,20 @@ def _exact_integer(digits: str) -> Any:
         return int(digits)
     if len(digits) <= _INT64_DIGITS + 2 and -(2**63) <= int(digits) < 2**64:
         return int(digits)
-    return _fragment(digits, Decimal(digits))
+    return _fragment(digits, _exactly(digits))
 
 
 def _exact_number(text: str) -> Any:
-    try:
-        exact = Decimal(text)
-    except ArithmeticError:  # an exponent that even Decimal cannot hold
-        raise BadJSON("it holds a number beyond PostgreSQL's range") from None
-    number = float(text)
+    exact, number = _exactly(text), float(text)
     return number if exact == Decimal(repr(number)) else _fragment(text, exact)
+
+
+def _exactly(text: str) -> Decimal:
+    # A number too long for PostgreSQL is not worth reading; with one that even Decimal cannot hold it is the same.
+    if len(text) <= _MAX_NUMBER_CHARACTERS:
+        with suppress(ArithmeticError):
+            return Decimal(text)
+    raise BadJSON("it holds a number beyond PostgreSQL's range")
 
 
 def _fragment(text: str, exact: Decimal) -> orjson.Fragment:

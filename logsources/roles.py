@@ -17,6 +17,7 @@ What a session may see travels in settings, set for one transaction by the servi
 - `logs.scope`: `every_project` shows query_reader the rows of every project
 - `logs.tenant`: the one project whose rows are shown
 - `logs.arg_<name>`: an argument, read by the views through `logs_private.argument(name)`
+- `search_path`: its first schema is the one sandbox schema whose views show rows, by `logs_private.armed_for(schema)`
 
 Nobody but the owner has USAGE on schema logs_private: views and row policies call the functions, nobody by name.
 """
@@ -54,8 +55,14 @@ GATE_SETTINGS: Final[Mapping[str, str]] = {
     "standard_conforming_strings": "on",
     "TimeZone": "UTC",
 }
-# Only a superuser may set these (PostgreSQL, "Resource Consumption"); elsewhere the server's own limit holds.
-GATE_SUPERUSER_SETTINGS: Final[Mapping[str, str]] = {"temp_file_limit": "100MB"}
+# Only a superuser may set these (PostgreSQL, "Resource Consumption", "Error Reporting and Logging"); elsewhere the
+# server's own values hold. Messages of errors quote what failed: a value of a row, which the server's log would keep.
+# LOG is below fatal too: no slow statement, lock wait or temporary file is told with its text.
+GATE_SUPERUSER_SETTINGS: Final[Mapping[str, str]] = {
+    "temp_file_limit": "100MB",
+    "log_min_messages": "fatal",
+    "log_min_error_statement": "panic",
+}
 
 CONFLICT_ATTEMPTS: Final = 5  # roles belong to the whole cluster: migrations of two databases may meet
 CONFLICT_PAUSE_SECONDS: Final = 0.2
@@ -72,6 +79,11 @@ _FUNCTIONS: Final[Mapping[LiteralString, LiteralString]] = {
         LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog
         AS $$ SELECT CASE WHEN starts_with(v, '=') THEN substr(v, 2) END
             FROM current_setting('logs.tenant', true) AS v $$""",
+    # Without SET search_path, which is what it reads; its names are looked up here and now, not when it runs.
+    "armed_for(text)": """
+        CREATE OR REPLACE FUNCTION logs_private.armed_for(sandbox_schema text) RETURNS boolean
+        LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER
+        RETURN coalesce(pg_catalog.current_schema() OPERATOR(pg_catalog.=) sandbox_schema::name, false)""",
     "sees_every_project()": """
         CREATE OR REPLACE FUNCTION logs_private.sees_every_project() RETURNS boolean
         LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog

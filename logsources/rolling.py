@@ -22,6 +22,7 @@ from typing import Any
 from psycopg import Connection, errors, sql
 
 from logsources import partitions, tables
+from logsources.lock_spaces import LockSpace
 from logsources.partitions import DAYS_AHEAD, DayWindow
 from logsources.roles import LOGS_SCHEMA
 from logsources.tables import TableShape
@@ -35,8 +36,6 @@ LOAD_LOCK_TIMEOUT_BEFORE_LOAD = "500ms"  # a load does not wait: its rows may as
 EXCLUSIVE_LOCK_TIMEOUT = "400ms"  # under the readers' lock_timeout of 1 s
 EXCLUSIVE_ATTEMPTS = 40  # with the pauses some 30 s: longer than any statement of a reader
 EXCLUSIVE_PAUSE_SECONDS = 0.3
-# First key of the advisory locks, so that no other use of them in the database meets ours; any fixed number will do.
-_LOCK_SPACE = 1_819_240_308
 
 
 class PartitionAction(StrEnum):
@@ -67,7 +66,7 @@ class RolledSource:
 def take_turn(conn: Connection[Any], source_name: str, *, timeout: str = TURN_LOCK_TIMEOUT) -> None:
     """Wait for the table's turn, which lasts as long as this transaction; raises psycopg.errors.LockNotAvailable."""
     set_lock_timeout(conn, timeout)
-    conn.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK_SPACE, source_name))
+    conn.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (LockSpace.ROLLING.value, source_name))
 
 
 def set_lock_timeout(conn: Connection[Any], timeout: str) -> None:

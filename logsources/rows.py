@@ -32,6 +32,7 @@ LATEST_AHEAD: Final = timedelta(days=366)
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECONDS_BY_DIGITS: Final = {10: 1_000_000, 13: 1_000, 16: 1}  # Unix seconds, milliseconds, microseconds
+_MAX_TIMESTAMP_CHARACTERS: Final = 64  # Python refuses to read a number of thousands of digits
 _MAX_NAMED_CHARACTERS: Final = 60  # of a field name quoted in a reason
 # The escape of NUL, not preceded by an odd number of backslashes: `\\u0000` is a backslash and the text u0000.
 _NUL_ESCAPE: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
@@ -242,6 +243,8 @@ def _read_timestamp(value: object, now: datetime) -> datetime:
 
 
 def _read_timestamp_text(text: str) -> datetime:
+    if len(text) > _MAX_TIMESTAMP_CHARACTERS:
+        raise BadRow("timestamp is neither ISO 8601 nor Unix time of 10, 13 or 16 digits")
     if text.isdecimal() and len(text) != len("20250602"):
         return _from_unix_time(int(text))
     try:

@@ -16,6 +16,7 @@ from django.utils import timezone
 from unfold.decorators import display
 
 from endpoints.admin.access_token_form import AccessTokenForm
+from endpoints.admin.access_token_limits import words_of_own_limits, words_of_use
 from endpoints.admin.access_token_states import StateFilter, TokenState, state_of, words_of_state
 from endpoints.admin.call_examples import example_arguments
 from endpoints.admin.history import ReadableHistoryAdmin
@@ -23,6 +24,7 @@ from endpoints.admin.revoking import RevokingAdmin
 from endpoints.generation import changing
 from endpoints.models import AccessToken, Endpoint
 from endpoints.services import ago, endpoints_out_of_reach, new_access_token_secret
+from logsources.edit_conflicts import ConflictAdmin
 
 _ISSUED = "new_access_token_issued"  # name of a request attribute
 _COLOURS = {
@@ -34,13 +36,14 @@ _COLOURS = {
 
 
 @admin.register(AccessToken)
-class AccessTokenAdmin(RevokingAdmin, ReadableHistoryAdmin):
+class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, ReadableHistoryAdmin):
     form = AccessTokenForm
     list_display = ("name", "prefix", "state", "reach", "bonds", "may_load", "expiry", "last_use")
     list_filter = (StateFilter,)
     search_fields = ("name", "prefix")
     readonly_fields = (
         "prefix", "created_at", "last_used_at", "revoked_at", "state_in_words", "reach", "bonds", "expiry", "last_use",
+        "own_limits", "use_of_limits",
     )  # fmt: skip
     # What an access token is bound to may name customers: for those who may change it.
     seen_by_viewers = ("name", "state", "expiry", "last_use")
@@ -51,17 +54,28 @@ class AccessTokenAdmin(RevokingAdmin, ReadableHistoryAdmin):
         "bound_arguments": "bound arguments",
         "may_purge": "purging",
         "may_load": "loading",
+        "calls_a_minute": "calls a minute",
+        "calls_at_once": "calls at the same time",
+        "sandbox_queries_at_once": "sandbox queries at the same time",
         "expires_at": "expiry",
         "revoked_at": "revocation",
     }
     fieldsets = (
         (None, {"fields": ("name", "expires_at", "state_in_words")}),
         ("What it may do", {"fields": ("every_endpoint", "endpoints", "bound_arguments", "may_purge", "may_load")}),
+        ("Limits", {"fields": ("calls_a_minute", ("calls_at_once", "sandbox_queries_at_once"), "use_of_limits")}),
         ("Use", {"fields": (("prefix", "created_at"), ("last_use", "revoked_at"))}),
     )
-    history_fieldsets = (
-        (None, {"fields": ("name", "prefix", "reach", "bonds", "may_purge", "may_load", "expires_at", "revoked_at")}),
+    fieldsets_of_new = (
+        (None, {"fields": ("name", "expires_at")}),
+        fieldsets[1],
+        ("Limits", {"fields": ("calls_a_minute", ("calls_at_once", "sandbox_queries_at_once"))}),
     )
+    history_fieldsets = (
+        (None, {"fields": (
+            "name", "prefix", "reach", "bonds", "may_purge", "may_load", "own_limits", "expires_at", "revoked_at",
+        )}),
+    )  # fmt: skip
 
     @display(description="state", label=_COLOURS)  # type: ignore[untyped-decorator]
     def state(self, token: AccessToken) -> tuple[str, str]:
@@ -88,6 +102,14 @@ class AccessTokenAdmin(RevokingAdmin, ReadableHistoryAdmin):
             return "every endpoint"
         return ", ".join(endpoint.name for endpoint in self._endpoints(token)) or "nothing"
 
+    @admin.display(description="limits of its own", empty_value="none but the defaults")
+    def own_limits(self, token: AccessToken) -> str | None:
+        return words_of_own_limits(token.limits) or None
+
+    @admin.display(description="in use now")
+    def use_of_limits(self, token: AccessToken) -> str:
+        return words_of_use(token)
+
     @admin.display(description="bound arguments")
     def bonds(self, token: AccessToken) -> str:
         return ", ".join(f"{name}={value}" for name, value in token.bound_arguments.items())
@@ -110,7 +132,7 @@ class AccessTokenAdmin(RevokingAdmin, ReadableHistoryAdmin):
             return ((None, {"fields": ("name", "state_in_words", "expiry", "last_use")}),)
         if self.shows_history(request):
             return self.history_fieldsets
-        return self.fieldsets if obj else ((None, {"fields": ("name", "expires_at")}), self.fieldsets[1])
+        return self.fieldsets if obj else self.fieldsets_of_new
 
     def save_model(self, request: HttpRequest, obj: AccessToken, form: Any, change: bool) -> None:
         if not change:

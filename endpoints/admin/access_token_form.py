@@ -6,12 +6,15 @@ from typing import Any
 
 from django import forms
 
+from endpoints.access_tokens import OwnLimits
 from endpoints.admin.checkbox_lists import CheckboxList
-from endpoints.admin.fields import AssignmentsField
+from endpoints.admin.fields import AssignmentsField, LimitField
 from endpoints.models import AccessToken, Endpoint
+from endpoints.services import limits_in_force
+from logsources.edit_conflicts import ConflictForm
 
 
-class AccessTokenForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable at run time
+class AccessTokenForm(ConflictForm):
     endpoints = forms.ModelMultipleChoiceField(
         queryset=Endpoint.objects.all(),
         required=False,
@@ -22,11 +25,34 @@ class AccessTokenForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscri
         help_text="One NAME=VALUE a line, such as project=acme: a call with another value is refused, a call without "
         "it gets this one, and endpoints without this parameter cannot be called.",
     )
+    calls_a_minute = LimitField(help_text="Calls of every kind, cached ones too. A number, or none; blank = default.")
+    calls_at_once = LimitField(
+        label="Calls at the same time", help_text="Of those that the cache cannot answer. A number, or none."
+    )
+    sandbox_queries_at_once = LimitField(
+        label="Sandbox queries at the same time", help_text="Of the calls with sql or lql. A number, or none."
+    )
 
     class Meta:
         model = AccessToken
-        fields = ("name", "every_endpoint", "endpoints", "bound_arguments", "may_purge", "may_load", "expires_at")
+        fields = (
+            "name", "every_endpoint", "endpoints", "bound_arguments", "may_purge", "may_load",
+            "calls_a_minute", "calls_at_once", "sandbox_queries_at_once", "expires_at",
+        )  # fmt: skip
         help_texts = {"expires_at": "UTC; blank = never."}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        default = limits_in_force(OwnLimits())
+        shown = {
+            "calls_a_minute": str(default.calls) if default.calls else None,
+            "calls_at_once": default.calls_at_once,
+            "sandbox_queries_at_once": default.sandbox_queries_at_once,
+        }
+        for name, value in shown.items():
+            field = self.fields.get(name)
+            if isinstance(field, LimitField):  # not on a page that only shows it
+                field.show_default(value)
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean() or {}

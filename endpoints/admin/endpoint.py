@@ -23,10 +23,11 @@ from endpoints.admin.versions import VersionedAdmin
 from endpoints.admin.workbench import workbench_context
 from endpoints.models import Endpoint
 from endpoints.services import SETTING_LABELS, delete_endpoints, save_endpoint
+from logsources.edit_conflicts import ConflictAdmin
 
 
 @admin.register(Endpoint)
-class EndpointAdmin(PrefilledAdmin, TransferAdmin, VersionedAdmin):
+class EndpointAdmin(ConflictAdmin, PrefilledAdmin, TransferAdmin, VersionedAdmin):
     form = EndpointForm
     inlines = (ParameterInline,)
     list_display = ("name", "version", "tenant", "caching", "warming", "sandboxing", "redact_pii", "updated_at")

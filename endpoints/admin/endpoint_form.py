@@ -6,7 +6,6 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.forms.models import BaseInlineFormSet
 from django_ace import AceWidget
 from unfold.admin import StackedInline
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
@@ -16,6 +15,7 @@ from endpoints.models import Endpoint, Parameter
 from endpoints.outcomes import Column
 from endpoints.services import check_endpoint
 from endpoints.sql.parameters import DeclaredParameter
+from logsources.edit_conflicts import ConflictForm, RowsByName
 
 
 class SQLEditor(AceWidget):  # type: ignore[misc]
@@ -47,8 +47,10 @@ class SQLEditor(AceWidget):  # type: ignore[misc]
         return media
 
 
-class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable at run time
+class EndpointForm(ConflictForm):
     """The endpoint as drafted. Its parameters' formset finds the form through the instance that both edit."""
+
+    inline_rows = ("parameters",)
 
     class Meta:
         model = Endpoint
@@ -65,7 +67,7 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
         self.instance.draft_form = self
 
 
-class ParameterForm(forms.ModelForm):  # type: ignore[type-arg]
+class ParameterForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable at run time
     allowed_values = LinesField(help_text="One a line; blank = every value.")
 
     class Meta:
@@ -76,7 +78,7 @@ class ParameterForm(forms.ModelForm):  # type: ignore[type-arg]
         widgets = {"default": UnfoldAdminTextInputWidget(), "description": UnfoldAdminTextInputWidget()}
 
 
-class ParameterFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
+class ParameterFormSet(RowsByName):
     """Checks SQL and declarations together: neither is right without the other."""
 
     instance: Endpoint

@@ -1,4 +1,4 @@
-"""Form fields for values that are lists or objects: one entry a line, so that nothing needs quoting."""
+"""Form fields: lists and objects with one entry a line, so that nothing needs quoting, and limits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
-from unfold.widgets import UnfoldAdminTextareaWidget
+from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+
+from config.rates import NO_LIMIT as NO_LIMIT_WORD
+from config.rates import parse_limit
+from endpoints.access_tokens import NO_LIMIT
 
 
 class LinesField(forms.CharField):
@@ -45,5 +49,34 @@ class AssignmentsField(LinesField):
     def has_changed(self, initial: Any, data: Any) -> bool:
         try:
             return bool(dict(initial or {}) != self.to_python(data))
+        except ValidationError:
+            return True
+
+
+class LimitField(forms.Field):
+    """A limit of an access token: a number, "none", or blank for the installation's default."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(widget=UnfoldAdminTextInputWidget(), required=False, **kwargs)
+
+    def show_default(self, default: object) -> None:
+        """Say in the blank field which limit then holds."""
+        self.widget.attrs["placeholder"] = f"default: {NO_LIMIT_WORD if default is None else default}"
+
+    def prepare_value(self, value: Any) -> Any:
+        return NO_LIMIT_WORD if value == NO_LIMIT and value is not None else value
+
+    def to_python(self, value: Any) -> Any:
+        text = str(value or "").strip()
+        if not text:
+            return None
+        try:
+            return parse_limit(text) or NO_LIMIT
+        except ValueError as error:
+            raise ValidationError(f"This {error} Blank is the default.") from error
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        try:
+            return bool(initial != self.to_python(data))
         except ValidationError:
             return True

@@ -27,6 +27,7 @@ _GROUPS: Final = {
     "People": [
         ("Users", "auth", "user", "person"),
         ("Groups", "auth", "group", "group"),
+        ("Failed logins", "axes", "accessattempt", "lock_clock"),
     ],
 }
 

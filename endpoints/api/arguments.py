@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
@@ -69,7 +70,8 @@ def from_pairs(pairs: Iterable[tuple[str, str]]) -> RawArguments:
 def read_body(content_type: str, body: bytes) -> RawArguments:
     """Return the arguments of a JSON object or form body; an empty body has none.
 
-    Raises UnsupportedMediaType for another content type and InvalidRequest for a body that cannot be read.
+    Raises UnsupportedMediaType for another content type and InvalidRequest for a body that cannot be read, or whose
+    objects have more than 1000 members.
     """
     if not body:
         return RawArguments()
@@ -104,11 +106,14 @@ def _read_json(body: bytes) -> RawArguments:
 
 
 def _unrepeated(pairs: Sequence[tuple[str, RawValue]]) -> dict[str, RawValue]:
-    names = [name for name, _ in pairs]
-    repeated = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    if repeated:
+    if len(pairs) > _MAX_FIELDS:
+        raise InvalidRequest(f"More than {_MAX_FIELDS} arguments.")
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        repeated = sorted(name for name, count in counts.items() if count > 1)
         raise InvalidRequest(details=[{"name": name, "reason": _REPEATED} for name in repeated])
-    return dict(pairs)
+    return values
 
 
 def _decimal(digits: str) -> Decimal:

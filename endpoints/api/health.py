@@ -13,10 +13,11 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django_redis import get_redis_connection
 
 from config.deadlines import answer_within
-from endpoints.errors import EndpointError
+from endpoints.errors import EndpointError, Overloaded
 from endpoints.services import check_log_database
 
 STATE_DATABASE_SECONDS = 0.5  # the log database has a time of its own, and probes wait for a second or two
+OK, BUSY, UNAVAILABLE = "ok", "busy", "unavailable"
 
 logger = structlog.get_logger(__name__)
 
@@ -27,27 +28,29 @@ def livez(request: HttpRequest) -> HttpResponse:
 
 
 def readyz(request: HttpRequest) -> HttpResponse:
-    """200 when both databases and Redis answer, else 503; `checks` says which does not. Reasons go to the log."""
+    """200 when both databases and Redis answer, else 503; `checks` says which does not. Reasons go to the log.
+
+    A process whose connections all run queries is `busy` and ready: taken out, its load would fall on the others.
+    """
     checks = {
-        "database": _answers("database", _check_state_database),
-        "log_database": _answers("log_database", check_log_database),
-        "redis": _answers("redis", _check_redis),
+        "database": _state("database", _check_state_database),
+        "log_database": _state("log_database", check_log_database),
+        "redis": _state("redis", _check_redis),
     }
-    ready = all(checks.values())
-    body = {
-        "status": "ok" if ready else "unavailable",
-        "checks": {name: "ok" if answers else "unavailable" for name, answers in checks.items()},
-    }
+    ready = UNAVAILABLE not in checks.values()
+    body = {"status": OK if ready else UNAVAILABLE, "checks": checks}
     return JsonResponse(body, status=200 if ready else 503, headers={"Cache-Control": "no-store"})
 
 
-def _answers(name: str, check: Callable[[], None]) -> bool:
+def _state(name: str, check: Callable[[], None]) -> str:
     try:
         check()
+    except Overloaded:
+        return BUSY
     except (DatabaseError, EndpointError, psycopg.Error, redis.RedisError, OSError) as error:
         logger.warning("not_ready", check=name, reason=f"{type(error).__name__}: {error}")
-        return False
-    return True
+        return UNAVAILABLE
+    return OK
 
 
 def _check_state_database() -> None:

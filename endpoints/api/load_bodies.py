@@ -1,8 +1,9 @@
-"""The body of a load: read to its end, within the limit, and expanded within the same limit."""
+"""The body of a load: read to its end, within the limit, and later, at its turn, expanded within the same limit."""
 
 from __future__ import annotations
 
 import zlib
+from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, cast
 
 from django.http import HttpRequest
@@ -16,21 +17,40 @@ ENCODINGS: Final = ("gzip",)
 _GZIP_NAMES: Final = frozenset(("gzip", "x-gzip"))  # RFC 9110 section 8.4.1.3
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS  # zlib's way to say: a gzip header, any window
 _READ_BYTES: Final = 1024 * 1024
+# A member takes twenty bytes and holds nothing, and setting up its expansion takes as long as a kilobyte of rows.
+MAX_GZIP_MEMBERS: Final = 1_000
+# Behind a member zlib copies what it was given and has not read: a small part of the body at a time keeps that short.
+_EXPANDED_AT_ONCE_BYTES: Final = 16 * 1024
+_MAX_LENGTH_DIGITS: Final = 18  # of an announced length; Python refuses to read a number of thousands of digits
 
 
-def read_load_body(request: HttpRequest, *, max_bytes: int) -> bytes:
-    """Return the rows as they were before compression.
+@dataclass(frozen=True, slots=True)
+class LoadBody:
+    """A body as it was sent."""
 
-    Raises RequestTooLarge, UnsupportedMediaType, UnsupportedEncoding, and InvalidRequest for one that is cut short or
-    damaged.
+    sent: bytes
+    is_compressed: bool
+    max_bytes: int
+
+    def rows(self) -> bytes:
+        """Return the rows as they were before compression: up to `max_bytes`, so only when they are to be stored.
+
+        Raises RequestTooLarge, and InvalidRequest for gzip data that is cut short or damaged.
+        """
+        return _expanded(self.sent, self.max_bytes) if self.is_compressed else self.sent
+
+
+def read_load_body(request: HttpRequest, *, max_bytes: int) -> LoadBody:
+    """Return the body of a load.
+
+    Raises RequestTooLarge, UnsupportedMediaType, UnsupportedEncoding, and InvalidRequest for one that is cut short.
     """
     if request.content_type and request.content_type.lower() not in MEDIA_TYPES:
         raise UnsupportedMediaType(MEDIA_TYPES[:2])
     encoding = request.META.get("HTTP_CONTENT_ENCODING", "").strip().lower()
     if encoding not in _GZIP_NAMES and encoding not in ("", "identity"):
         raise UnsupportedEncoding(ENCODINGS)
-    body = _read(request, max_bytes)
-    return _expanded(body, max_bytes) if encoding in _GZIP_NAMES else body
+    return LoadBody(_read(request, max_bytes), encoding in _GZIP_NAMES, max_bytes)
 
 
 def _read(request: HttpRequest, max_bytes: int) -> bytes:
@@ -59,24 +79,38 @@ def _announced_bytes(environ: dict[str, Any]) -> int | None:
     sent = environ.get("CONTENT_LENGTH", "")
     if not sent:
         return None if environ.get("wsgi.input_terminated") else 0
-    return int(sent) if sent.isdecimal() else 0
+    if not sent.isdecimal():
+        return 0
+    if len(sent) > _MAX_LENGTH_DIGITS:
+        raise RequestTooLarge
+    return int(sent)
 
 
 def _expanded(body: bytes, max_bytes: int) -> bytes:
     """Return what gzip members hold (RFC 1952 section 2.2: one or more), never more than the limit in memory."""
     parts: list[bytes] = []
     room = max_bytes
-    while body:
-        expander = zlib.decompressobj(_GZIP_WINDOW)
-        try:
-            part = expander.decompress(body, room + 1)
-        except zlib.error as error:
-            raise InvalidRequest("The gzip data is damaged.") from error
-        room -= len(part)
-        if room < 0:
-            raise RequestTooLarge(f"A load has at most {max_bytes} bytes, also when it is expanded.")
-        if not expander.eof:
-            raise InvalidRequest("The gzip data is cut short.")
-        parts.append(part)
-        body = expander.unused_data
+    members = 0
+    expander: Any = None  # of the member that has begun and not ended
+    for start in range(0, len(body), _EXPANDED_AT_ONCE_BYTES):
+        given = body[start : start + _EXPANDED_AT_ONCE_BYTES]
+        while given:
+            if expander is None:
+                members += 1
+                if members > MAX_GZIP_MEMBERS:
+                    raise RequestTooLarge(f"A load has at most {MAX_GZIP_MEMBERS} gzip members.")
+                expander = zlib.decompressobj(_GZIP_WINDOW)
+            try:
+                part = expander.decompress(given, room + 1)
+            except zlib.error as error:
+                raise InvalidRequest("The gzip data is damaged.") from error
+            room -= len(part)
+            if room < 0:
+                raise RequestTooLarge(f"A load has at most {max_bytes} bytes, also when it is expanded.")
+            parts.append(part)
+            given = expander.unused_data
+            if expander.eof:
+                expander = None
+    if expander is not None:
+        raise InvalidRequest("The gzip data is cut short.")
     return b"".join(parts)

@@ -49,7 +49,7 @@ def _load(request: HttpRequest) -> LoadedRows:
     return load_sent_rows(
         Load(
             target=target,
-            body=read_load_body(request, max_bytes=settings.ENDPOINTS_MAX_LOAD_BYTES),
+            receive=lambda: read_load_body(request, max_bytes=settings.ENDPOINTS_MAX_LOAD_BYTES).rows,
             sending=_sending(request),
             skip_bad_rows=skip_bad_rows,
         )

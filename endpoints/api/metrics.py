@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 from collections.abc import Iterator
+from typing import Final
 
 from django.conf import settings
 from django.db import OperationalError
@@ -25,9 +26,14 @@ from endpoints.services import (
     visible_endpoints,
 )
 
+_HEADERS_OF_PROXIES: Final = (
+    "HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_HOST", "HTTP_X_FORWARDED_PROTO",
+    "HTTP_X_REAL_IP",
+)  # fmt: skip
+
 
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Return the metrics to who holds ENDPOINTS_METRICS_TOKEN, or, where none is set, to loopback alone."""
+    """Return the metrics to who sends ENDPOINTS_METRICS_TOKEN, or to loopback if ENDPOINTS_METRICS_LOOPBACK is on."""
     if not _may_read(request):
         return error_response(request, RouteNotFound())
     registry = CollectorRegistry()
@@ -44,9 +50,11 @@ def _may_read(request: HttpRequest) -> bool:
     if expected:
         scheme, _, credentials = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
         return scheme.lower() == "bearer" and hmac.compare_digest(credentials.strip().encode(), expected.encode())
-    # A proxy on the same machine is loopback too: what it passes on says so.
-    forwarded = "HTTP_X_FORWARDED_FOR" in request.META or "HTTP_FORWARDED" in request.META
-    return not forwarded and _is_loopback(request.META.get("REMOTE_ADDR", ""))
+    # A proxy on the same machine is loopback too, and only some proxies say that they are there.
+    is_passed_on = any(name in request.META for name in _HEADERS_OF_PROXIES)
+    return (
+        settings.ENDPOINTS_METRICS_LOOPBACK and not is_passed_on and _is_loopback(request.META.get("REMOTE_ADDR", ""))
+    )
 
 
 def _is_loopback(address: str) -> bool:

@@ -12,6 +12,7 @@ from rest_framework.request import Request
 
 from endpoints.access_tokens import Caller
 from endpoints.api.authentication import AccessTokenAuthentication
+from endpoints.errors import LimitReached
 from endpoints.models import Endpoint
 from endpoints.outcomes import ResultFormat, TimestampForm
 from endpoints.services import visible_endpoints
@@ -114,6 +115,7 @@ def _operation(endpoint: Endpoint, method: str) -> Schema:
         }
         for status in _FAILURES
     }
+    failures["429"] |= _TOO_MANY
     return {
         "operationId": f"{method}_{endpoint.name}",
         "summary": endpoint.name,
@@ -195,6 +197,11 @@ def _sandbox_parameter(name: str) -> Schema:
     }
 
 
+_TOO_MANY: Schema = {
+    "description": "The one error body. A limit of the access token is reached: `details` has its name, its value and "
+    f"when to come back. Codes: {', '.join(sorted(kind.code for kind in LimitReached.__subclasses__()))}.",
+    "headers": {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}},
+}
 _UNIX_MICROSECONDS: Schema = {"type": "integer", "format": "int64", "description": "Microseconds since 1970, UTC."}
 _REDACTION_HEADER: Schema = {
     "name": f"{settings.ENDPOINTS_HEADER_PREFIX}-ENDPOINT-REDACT-PII",

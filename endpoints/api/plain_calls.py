@@ -60,7 +60,7 @@ def _answer(environ: dict[str, Any], reference: str, start_response: StartRespon
         log("request_finished", code=reply.status, request=f"GET {environ['PATH_INFO']}", duration_ms=duration_ms)
     finally:
         structlog.contextvars.clear_contextvars()
-    return (reply.body,)
+    return [reply.body]
 
 
 def _headers(reply: Reply, request_id: str, *, is_secure: bool) -> list[tuple[str, str]]:

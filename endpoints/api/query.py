@@ -41,8 +41,11 @@ _FORMATS: Final = [result_format.value for result_format in ResultFormat]
 _ON: Final = frozenset(("true", "1", "yes", "on"))
 _OFF: Final = frozenset(("", "false", "0", "no", "off"))
 _NO_BODY: Final = RawArguments()
-# A query string may have 16 kB and more; few different ones are asked for again and again.
+# Few different ones are asked for again and again, and most are short.
 _REMEMBERED_CALLS: Final = 512
+_LONGEST_REMEMBERED: Final = 8 * 1024  # characters
+_MOST_REMEMBERED: Final = 64  # arguments, each of which takes memory of its own
+_BYTES_PER_ARGUMENT: Final = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +89,22 @@ def read_call(request: QueryRequest) -> Call:
     query_string = environ.get("QUERY_STRING", "")
     redact = environ.get(_redaction_header(settings.ENDPOINTS_HEADER_PREFIX), "")
     accept = environ.get("HTTP_ACCEPT", "")
-    if request.read_body is None:
+    if request.read_body is None and _is_short(query_string, accept):
         return _read_plain_call(query_string, redact, accept)
     of_query_string = _read_query_string(query_string)
-    return _call(request.read_body().overridden_by(of_query_string), redact, accept)
+    of_body = _NO_BODY if request.read_body is None else request.read_body()
+    return _call(of_body.overridden_by(of_query_string), redact, accept)
+
+
+def _is_short(query_string: str, accept: str) -> bool:
+    return len(query_string) + len(accept) <= _LONGEST_REMEMBERED and query_string.count("&") < _MOST_REMEMBERED
 
 
 @lru_cache(maxsize=_REMEMBERED_CALLS)
 def _read_plain_call(query_string: str, redact: str, accept: str) -> Call:
-    return _call(_read_query_string(query_string), redact, accept)
+    arguments = _read_query_string(query_string)
+    weight = _BYTES_PER_ARGUMENT * (1 + len(arguments.values)) + 2 * len(query_string)
+    return _call(arguments, redact, accept, weight=weight)
 
 
 def _read_query_string(query_string: str) -> RawArguments:
@@ -102,7 +112,7 @@ def _read_query_string(query_string: str) -> RawArguments:
     return read_query_string(query_string.encode("latin-1")) if query_string else _NO_BODY
 
 
-def _call(arguments: RawArguments, redact: str, accept: str) -> Call:
+def _call(arguments: RawArguments, redact: str, accept: str, *, weight: int = 0) -> Call:
     return Call(
         arguments=arguments.values,
         repeated_names=arguments.repeated,
@@ -110,6 +120,7 @@ def _call(arguments: RawArguments, redact: str, accept: str) -> Call:
         sandbox_lql=_sandbox_query(arguments, "lql"),
         redact=_redaction_wanted(redact),
         format=_result_format(accept),
+        weight=weight,
     )
 
 
@@ -137,8 +148,16 @@ def _redaction_wanted(sent: str) -> bool:
     return value in _ON
 
 
-@lru_cache(maxsize=256)
 def _result_format(accept: str) -> ResultFormat:
+    return _known_format(accept) if len(accept) <= _LONGEST_REMEMBERED else _preferred_format(accept)
+
+
+@lru_cache(maxsize=256)
+def _known_format(accept: str) -> ResultFormat:
+    return _preferred_format(accept)
+
+
+def _preferred_format(accept: str) -> ResultFormat:
     if not accept.strip():
         return ResultFormat.JSON
     request = HttpRequest()

@@ -25,13 +25,13 @@ from endpoints.bigquery.kinds import kind_of_type
 from endpoints.bigquery.parsing import parse
 from endpoints.bigquery.printing import Printer
 from endpoints.bigquery.queries import translate_query
-from endpoints.bigquery.refusals import Refusal
-from endpoints.bigquery.scopes import Scope
+from endpoints.bigquery.refusals import Refusal, TranslationBug
+from endpoints.bigquery.scopes import Columns, Scope
 from endpoints.bigquery.source_text import THE_QUERY, tokens_of
 from endpoints.bigquery.tables import BigQueryColumn, BigQueryTable, log_table
 from endpoints.bigquery.translation import Translation
 from endpoints.bigquery.tree import Output
-from endpoints.errors import EndpointError, RequestTooLarge
+from endpoints.errors import RequestTooLarge, SandboxViolation
 from endpoints.sql.parameters import DeclaredParameter
 from endpoints.sql.sandbox import SandboxLimits, SandboxTable
 from endpoints.sql.sandbox.violations import violation
@@ -41,6 +41,7 @@ __all__ = [
     "BigQueryTable",
     "CheckedTranslation",
     "Translation",
+    "TranslationBug",
     "check_bigquery",
     "forget_translations",
     "log_table",
@@ -48,7 +49,8 @@ __all__ = [
 ]
 
 MAX_BYTES: Final = 16 * 1024  # of a text in UTF-8, as for any other sandbox query
-TRANSLATIONS_KEPT: Final = 512  # dashboards send the same few texts again and again, but for a time in them
+# Dashboards send the same few texts again and again, but for a time in them. A long one takes 300 KiB.
+TRANSLATIONS_KEPT: Final = 128
 
 
 def translate(
@@ -60,7 +62,8 @@ def translate(
 ) -> Translation:
     """Return what a consumer's text in BigQuery's dialect means; the last few hundred are remembered.
 
-    Raises SandboxViolation for what has no translation: its details say what, why and where (1-based line and column).
+    Raises SandboxViolation for what has no translation: its details say what, why and where (1-based line and column);
+    TranslationBug, which is one too, where the translation itself has a fault.
     Raises RequestTooLarge for a text over the limit.
     """
     if len(sql) > max_bytes or len(sql.encode("utf-8", "surrogatepass")) > max_bytes:
@@ -103,6 +106,12 @@ def _translated(sql: str, tables: tuple[BigQueryTable, ...], parameters: tuple[t
     except RecursionError as error:
         too_deep = Refusal(THE_QUERY, "is nested too deeply to be translated", offset=0)
         raise _violation(sql, too_deep, tables) from error
+    except MemoryError:
+        raise
+    except Exception as error:
+        # Whatever it is, it is the text's fault for its caller and ours for the log, never an answer without a reason.
+        unknown = Refusal(THE_QUERY, "cannot be translated; write it in a simpler way", offset=0)
+        raise TranslationBug(_violation(sql, unknown, tables), error) from error
     return Translation.from_pieces(printer.pieces, printer.origins)
 
 
@@ -111,17 +120,19 @@ def forget_translations() -> None:
     _translated.cache_clear()
 
 
-def _known(tables: Sequence[BigQueryTable]) -> dict[str, tuple[str, tuple[Output, ...]]]:
+def _known(tables: Sequence[BigQueryTable]) -> dict[str, tuple[str, Columns]]:
     return {
         table.name.casefold(): (
             table.name,
-            tuple(Output(column.name, kind_of_type(column.type), column.nullable) for column in table.columns),
+            Columns.of(
+                tuple(Output(column.name, kind_of_type(column.type), column.nullable) for column in table.columns)
+            ),
         )
         for table in tables
     }
 
 
-def _violation(sql: str, refusal: Refusal, tables: Sequence[BigQueryTable]) -> EndpointError:
+def _violation(sql: str, refusal: Refusal, tables: Sequence[BigQueryTable]) -> SandboxViolation:
     names = [table.name for table in tables]
     offset = min(max(refusal.offset or 0, 0), len(sql))
     return violation(sql, offset, construct=refusal.construct, reason=refusal.reason, tables=names)

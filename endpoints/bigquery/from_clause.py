@@ -17,7 +17,7 @@ from endpoints.bigquery.coercions import as_boolean, as_json, as_timestamp
 from endpoints.bigquery.kinds import Kind
 from endpoints.bigquery.lowering import Lowering, offset_of
 from endpoints.bigquery.refusals import refusal_of
-from endpoints.bigquery.scopes import Scope, Source
+from endpoints.bigquery.scopes import Columns, Scope, Source
 from endpoints.bigquery.tree import Expression, FromItem, Name
 from endpoints.bigquery.values import TRUE, call, infix, integer
 
@@ -141,7 +141,7 @@ def _subquery(node: exp.Subquery, lowering: Lowering) -> FromItem:
     query = lowering.translate_query(node, _outside(lowering.scope))
     name = node.alias
     alias = _free_table_alias(name, lowering.scope) if name else lowering.scope.free_alias("subquery")
-    lowering.scope.sources.append(Source(name, alias, query.outputs))
+    lowering.scope.sources.append(Source(name, alias, Columns.of(query.outputs)))
     return FromItem(query=query, alias=alias, origin=offset_of(node))
 
 
@@ -156,6 +156,9 @@ def _unnest(node: exp.Unnest, lowering: Lowering) -> FromItem:
     array = node.expressions[0]
     table_alias = node.args.get("alias")
     columns = table_alias.columns if table_alias is not None else []
+    if len(columns) > 1 or not all(isinstance(column, exp.Identifier) for column in columns):
+        # t.metadata as (m), of which sqlglot keeps no name
+        raise refusal_of(node, "needs a plain name behind AS", construct="UNNEST")
     name = columns[0].name if columns else (table_alias.name if table_alias is not None else "")
     series = _series(array, lowering)
     elements = series or call("json_elements", as_json(lowering.lower(array)), kind=Kind.JSON)
@@ -180,6 +183,6 @@ def _series(array: exp.Expr, lowering: Lowering) -> Expression | None:
         values = [array.args[name] for name in ("start", "end", "step") if array.args.get(name) is not None]
         return call("generate_series", *lowering.lower_all(values), kind=Kind.INTEGER)
     if isinstance(array, exp.GenerateTimestampArray):
-        bounds = [as_timestamp(lowering.lower(array.args[name])) for name in ("start", "end")]
-        return call("generate_series", *bounds, lowering.lower(array.args["step"]), kind=Kind.TIMESTAMP)
+        bounds = [as_timestamp(lowering.lower(array.args.get(name))) for name in ("start", "end")]
+        return call("generate_series", *bounds, lowering.lower(array.args.get("step")), kind=Kind.TIMESTAMP)
     return None

@@ -40,7 +40,7 @@ class Lowering:
             value = replace(value, origin=int(start))
         return value
 
-    def lower_all(self, nodes: Sequence[exp.Expr]) -> list[Expression]:
+    def lower_all(self, nodes: Sequence[exp.Expr | None]) -> list[Expression]:
         """Return what each node means."""
         return [self.lower(node) for node in nodes]
 

@@ -6,6 +6,7 @@ text that is read again and again is refused; so is a tree deeper than what foll
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -16,6 +17,9 @@ from sqlglot.tokenizer_core import Token
 
 from endpoints.bigquery.refusals import Refusal
 from endpoints.bigquery.source_text import DIALECT, THE_QUERY
+
+# sqlglot warns with the whole text of what it cannot read. Nothing of a consumer's text is for the log.
+logging.getLogger("sqlglot").setLevel(logging.CRITICAL + 1)
 
 STEPS_BACK_PER_TOKEN: Final = 30  # a real text takes fewer than 3
 MAX_TREE_DEPTH: Final = 100  # levels of expressions; a chain of AND or OR is one

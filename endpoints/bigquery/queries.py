@@ -13,7 +13,7 @@ from endpoints.bigquery.lowering import Lowering, number_of
 from endpoints.bigquery.passes import alias_references, expand_stars, output_names, refuse_other_clauses
 from endpoints.bigquery.refusals import refusal_of
 from endpoints.bigquery.rulebook import RULES
-from endpoints.bigquery.scopes import Scope
+from endpoints.bigquery.scopes import Columns, Scope
 from endpoints.bigquery.set_operations import combined
 from endpoints.bigquery.tree import CommonTable, Constant, Expression, Infix, Name, Ordered, Output, Query, Select
 from endpoints.bigquery.values import integer
@@ -66,7 +66,7 @@ def _common_tables(node: exp.With | None, scope: Scope) -> list[CommonTable]:
         columns = item.args["alias"].columns
         if columns:
             raise refusal_of(columns[0], construct="WITH name (columns)")
-        scope.tables[name.casefold()] = (name, query.outputs)
+        scope.tables[name.casefold()] = (name, Columns.of(query.outputs))
         tables.append(CommonTable(name, query))
     return tables
 

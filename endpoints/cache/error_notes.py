@@ -29,5 +29,8 @@ def from_json(text: bytes) -> EndpointError:
     return error
 
 
-def _classes() -> dict[str, type[EndpointError]]:
-    return {error_class.__name__: error_class for error_class in EndpointError.__subclasses__()}
+def _classes(base: type[EndpointError] = EndpointError) -> dict[str, type[EndpointError]]:
+    found: dict[str, type[EndpointError]] = {}
+    for error_class in base.__subclasses__():
+        found |= {error_class.__name__: error_class, **_classes(error_class)}
+    return found

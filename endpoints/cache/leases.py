@@ -101,13 +101,13 @@ def is_held(lease: Lease) -> bool:
     return bool(ask_for("GET", lease.name) == lease.owner.encode())
 
 
-def wait_for_note(owner: str) -> bytes | None:
-    """Return the note this owner finished with, None when it has not within WAIT_SECONDS.
+def wait_for_note(owner: str, *, seconds: float = WAIT_SECONDS) -> bytes | None:
+    """Return the note this owner finished with, None when it has not within `seconds`, at most WAIT_SECONDS.
 
     Raises CacheUnavailable.
     """
     latch = _latch(owner)
-    return cast("bytes | None", ask_and_wait("BLMOVE", latch, latch, "LEFT", "RIGHT", WAIT_SECONDS))
+    return cast("bytes | None", ask_and_wait("BLMOVE", latch, latch, "LEFT", "RIGHT", seconds))
 
 
 class Slot:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from endpoints.guarantees import probes
+from endpoints.guarantees import limit_probes, probes
 from endpoints.guarantees.probes import LogDatabase
 
 
@@ -32,6 +32,7 @@ class Guarantee:
     consequence: str
     level: SandboxLevel
     probe: Callable[[LogDatabase], list[str]]
+    is_costly: bool = False  # tried by the operator's command alone
 
 
 _ROWS, _FULL, _ADVICE = SandboxLevel.ROW_SECURITY, SandboxLevel.FULL, SandboxLevel.ADVICE
@@ -64,6 +65,13 @@ GUARANTEES: Final = (
         "reads log rows of other projects through a view",
         _ROWS,
         probes.views,
+    ),
+    Guarantee(
+        "views told apart",
+        "a view shows rows to sessions that were armed for its own schema alone",
+        "reads the views of another endpoint, which may show every project",
+        _ROWS,
+        probes.views_told_apart,
     ),
     Guarantee(
         "view owners confined",
@@ -150,6 +158,13 @@ GUARANTEES: Final = (
         probes.space_limits,
     ),
     Guarantee(
+        "server log silent",
+        "failed statements of the gate leave neither message nor text in PostgreSQL's own log",
+        "writes values of rows into a log that others read and backups keep",
+        _FULL,
+        probes.server_log,
+    ),
+    Guarantee(
         "refused when tried: functions",
         "PostgreSQL refuses set_config(), catalogs, locks, notifications and large objects to sandbox_reader",
         "becomes another project, or leaves something behind",
@@ -162,6 +177,14 @@ GUARANTEES: Final = (
         "with the gate's password: reaches the database of users, endpoints and access tokens",
         _ADVICE,
         probes.service_database,
+    ),
+    Guarantee(
+        "memory limit",
+        "one server process gets no gigabyte for a value: PostgreSQL answers out of memory",
+        "takes the machine's memory by one query, and with it every session and process there",
+        _ADVICE,
+        limit_probes.memory_limit,
+        is_costly=True,
     ),
     Guarantee(
         "allowed functions callable",

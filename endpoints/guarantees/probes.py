@@ -13,12 +13,12 @@ from django.db import connections
 from psycopg import Connection, errors, sql
 
 from logsources.function_rights import CATALOG_USERS, FunctionName, callable_functions, wanted_functions
+from logsources.guard_functions import GUARD_FUNCTIONS
 from logsources.hardening import PREDEFINED_CATALOG_USERS, SANDBOX_FUNCTIONS
 from logsources.log_functions import FUNCTION_SCHEMA, LOG_FUNCTIONS
 from logsources.roles import (
     ALL_VIEWS,
     GATE_SETTINGS,
-    GATE_SUPERUSER_SETTINGS,
     QUERY_READER,
     READERS,
     SANDBOX_READER,
@@ -29,6 +29,7 @@ from logsources.tables import POLICY_NAMES
 
 NAMES_SHOWN: Final = 4  # of many findings alike
 UNLIMITED: Final = ("0", "-1")
+SILENT: Final = ("fatal", "panic")  # no message of a failed statement is as bad
 POWERS: Final[LiteralString] = "rolsuper OR rolbypassrls OR rolcreaterole OR rolcreatedb OR rolreplication"
 PUBLIC_ROLES: Final = (CATALOG_USERS, *PREDEFINED_CATALOG_USERS)
 
@@ -51,7 +52,7 @@ class LogDatabase:
     def wanted(self, role: str) -> set[FunctionName]:
         """Return the functions that a role shall be able to call: PostgreSQL's by hardening, ours by migrations."""
         wanted = wanted_functions(self.owner, gate=self.gate_name, allowed_functions=SANDBOX_FUNCTIONS)[role]
-        return wanted | LOG_FUNCTIONS if role in READERS else wanted
+        return wanted | LOG_FUNCTIONS | GUARD_FUNCTIONS if role in READERS else wanted
 
 
 def _some(names: Iterable[object]) -> str:
@@ -212,6 +213,20 @@ def views(logs: LogDatabase) -> list[str]:
     ]
 
 
+def views_told_apart(logs: LogDatabase) -> list[str]:
+    # What a view's query calls is among the dependencies of its rule.
+    shown_to_all = logs.column(
+        """SELECT c.oid::regclass FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+        WHERE starts_with(n.nspname, 'sandbox_') AND c.relkind = 'v'
+        AND has_any_column_privilege(%s, c.oid, 'SELECT') AND NOT EXISTS (
+            SELECT FROM pg_rewrite AS r JOIN pg_depend AS d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+            WHERE r.ev_class = c.oid AND d.refclassid = 'pg_proc'::regclass
+            AND d.refobjid = to_regprocedure('logs_private.armed_for(text)'))""",
+        SANDBOX_READER,
+    )
+    return _finding("sandbox schemas", "hold views that ask for no armed session:", shown_to_all)
+
+
 def view_owners(logs: LogDatabase) -> list[str]:
     findings: list[str] = []
     for role in (TENANT_VIEWS, ALL_VIEWS, QUERY_READER):
@@ -298,7 +313,12 @@ def time_limits(logs: LogDatabase) -> list[str]:
 
 
 def space_limits(logs: LogDatabase) -> list[str]:
-    return [f"the gate's {name} is off" for name in GATE_SUPERUSER_SETTINGS if _shown(logs, name) in UNLIMITED]
+    return ["the gate's temp_file_limit is off"] if _shown(logs, "temp_file_limit") in UNLIMITED else []
+
+
+def server_log(logs: LogDatabase) -> list[str]:
+    shown = {name: _shown(logs, name) for name in ("log_min_messages", "log_min_error_statement")}
+    return [f"the gate's {name} is {value}" for name, value in shown.items() if value not in SILENT]
 
 
 # --- Tried out --------------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,14 +16,17 @@ from config.deadlines import BoundedConnection, answer_within
 from endpoints.errors import DatabaseUnavailable
 from endpoints.guarantees.catalogue import GUARANTEES, Guarantee, SandboxLevel
 from endpoints.guarantees.probes import LogDatabase
+from endpoints.shared_work import SharedWork
 from logsources.connections import owner_connection
 
 logger = logging.getLogger(__name__)
 
 KEPT_SECONDS: Final = 300.0  # how long an operator's change may go unnoticed
 REFUSED_SECONDS: Final = 15.0  # how long a repair may
-CONNECTED_WITHIN_SECONDS: Final = 1.2  # a call waits for it; a server that hangs shows here
+CONNECTED_WITHIN_SECONDS: Final = 1.2  # calls wait for it; a server that hangs shows here
+PROBED_WITHIN_SECONDS: Final = 5.0  # each guarantee; all of them take a second, on a busy machine three
 VERIFIED_WITHIN_SECONDS: Final = 30.0
+WAIT_SECONDS: Final = 15.0  # calls wait no longer for the answer, which then serves the next ones
 REFUSAL: Final = (
     "Sandbox queries are not served at the moment: the log database does not keep what they rely on. "
     "Its operator finds the reason with `manage.py check_sandbox`."
@@ -53,6 +55,7 @@ class Verdict:
 class _Answer:
     refusal: str | None
     good_until: float  # time.monotonic()
+    renew_at: float  # before that, so that no caller has to wait for the next one
 
 
 def accepted_level() -> SandboxLevel:
@@ -63,47 +66,64 @@ def accepted_level() -> SandboxLevel:
     return _LEVELS[word]
 
 
-def verify_guarantees() -> list[Verdict]:
-    """Probe the log database for every guarantee. Raises psycopg.Error when it cannot be asked."""
+def verify_guarantees(*, costly: bool = False) -> list[Verdict]:
+    """Probe the log database for every guarantee, or for all but the costly ones: those are the operator's to try.
+
+    Raises psycopg.Error when it cannot be asked.
+    """
     with ExitStack() as stack, answer_within(VERIFIED_WITHIN_SECONDS):
         with answer_within(CONNECTED_WITHIN_SECONDS):
             owner = stack.enter_context(owner_connection())
             gate = stack.enter_context(BoundedConnection.connect(**settings.LOGS_GATE, autocommit=True))
         logs = LogDatabase(owner=owner, gate=gate)
-        return [Verdict(guarantee, tuple(guarantee.probe(logs))) for guarantee in GUARANTEES]
+        return [_verdict(guarantee, logs) for guarantee in GUARANTEES if costly or not guarantee.is_costly]
+
+
+def _verdict(guarantee: Guarantee, logs: LogDatabase) -> Verdict:
+    with answer_within(PROBED_WITHIN_SECONDS):
+        return Verdict(guarantee, tuple(guarantee.probe(logs)))
+
+
+class _Verification:
+    """What was found out last, kept up to date by whoever asks."""
+
+    def __init__(self) -> None:
+        self._answer: _Answer | None = None
+        self._asking: SharedWork[_Answer] = SharedWork(
+            "guarantees", self._ask, seconds=WAIT_SECONDS, in_background=True
+        )
+
+    def answer(self) -> _Answer:
+        """Return a valid answer; a new one is on its way when it is about to run out. Raises DatabaseUnavailable."""
+        known, now = self._answer, time.monotonic()
+        if known is None or now >= known.good_until:
+            return self._asking.result()
+        if now >= known.renew_at:
+            self._asking.begin()
+        return known
+
+    def _ask(self) -> _Answer:
+        self._answer = _ask()
+        return self._answer
+
+
+_verification = _Verification()
 
 
 def sandbox_refusal() -> str | None:
     """Return why sandbox queries are not served, None when they are: to be asked before each one.
 
-    The answer is kept for minutes, a refusal for seconds; while it is looked at anew the old one serves.
+    The answer is kept for minutes, a refusal for seconds, and found anew in the background before that time is over.
+    Where there is none yet, or nobody asked for so long, all who ask wait for the same one, at most WAIT_SECONDS.
     Raises DatabaseUnavailable when the log database cannot be asked.
     """
-    global _answer
-    known = _answer
-    if known is not None and time.monotonic() < known.good_until:
-        return known.refusal
-    if known is not None and not _lock.acquire(blocking=False):
-        return known.refusal
-    if known is None:
-        _lock.acquire()  # there is no answer to serve meanwhile
-    try:
-        latest = _answer
-        if latest is None or latest is known:
-            _answer = latest = _ask()
-        return latest.refusal
-    finally:
-        _lock.release()
-
-
-_answer: _Answer | None = None
-_lock = threading.Lock()
+    return _verification.answer().refusal
 
 
 def forget_answer() -> None:
     """Have the next sandbox query ask the log database again."""
-    global _answer
-    _answer = None
+    global _verification
+    _verification = _Verification()
 
 
 def _ask() -> _Answer:
@@ -113,6 +133,7 @@ def _ask() -> _Answer:
         raise DatabaseUnavailable from error
     for verdict in broken:
         logger.error("sandbox guarantee %r does not hold: %s", verdict.guarantee.name, "; ".join(verdict.findings))
+    now = time.monotonic()
     if broken:
-        return _Answer(REFUSAL, time.monotonic() + REFUSED_SECONDS)
-    return _Answer(None, time.monotonic() + KEPT_SECONDS)
+        return _Answer(REFUSAL, now + REFUSED_SECONDS, now + REFUSED_SECONDS / 2)
+    return _Answer(None, now + KEPT_SECONDS, now + KEPT_SECONDS / 2)

@@ -6,7 +6,6 @@ from endpoints.cache import CacheUnavailable
 from endpoints.cache.usage import Activity
 from endpoints.services.access import (
     IssuedAccessToken,
-    admit,
     authenticate_access_token,
     endpoints_out_of_reach,
     issue_access_token,
@@ -39,6 +38,7 @@ from endpoints.services.roles import keep_roles, permissions_of_roles
 from endpoints.services.sandbox_schemas import delete_endpoints, drop_old_sandbox_schemas
 from endpoints.services.saving import check_endpoint, save_endpoint
 from endpoints.services.schedules import WarmingSchedule, warming_schedule
+from endpoints.services.token_limits import LimitsInForce, LimitsUse, admit, limits_in_force, limits_use
 from endpoints.services.transfers import (
     ImportOutcome,
     ImportResult,
@@ -63,6 +63,8 @@ __all__ = [
     "ImportResult",
     "Installation",
     "IssuedAccessToken",
+    "LimitsInForce",
+    "LimitsUse",
     "Load",
     "LoadTarget",
     "LoadedRows",
@@ -95,6 +97,8 @@ __all__ = [
     "import_endpoints",
     "issue_access_token",
     "keep_roles",
+    "limits_in_force",
+    "limits_use",
     "lines_of",
     "load_sent_rows",
     "look_at_installation",

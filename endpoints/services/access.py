@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
-from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
 from endpoints import access_tokens
-from endpoints.access_tokens import Caller
-from endpoints.cache.rate_limits import seconds_until_admitted
-from endpoints.errors import NotAuthenticated, RateLimited
+from endpoints.access_tokens import Caller, OwnLimits
+from endpoints.errors import NotAuthenticated
 from endpoints.generation import changing
 from endpoints.models import AccessToken, Endpoint
 from endpoints.services.known import DIRECTORY
+
+_DEFAULT_LIMITS: Final = OwnLimits()
 
 
 def authenticate_access_token(secret: str, *, now: datetime | None = None) -> Caller:
@@ -40,17 +41,8 @@ def authenticate_access_token(secret: str, *, now: datetime | None = None) -> Ca
         bound_arguments=token.bound_arguments,
         may_purge=token.may_purge,
         may_load=token.may_load,
+        limits=token.limits,
     )
-
-
-def admit(caller: Caller) -> None:
-    """Count a call against the rate limit of its access token. Raises RateLimited."""
-    limit = settings.ENDPOINTS_RATE_LIMIT
-    if limit is None:
-        return
-    wait = seconds_until_admitted(caller.prefix, calls=limit.calls, window_seconds=limit.seconds)
-    if wait:
-        raise RateLimited(wait)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +62,7 @@ def issue_access_token(
     may_purge: bool = False,
     may_load: bool = False,
     no_endpoints: bool = False,
+    limits: OwnLimits = _DEFAULT_LIMITS,
 ) -> IssuedAccessToken:
     """Make an access token; with no endpoint names it may call every endpoint, unless it is to call none.
 
@@ -88,6 +81,9 @@ def issue_access_token(
         expires_at=expires_at,
         may_purge=may_purge,
         may_load=may_load,
+        calls_a_minute=limits.calls_a_minute,
+        calls_at_once=limits.calls_at_once,
+        sandbox_queries_at_once=limits.sandbox_queries_at_once,
     )
     secret = new_access_token_secret(token)
     token.full_clean()

@@ -16,11 +16,13 @@ from typing import Final
 from django.conf import settings
 
 from endpoints import cache
+from endpoints.access_tokens import Caller
 from endpoints.cache import CacheUnavailable, Landing, RecentEntry, Recipe, ResultKey, Role, usage
-from endpoints.errors import DatabaseUnavailable, Overloaded, QueryTimeout
+from endpoints.errors import DatabaseUnavailable, LimitReached, Overloaded, QueryTimeout
 from endpoints.models import Endpoint
 from endpoints.outcomes import Outcome
 from endpoints.services.producing import produce
+from endpoints.services.token_limits import turn
 
 # A runner may wait for a connection and encodes after its statement ended: its lease lasts longer than the statement.
 LEASE_MARGIN_SECONDS: Final = 10
@@ -46,31 +48,43 @@ class Served:
     fresh_for_seconds: float = 0.0
 
 
-def serve(endpoint: Endpoint, recipe: Recipe) -> Served:
-    """Return the result of a recipe of this version of the endpoint. Raises an EndpointError."""
+def serve(endpoint: Endpoint, recipe: Recipe, caller: Caller | None = None) -> Served:
+    """Return the result of a recipe of this version of the endpoint. Raises an EndpointError.
+
+    What runs in PostgreSQL counts against the limits of the caller's access token; without a caller against none.
+    """
     if not endpoint.cache_seconds:
-        return _bypass(produce(endpoint, recipe))
+        return _bypass(_run(endpoint, recipe, caller))
     key = cache.result_key(endpoint.pk.hex, endpoint.version, recipe)
-    served = _serve(endpoint, key, recipe)
+    served = _serve(endpoint, key, recipe, caller)
     usage.note_call(key, recipe, kind=served.state.value, keep_seconds=endpoint.cache_seconds)
     return served
 
 
-def renew_entry(endpoint: Endpoint, key: ResultKey, recipe: Recipe) -> Landing | None:
+def renew_entry(endpoint: Endpoint, key: ResultKey, recipe: Recipe, caller: Caller | None = None) -> Landing | None:
     """Run the recipe and replace its entry; None when somebody else is running it at this moment.
 
     Raises an EndpointError, and CacheUnavailable.
     """
     return cache.refresh(
         key,
-        produce=lambda: produce(endpoint, recipe),
+        produce=lambda: _run(endpoint, recipe, caller),
         fresh_seconds=endpoint.cache_seconds,
         stale_seconds=settings.ENDPOINTS_STALE_SECONDS,
         lease_seconds=endpoint.statement_timeout_seconds + LEASE_MARGIN_SECONDS,
     )
 
 
-def _serve(endpoint: Endpoint, key: ResultKey, recipe: Recipe) -> Served:
+def _run(endpoint: Endpoint, recipe: Recipe, caller: Caller | None) -> Outcome:
+    with turn(
+        caller,
+        is_sandbox_query=bool(recipe.sandbox_language),
+        statement_seconds=endpoint.statement_timeout_seconds,
+    ):
+        return produce(endpoint, recipe)
+
+
+def _serve(endpoint: Endpoint, key: ResultKey, recipe: Recipe, caller: Caller | None) -> Served:
     try:
         recent = cache.RECENT.fetch(
             key, fresh_seconds=endpoint.cache_seconds, stale_seconds=settings.ENDPOINTS_STALE_SECONDS
@@ -78,24 +92,25 @@ def _serve(endpoint: Endpoint, key: ResultKey, recipe: Recipe) -> Served:
     except CacheUnavailable:
         recent = None
     if recent is None:
-        return _serve_run(endpoint, key, recipe)
+        return _serve_run(endpoint, key, recipe, caller)
     if recent.remaining_fresh_seconds:
         return _serve_entry(recent, CacheState.HIT)
     try:
-        landing = renew_entry(endpoint, key, recipe)
-    except (CacheUnavailable, DatabaseUnavailable, Overloaded, QueryTimeout):
+        landing = renew_entry(endpoint, key, recipe, caller)
+    except (CacheUnavailable, DatabaseUnavailable, LimitReached, Overloaded, QueryTimeout):
         # Better an old answer, marked as one, than none: RFC 5861, stale-if-error.
         return _serve_entry(recent, CacheState.STALE)
     return _serve_entry(recent, CacheState.STALE) if landing is None else _landed(endpoint, landing)
 
 
-def _serve_run(endpoint: Endpoint, key: ResultKey, recipe: Recipe) -> Served:
+def _serve_run(endpoint: Endpoint, key: ResultKey, recipe: Recipe, caller: Caller | None) -> Served:
     landing = cache.fly(
         key,
-        produce=lambda: produce(endpoint, recipe),
+        produce=lambda: _run(endpoint, recipe, caller),
         fresh_seconds=endpoint.cache_seconds,
         stale_seconds=settings.ENDPOINTS_STALE_SECONDS,
         lease_seconds=endpoint.statement_timeout_seconds + LEASE_MARGIN_SECONDS,
+        party="" if caller is None else caller.prefix,
     )
     return _landed(endpoint, landing)
 

@@ -64,14 +64,13 @@ def note_failed_call(reference: str, error: EndpointError, caller: Caller | None
 
 def call_activity(endpoints: Sequence[Endpoint]) -> list[Activity]:
     """Return the calls of each endpoint over the last 24 hours. Raises CacheUnavailable."""
-    usage.flush_outcomes()
+    usage.FLUSHER.settle()
     by_id = usage.activity([endpoint.pk.hex for endpoint in endpoints], now=time())
     return [by_id[endpoint.pk.hex] for endpoint in endpoints]
 
 
 def endpoint_use(endpoint: Endpoint, *, last_calls: int) -> Using:
     """Return how an endpoint is used, with at most this many of its last calls. Raises CacheUnavailable."""
-    usage.flush()
     (activity,) = call_activity([endpoint])
     return Using(
         last_calls=tuple(usage.last_calls(endpoint.pk.hex, limit=last_calls)),

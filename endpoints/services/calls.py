@@ -70,7 +70,7 @@ def run_endpoint(reference: str, *, call: Call, caller: Caller | None = None) ->
     """
     endpoint = find_endpoint(reference, caller=caller)
     structlog.contextvars.bind_contextvars(endpoint=endpoint.name, endpoint_version=endpoint.version)
-    served = serve(endpoint, recall_recipe(endpoint, call, caller))
+    served = serve(endpoint, recall_recipe(endpoint, call, caller), caller)
     structlog.contextvars.bind_contextvars(cache=served.state.value)
     return Answer(
         served=served,

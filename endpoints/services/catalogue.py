@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
 
 import psycopg
 import structlog
+from django.db import OperationalError
 from psycopg import Connection
 
+from config.deadlines import answer_within
 from endpoints.errors import DatabaseUnavailable
+from endpoints.shared_work import SharedWork
 from logsources.catalogue import columns_by_table, partitions_by_table, recent_metadata
 from logsources.connections import owner_connection
 from logsources.metadata_paths import MetadataPath, common_paths
@@ -19,6 +21,7 @@ from logsources.models import LogSource, ProjectLocation
 from logsources.roles import LOGS_SCHEMA
 
 KEPT_SECONDS: Final = 60.0
+READ_SECONDS: Final = 5.0  # the pages that ask are typed into meanwhile
 
 logger = structlog.get_logger(__name__)
 
@@ -52,27 +55,43 @@ class CatalogueSource:
         return next((column.name for column in self.columns if path and column.path == path), "")
 
 
-_lock = threading.Lock()
-_kept: tuple[float, tuple[CatalogueSource, ...]] | None = None
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    read_at: float  # time.monotonic()
+    sources: tuple[CatalogueSource, ...]
+
+
+_kept: _Kept | None = None
 
 
 def catalogue() -> tuple[CatalogueSource, ...]:
-    """Return every log source, at most a minute old. Raises DatabaseUnavailable when the log database cannot say."""
-    global _kept
-    with _lock:  # also so that one request at a time looks into the tables
-        if _kept is None or monotonic() - _kept[0] >= KEPT_SECONDS:
-            try:
-                _kept = monotonic(), tuple(_read())
-            except psycopg.OperationalError as error:
-                raise DatabaseUnavailable from error
-        return _kept[1]
+    """Return every log source, at most a minute old. Raises DatabaseUnavailable when a database cannot say in time."""
+    kept = _kept
+    if kept is None or monotonic() - kept.read_at >= KEPT_SECONDS:
+        kept = _reading.result()
+    return kept.sources
 
 
 def forget_catalogue() -> None:
     """Have the next caller read it anew."""
     global _kept
-    with _lock:
-        _kept = None
+    _kept = None
+
+
+def _read_and_keep() -> _Kept:
+    global _kept
+    read_at = monotonic()
+    try:
+        with answer_within(READ_SECONDS):
+            kept = _Kept(read_at, tuple(_read()))
+    except (psycopg.OperationalError, OperationalError) as error:
+        raise DatabaseUnavailable from error
+    _kept = kept
+    return kept
+
+
+# One request at a time looks into the tables.
+_reading = SharedWork("catalogue", _read_and_keep, seconds=READ_SECONDS)
 
 
 def _read() -> list[CatalogueSource]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import psycopg
 import structlog
+from django.conf import settings
 from psycopg import errors as postgres_errors
 
 from config.deadlines import NoAnswer
@@ -20,6 +22,7 @@ from endpoints.errors import (
     LoadNotAllowed,
     LogSourceNotFound,
     Overloaded,
+    RequestTooLarge,
 )
 from endpoints.execution import StatementFailed
 from endpoints.load_pool import load_pool
@@ -33,6 +36,7 @@ from logsources.batches import (
     load_batch,
     read_batch,
 )
+from logsources.json_batches import TooManyRows
 from logsources.known_sources import KNOWN_SOURCES, UnknownSource
 from logsources.ndjson import BadJSON
 from logsources.rolling import RolledSource
@@ -62,10 +66,14 @@ class LoadTarget:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A body of rows; `sending` tells bodies apart that say the same and are meant to be stored twice."""
+    """A body of rows; `sending` tells bodies apart that say the same and are meant to be stored twice.
+
+    `receive` reads the body and returns what makes rows of it, which takes many times its memory: each is called when
+    it is its turn. Both may raise an EndpointError.
+    """
 
     target: LoadTarget
-    body: bytes
+    receive: Callable[[], Callable[[], bytes]]
     sending: str = ""
     skip_bad_rows: bool = False
 
@@ -94,21 +102,26 @@ def check_load(target: LoadTarget, *, caller: Caller) -> None:
 def load_sent_rows(load: Load) -> LoadedRows:
     """Store the rows and return what became of them, once they are committed to disk; `check_load` goes before.
 
-    Raises InvalidRequest for a body that cannot be read, InvalidRows, LogSourceNotFound, Overloaded and
-    DatabaseUnavailable: nothing is stored then, as far as anybody knows. Sending it again never doubles a row.
+    Raises InvalidRequest for a body that cannot be read, RequestTooLarge, InvalidRows, LogSourceNotFound, Overloaded
+    and DatabaseUnavailable: nothing is stored then, as far as anybody knows. Sending it again never doubles a row.
     """
     pool = load_pool()
-    with pool.turn():
-        source = _find_source(load.target)
-        batch = _read(load, source)
-        try:
-            report = _store(source, batch, skip_bad_rows=load.skip_bad_rows)
-        except _TableChanged:
-            KNOWN_SOURCES.forget()
-            source = _find_source(load.target)
-            report = _store(source, _read(load, source), skip_bad_rows=load.skip_bad_rows)
+    with pool.place():
+        expand = load.receive()
+        with pool.turn():
+            source, report = _store_body(load, expand())
     bad_rows = report.bad_rows
     return LoadedRows(source.shape.name, report.loaded, report.already_there, bad_rows.count, bad_rows.listed)
+
+
+def _store_body(load: Load, body: bytes) -> tuple[RolledSource, BatchReport]:
+    source = _find_source(load.target)
+    try:
+        return source, _store(source, _read(load, body, source), skip_bad_rows=load.skip_bad_rows)
+    except _TableChanged:
+        KNOWN_SOURCES.forget()
+    source = _find_source(load.target)
+    return source, _store(source, _read(load, body, source), skip_bad_rows=load.skip_bad_rows)
 
 
 def _find_source(target: LoadTarget) -> RolledSource:
@@ -120,10 +133,14 @@ def _find_source(target: LoadTarget) -> RolledSource:
         raise LogSourceNotFound from error
 
 
-def _read(load: Load, source: RolledSource) -> Batch:
-    now = datetime.now(UTC)
+def _read(load: Load, body: bytes, source: RolledSource) -> Batch:
+    now, max_rows = datetime.now(UTC), settings.ENDPOINTS_MAX_LOAD_ROWS
     try:
-        return read_batch(load.body, project_path=source.shape.project_path, now=now, sending=load.sending)
+        return read_batch(
+            body, project_path=source.shape.project_path, now=now, sending=load.sending, max_rows=max_rows
+        )
+    except TooManyRows as fault:
+        raise RequestTooLarge(f"A load has at most {fault.limit} {fault.what}; send several.") from None
     except BadJSON as fault:
         raise InvalidRequest(f"The rows cannot be read: {fault.reason}.") from None
 

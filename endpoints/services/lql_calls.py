@@ -9,7 +9,7 @@ from functools import lru_cache
 import structlog
 from django.conf import settings
 
-from endpoints.errors import InvalidLQL, RequestTooLarge
+from endpoints.errors import EndpointError, InvalidLQL, RequestTooLarge
 from endpoints.execution import StatementFailed, first_invalid_regular_expression
 from endpoints.lql import parse_lql, print_lql
 from endpoints.lql.lowering import LoweredQuery, LQLTable, choose_table, lower
@@ -19,7 +19,8 @@ from endpoints.models import Endpoint
 from endpoints.outcomes import BoundValue, Rows
 from endpoints.publishing import PublishedTable, sandbox_schema
 from endpoints.services.sandbox_runs import (
-    over_budget_reason,
+    is_of_budget,
+    over_budget,
     refuse_unguarded_sandbox,
     run_published,
     sandbox_tables,
@@ -93,7 +94,7 @@ def refusal_of(
     lowered: LoweredQuery,
     endpoint: Endpoint,
     arguments: Mapping[str, BoundValue],
-) -> InvalidLQL:
+) -> EndpointError:
     """Return what the consumer is told; raises InvalidParameters when an argument of theirs is to blame.
 
     The SQL is ours: of what they sent, only a pattern can fail.
@@ -109,8 +110,6 @@ def refusal_of(
             return refusal(rules.text, position, reason, found=pattern)
     log = logger.error if failure.sqlstate == INSUFFICIENT_PRIVILEGE else logger.warning
     log("lql_query_failed", sqlstate=failure.sqlstate)
-    too_large = over_budget_reason(failure)
-    if too_large is not None:
-        hint = "Select fewer columns or rows."
-        return InvalidLQL(f"{too_large} {hint}", details=[{"hint": hint}])
+    if is_of_budget(failure):
+        return over_budget("lql")
     return InvalidLQL(f"PostgreSQL could not run the query (SQLSTATE {failure.sqlstate}).")

@@ -8,13 +8,14 @@ from time import perf_counter
 import structlog
 
 from endpoints.cache import Recipe
-from endpoints.encoding import encode_rows, in_form
+from endpoints.encoding import encode_rows
 from endpoints.errors import StoredQueryFailed
 from endpoints.execution import StatementFailed, run_statement
 from endpoints.models import Endpoint
-from endpoints.outcomes import BoundValue, Outcome, Rows, TimestampForm
+from endpoints.outcomes import BoundValue, Outcome, OverBudget, Rows, TimestampForm
 from endpoints.services.lql_calls import read_lql, run_lql_query
 from endpoints.services.sandbox_calls import run_sandbox_query
+from endpoints.services.sandbox_runs import max_result_bytes, over_budget
 from endpoints.services.sessions import (
     INVALID_REGULAR_EXPRESSION,
     refuse_invalid_regular_expression,
@@ -27,9 +28,22 @@ logger = structlog.get_logger(__name__)
 
 def produce(endpoint: Endpoint, recipe: Recipe) -> Outcome:
     """Run the recipe over this version of the endpoint and return its encoded result. Raises an EndpointError."""
-    rows = in_form(_run(endpoint, recipe), TimestampForm(endpoint.timestamps_as))
+    try:
+        return _produce(endpoint, recipe)
+    except OverBudget as error:
+        raise over_budget(recipe.sandbox_language) from error
+
+
+def _produce(endpoint: Endpoint, recipe: Recipe) -> Outcome:
+    rows = _run(endpoint, recipe)
     started = perf_counter()
-    body = encode_rows(rows, recipe.format, redact=recipe.redact)
+    body = encode_rows(
+        rows,
+        recipe.format,
+        redact=recipe.redact,
+        timestamps_as=TimestampForm(endpoint.timestamps_as),
+        max_bytes=max_result_bytes(recipe.sandbox_language),
+    )
     return Outcome(
         body=body,
         format=recipe.format,
@@ -53,7 +67,7 @@ def _run_stored_query(endpoint: Endpoint, arguments: Mapping[str, BoundValue]) -
     statement = compile_query(endpoint.sql, parameters, max_rows=endpoint.max_rows).statement(arguments)
     session = stored_session(endpoint, arguments)
     try:
-        return run_statement(statement, session, max_rows=endpoint.max_rows)
+        return run_statement(statement, session, max_rows=endpoint.max_rows, max_bytes=max_result_bytes(""))
     except StatementFailed as failure:
         if failure.sqlstate == INVALID_REGULAR_EXPRESSION:
             refuse_invalid_regular_expression(parameters, arguments, session)

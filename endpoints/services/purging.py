@@ -55,7 +55,7 @@ def purge_cache(reference: str, *, caller: Caller | None = None) -> Purged:
 
 def cache_reports(endpoints: Sequence[Endpoint]) -> list[CacheReport]:
     """Return what Redis knows of each endpoint. Raises CacheUnavailable."""
-    usage.flush()
+    usage.FLUSHER.settle()
     statistics = usage.statistics([endpoint.pk.hex for endpoint in endpoints])
     return [
         CacheReport(endpoint.name, statistics[endpoint.pk.hex], cache.live_entries(endpoint.pk.hex))

@@ -26,7 +26,11 @@ from endpoints.sql.parameters import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """What a consumer asks for, read from the request and not yet judged; each is equal to itself alone."""
+    """What a consumer asks for, read from the request and not yet judged; each is equal to itself alone.
+
+    `weight` is about how many bytes it takes where this very object may come again, 0 where it cannot: what was read
+    from a body is read anew from the next one.
+    """
 
     arguments: Mapping[str, RawValue] = field(default_factory=dict)
     repeated_names: frozenset[str] = frozenset()
@@ -34,10 +38,13 @@ class Call:
     sandbox_lql: str = ""
     redact: bool = False
     format: ResultFormat = ResultFormat.JSON
+    weight: int = 0
 
 
 _RecipeKey = tuple[int, Call, tuple[tuple[str, str], ...]]
-_remembered: Final[Remembered[_RecipeKey, tuple[Endpoint, Recipe]]] = Remembered(capacity=1000)
+_remembered: Final[Remembered[_RecipeKey, tuple[Endpoint, Recipe]]] = Remembered(
+    capacity=1000, max_bytes=16 * 1024 * 1024
+)
 
 
 def read_recipe(endpoint: Endpoint, call: Call, caller: Caller | None) -> Recipe:
@@ -63,11 +70,12 @@ def read_recipe(endpoint: Endpoint, call: Call, caller: Caller | None) -> Recipe
 
 def recall_recipe(endpoint: Endpoint, call: Call, caller: Caller | None) -> Recipe:
     """Return what `read_recipe` does, read once for the same call of the same endpoint, object for object."""
-    if call.sandbox_lql:  # reading it also writes its canonical form to the log's context
+    if not call.weight or call.sandbox_lql:  # reading LQL also writes its canonical form to the log's context
         return read_recipe(endpoint, call, caller)
     key = (id(endpoint), call, tuple(caller.bound_arguments.items()) if caller else ())
     # The endpoint is kept with its recipe: its id belongs to nobody else meanwhile.
-    return _remembered.get(key, lambda: (endpoint, read_recipe(endpoint, call, caller)))[1]
+    remembered = _remembered.get(key, lambda: (endpoint, read_recipe(endpoint, call, caller)), size=call.weight)
+    return remembered[1]
 
 
 def _arguments(endpoint: Endpoint, call: Call, caller: Caller | None) -> Mapping[str, BoundValue]:

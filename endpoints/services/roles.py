@@ -36,6 +36,7 @@ OWNER: Final = (
     | _permissions("endpoints", ["endpoint", "accesstoken"], *_EVERYTHING)
     | _permissions("logsources", ["logsource", "extractedcolumn"], *_EVERYTHING)
     | _permissions("auth", ["user", "group"], *_EVERYTHING)
+    | _permissions("axes", ["accessattempt"], "view", "delete")  # failed logins; to delete one lifts its lock-out
     | _permissions("django_celery_beat", _SCHEDULES, *_EVERYTHING)
 )
 ROLES: Final = {"viewer": VIEWER, "editor": EDITOR, "owner": OWNER}

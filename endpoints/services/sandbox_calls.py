@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -10,15 +11,16 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 
-from endpoints.errors import InvalidSQL
+from endpoints.errors import EndpointError, InvalidSQL
 from endpoints.execution import StatementFailed
 from endpoints.models import Endpoint
 from endpoints.outcomes import BoundValue, Rows, SandboxDialect
 from endpoints.publishing import PublishedTable, sandbox_schema
 from endpoints.services.remembering import Remembered
 from endpoints.services.sandbox_runs import (
+    is_of_budget,
     offset_in_statement,
-    over_budget_reason,
+    over_budget,
     refuse_unguarded_sandbox,
     run_published,
     sandbox_tables,
@@ -40,8 +42,8 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 _CheckKey = tuple[UUID, int, str, tuple[PublishedTable, ...], int]
-# A text may have 16 KiB, and its tokens take several times that.
-_remembered: Final[Remembered[_CheckKey, Checked]] = Remembered(capacity=200)
+_remembered: Final[Remembered[_CheckKey, Checked]] = Remembered(capacity=200, max_bytes=16 * 1024 * 1024)
+_BYTES_PER_CHARACTER: Final = 24  # of a text with its tokens: 230 KiB for 9 KiB, 340 KiB for a translated 6 KiB
 
 
 def run_sandbox_query(endpoint: Endpoint, sql: str, *, arguments: Mapping[str, BoundValue]) -> Rows:
@@ -71,19 +73,25 @@ def check_query(endpoint: Endpoint, sql: str, tables: Sequence[PublishedTable]) 
         return _check(endpoint, sql, tables)
     # Dashboards send the same texts again and again; the check depends on nothing else.
     key = (endpoint.pk, endpoint.version, sql, tuple(tables), settings.ENDPOINTS_SANDBOX_MAX_SQL_BYTES)
-    return _remembered.get(key, lambda: _check(endpoint, sql, tables))
+    return _remembered.get(key, lambda: _check(endpoint, sql, tables), size=_BYTES_PER_CHARACTER * len(sql))
 
 
 def _check(endpoint: Endpoint, sql: str, tables: Sequence[PublishedTable]) -> Checked:
     limits = SandboxLimits(bytes=settings.ENDPOINTS_SANDBOX_MAX_SQL_BYTES)
     if endpoint.sandbox_dialect == SandboxDialect.BIGQUERY:
         # A quarter of a second and 20 MB, for what most installations never use.
-        from endpoints.bigquery import check_bigquery, log_table
+        from endpoints.bigquery import TranslationBug, check_bigquery, log_table
 
         # Each unnest is an item of FROM, and a query over several log tables has dozens of them.
         limits = replace(limits, from_items=64, from_items_per_select=24)
         log_tables = [log_table(table.name, table.columns) for table in tables]
-        return check_bigquery(sql, tables=log_tables, parameters=endpoint.parameters_of_version, limits=limits)
+        try:
+            return check_bigquery(sql, tables=log_tables, parameters=endpoint.parameters_of_version, limits=limits)
+        except TranslationBug as bug:
+            # The fingerprint tells whether two reports are about the same text, which itself is not for the log.
+            fingerprint = hashlib.sha256(sql.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+            logger.error("bigquery_translation_failed", cause=bug.cause, place=bug.place, fingerprint=fingerprint)
+            raise
     return check_sandbox_query(
         sql,
         tables=[SandboxTable(table.name, tuple(column.name for column in table.columns)) for table in tables],
@@ -113,17 +121,15 @@ def refusal_of(
     endpoint: Endpoint,
     arguments: Mapping[str, BoundValue],
     tables: Sequence[PublishedTable],
-) -> InvalidSQL:
+) -> EndpointError:
     """Return what the consumer is told; raises InvalidParameters when an argument of theirs is to blame."""
     if failure.sqlstate == INVALID_REGULAR_EXPRESSION:
         session = sandbox_session(endpoint, sandbox_schema(endpoint), arguments)
         refuse_invalid_regular_expression(endpoint.parameters_of_version, arguments, session)
     log = logger.error if failure.sqlstate == INSUFFICIENT_PRIVILEGE else logger.info
     log("sandbox_query_failed", sqlstate=failure.sqlstate)
-    too_large = over_budget_reason(failure)
-    if too_large is not None:
-        hint = "Select fewer columns or rows."
-        return InvalidSQL(f"{too_large} {hint}", details=[{"hint": hint}])
+    if is_of_budget(failure):
+        return over_budget("sql")
     offset = offset_of(failure, checked)
     name = name_at(sql, offset) if offset is not None else ""
     columns = (column.name for table in tables for column in table.columns)

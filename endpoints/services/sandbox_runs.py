@@ -10,7 +10,14 @@ import structlog
 from django.conf import settings
 
 from config.deadlines import answer_within
-from endpoints.errors import SandboxDisabled, StoredQueryFailed
+from endpoints.errors import (
+    EndpointError,
+    InvalidLQL,
+    InvalidSQL,
+    ResultTooLarge,
+    SandboxDisabled,
+    StoredQueryFailed,
+)
 from endpoints.execution import StatementFailed, run_statement
 from endpoints.generation import changing
 from endpoints.guarantees import sandbox_refusal
@@ -24,6 +31,7 @@ logger = structlog.get_logger(__name__)
 
 PUBLISHED_WITHIN_SECONDS: Final = 10.0  # a call waits for it, and it may wait for locks
 _MEBIBYTE: Final = 1024 * 1024
+_OVER_BUDGET: Final[Mapping[str, type[EndpointError]]] = {"": ResultTooLarge, "sql": InvalidSQL, "lql": InvalidLQL}
 
 
 def refuse_unguarded_sandbox() -> None:
@@ -79,7 +87,7 @@ def within_budget(statement: Statement) -> Statement:
 
 def without_budget_column(rows: Rows) -> Rows:
     """Return what a statement under the byte budget returned as the consumer asked for it."""
-    return replace(rows, columns=rows.columns[:-1], rows=[row[:-1] for row in rows.rows])
+    return replace(rows, columns=rows.columns[:-1])
 
 
 def offset_in_statement(position: int) -> int:
@@ -88,11 +96,23 @@ def offset_in_statement(position: int) -> int:
     return position - 1 - moved
 
 
-def over_budget_reason(failure: StatementFailed) -> str | None:
-    """Return the sentence for a result that was larger than its byte budget, None for every other failure."""
-    if not is_over_budget(failure.sqlstate, failure.primary_message):
-        return None
-    return f"The result is larger than {settings.ENDPOINTS_SANDBOX_MAX_BYTES / _MEBIBYTE:g} MiB."
+def max_result_bytes(language: str) -> int:
+    """Return the budget of an encoded result: of a sandbox query in `sql` or `lql`, or of the stored one ("")."""
+    limit: int = settings.ENDPOINTS_SANDBOX_MAX_BYTES if language else settings.ENDPOINTS_MAX_RESULT_BYTES
+    return limit
+
+
+def over_budget(language: str) -> EndpointError:
+    """Return what the caller is told of a result over its budget, whoever found that it is."""
+    error = _OVER_BUDGET[language]
+    hint = "Select fewer columns or rows." if language else "Ask for fewer rows, such as those of a shorter time."
+    reason = f"The result is larger than {max_result_bytes(language) / _MEBIBYTE:g} MiB."
+    return error(f"{reason} {hint}", details=[{"hint": hint}])
+
+
+def is_of_budget(failure: StatementFailed) -> bool:
+    """Tell whether a statement failed because its result is over the byte budget."""
+    return is_over_budget(failure.sqlstate, failure.primary_message)
 
 
 def _publish(endpoint: Endpoint) -> tuple[PublishedTable, ...]:
@@ -108,4 +128,6 @@ def _publish(endpoint: Endpoint) -> tuple[PublishedTable, ...]:
 
 def _run(endpoint: Endpoint, statement: Statement, arguments: Mapping[str, BoundValue]) -> Rows:
     session = sandbox_session(endpoint, sandbox_schema(endpoint), arguments)
-    return without_budget_column(run_statement(within_budget(statement), session, max_rows=endpoint.max_rows))
+    max_bytes = settings.ENDPOINTS_SANDBOX_MAX_BYTES
+    rows = run_statement(within_budget(statement), session, max_rows=endpoint.max_rows, max_bytes=max_bytes)
+    return without_budget_column(rows)

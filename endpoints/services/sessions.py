@@ -30,7 +30,8 @@ def sandbox_session(endpoint: Endpoint, schema: str, arguments: Mapping[str, Bou
     return ReaderSession(
         role=SANDBOX_READER,
         # Named, because PostgreSQL else looks into pg_catalog before the schema, and into pg_temp before both.
-        search_path=f'"{schema}", pg_catalog, pg_temp',
+        # Operators of log_functions hide PostgreSQL's own (endpoints.sql.guards).
+        search_path=f'"{schema}", log_functions, pg_catalog, pg_temp',
         statement_timeout_seconds=endpoint.statement_timeout_seconds,
         tenant=_tenant(endpoint, arguments),
         arguments=arguments,

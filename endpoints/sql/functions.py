@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
+from endpoints.sql.guards import GUARDED_FUNCTIONS
+
 MAX_SUGGESTIONS: Final = 3  # near names told for a misspelt one
 
 
@@ -151,9 +153,10 @@ FUNCTION_GROUPS: Final = (
 ALLOWED_FUNCTIONS: Final = frozenset().union(*(group.names for group in FUNCTION_GROUPS))
 
 # Where a name of the allowlist is found: consumers write it without a schema, and what runs names the schema. Whoever
-# may send `sql` may use all of them; a translation of another dialect is checked like any other text.
+# may send `sql` may use all of them; a translation of another dialect is checked like any other text. Of guarded
+# functions it is the twin that runs.
 LOG_FUNCTIONS_SCHEMA: Final = "log_functions"
-FUNCTION_SCHEMAS: Final = dict.fromkeys(LOG_FUNCTIONS.names, LOG_FUNCTIONS_SCHEMA)
+FUNCTION_SCHEMAS: Final = dict.fromkeys(LOG_FUNCTIONS.names | GUARDED_FUNCTIONS, LOG_FUNCTIONS_SCHEMA)
 
 # What PostgreSQL calls for SQL's own syntax (gram.y, SystemFuncName): not callable by these names unless they are
 # also listed above, but the reader of a sandbox query needs the right to execute them.

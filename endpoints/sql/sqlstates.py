@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Final
 
+from endpoints.sql.guards import GUARD_SQLSTATE, LARGEST_HASHED, LARGEST_VALUE, LARGEST_WIDTH
 from endpoints.sql.lexemes import Kind, lex
 
 MAX_SUGGESTIONS: Final = 3
@@ -72,6 +73,15 @@ _EXPLANATIONS: Final[dict[str, Explanation]] = {
         "Filter with a regular expression before casting, for example x ~ '^[0-9]+$'.",
     ),
     "22P05": Explanation("A character does not exist in the encoding it is converted to."),
+    "23514": Explanation(
+        f"A value is larger than the {LARGEST_VALUE // 2**20} MiB that a sandbox query may build or search, or the"
+        f" {LARGEST_HASHED // 2**20} MiB that it may hash; or format() pads to more than {LARGEST_WIDTH:,} characters.",
+        "Aggregate or join fewer values, or cut them, for example by left(x, 1000).",
+    ),
+    GUARD_SQLSTATE: Explanation(
+        "The operands of a function or operator are too large together: its time is the product of their sizes.",
+        "Make one of them shorter, for example by left(x, 1000).",
+    ),
     "42501": Explanation("The query uses something that sandbox queries may not use."),
     "42601": Explanation("The query is not valid SQL here."),
     "42611": Explanation("A column is not defined as it must be."),

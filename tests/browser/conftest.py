@@ -44,22 +44,43 @@ def site() -> Iterator[Site]:
 # Not for the whole session: while Playwright's loop runs in this thread, Django refuses other tests their database.
 @pytest.fixture(scope="module")
 def playwright() -> Iterator[Playwright]:
-    assert CHROMIUM.exists(), "The tests of the admin's pages need Debian's Chromium: apt install chromium"
     expect.set_options(timeout=PATIENCE_MILLISECONDS)
     with sync_playwright() as playwright:
         yield playwright
 
 
+class SharedBrowser:
+    """One Chromium for the tests of a module, which each have pages and cookies of their own; made anew if killed."""
+
+    def __init__(self, playwright: Playwright) -> None:
+        self._playwright = playwright
+        self._browser: Browser | None = None
+
+    def get(self) -> Browser:
+        if self._browser is None or not self._browser.is_connected():
+            self._browser = self._playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        return self._browser
+
+    def close(self) -> None:
+        if self._browser is not None:
+            self._browser.close()
+
+
+@pytest.fixture(scope="module")
+def shared_browser(playwright: Playwright) -> Iterator[SharedBrowser]:
+    browser = SharedBrowser(playwright)
+    yield browser
+    browser.close()
+
+
 @pytest.fixture
-def browser(playwright: Playwright) -> Iterator[Browser]:
-    """A browser of the test's own, which is killed where the test hangs: scripts in a page may wait for ever."""
-    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+def browser(shared_browser: SharedBrowser) -> Iterator[Browser]:
+    """The module's browser, which is killed where the test hangs: scripts in a page may wait for ever."""
     watchdog = threading.Timer(LONGEST_TEST_SECONDS, kill_browsers)
     watchdog.daemon = True
     watchdog.start()
-    yield browser
+    yield shared_browser.get()
     watchdog.cancel()
-    browser.close()
 
 
 def kill_browsers() -> None:

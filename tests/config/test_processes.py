@@ -138,6 +138,17 @@ def test_a_program_that_dies_is_reported_and_started_again(run: Runner, tmp_path
     assert log.read_text(encoding="utf-8") == f"value in {tmp_path}\nthe reason\n" * 2
 
 
+def test_a_program_that_is_killed_comes_back_however_often(run: Runner, tmp_path: Path) -> None:
+    runner = run("echo $$ >> lives; exec sleep 60")
+    for life in range(processes.MOST_FAILURES + 2):
+        _wait_for(lambda life=life: len(_process_ids(tmp_path / "lives")) > life)  # type: ignore[misc]
+        os.kill(_process_ids(tmp_path / "lives")[life], signal.SIGKILL)
+    runner.terminate()
+    output, _ = runner.communicate(timeout=10)
+    assert output.count("ended with status -9") >= processes.MOST_FAILURES + 1
+    assert runner.returncode == 0
+
+
 def test_a_program_that_keeps_dying_ends_the_others(run: Runner, tmp_path: Path) -> None:
     runner = run("exit 7", "echo $$ > other; exec sleep 60")
     [other] = _process_ids(tmp_path / "other")

@@ -1,8 +1,10 @@
-"""A Redis that a test may break, and a process that has not met it yet."""
+"""What a test may break: a Redis, which a process may not have met yet, and the start of threads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
@@ -25,3 +27,19 @@ def own_redis(settings: Any) -> Iterator[OwnRedis]:
     settings.CACHES = {"default": {**settings.CACHES["default"], "LOCATION": server.url}}
     yield server
     server.remove()
+
+
+@pytest.fixture
+def no_threads(monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractContextManager[None]]:
+    """Make a block in which the system has no thread left."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    @contextmanager
+    def block() -> Iterator[None]:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", refuse)
+            yield
+
+    return block

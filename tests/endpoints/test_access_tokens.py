@@ -24,7 +24,14 @@ def test_no_two_secrets_are_alike() -> None:
     assert len({prefix for prefix, _ in made}) == len({secret for _, secret in made}) == 1000
 
 
-PREFIX, SECRET = new_secret()
+PREFIX = "0123456789ab"
+SECRET = f"lqe_{PREFIX}_{'Ab3-_' * 8}xyz"
+
+
+def test_the_secret_that_is_malformed_here_is_well_formed_without_its_flaw() -> None:
+    assert prefix_of(SECRET) == PREFIX
+
+
 MALFORMED = [
     "",
     " ",

@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 
 import orjson
 import pytest
 
-from endpoints.encoding import encode_rows
+from endpoints.encoding import CHUNK_ROWS, encode_rows
 from endpoints.execution import QUERY_READER, ReaderSession, run_statement
-from endpoints.outcomes import ResultFormat, Rows, Statement
+from endpoints.outcomes import OverBudget, ResultFormat, Rows, Statement
 
 pytestmark = pytest.mark.django_db
 SESSION = ReaderSession(role=QUERY_READER, search_path="logs", statement_timeout_seconds=5, tenant="")
@@ -111,6 +113,12 @@ def test_an_empty_result_is_an_empty_list() -> None:
     assert encode_rows(rows, ResultFormat.CSV, redact=False) == b"a\r\n"
 
 
+@pytest.mark.parametrize("text", ["=1+1", "+41 44 000 00 00", "-1", "@name", "\tx", "\rx", '=HYPERLINK("x")'])
+def test_csv_keeps_what_a_spreadsheet_would_take_for_a_formula(text: str) -> None:
+    body = encode_rows(run(f"SELECT '{text}' AS value"), ResultFormat.CSV, redact=False).decode()
+    assert list(csv.reader(io.StringIO(body, newline=""))) == [["value"], [text]]
+
+
 def test_csv_quotes_by_rfc_4180_and_writes_structures_as_json() -> None:
     rows = run(
         "SELECT E'a\"b,\\r\\nc' AS text, null::int AS nothing, true AS yes, '{\"k\": [1.0]}'::jsonb AS document,"
@@ -145,3 +153,50 @@ def test_redacted_json_equals_the_plain_one_where_nothing_is_personal() -> None:
     plain = encode_rows(rows, ResultFormat.JSON, redact=False)
     assert encode_rows(rows, ResultFormat.JSON, redact=True) == plain
     assert orjson.loads(plain)["result"][0]["t"] == "GET /rest"
+
+
+# --- Chunks and budgets -----------------------------------------------------------------------------------------------
+
+MANY = f"SELECT n, 'row ' || n AS text, NULL AS nothing FROM generate_series(1, {3 * CHUNK_ROWS + 1}) AS n"
+
+
+def test_chunks_join_to_what_one_would_be() -> None:
+    rows = run_statement(Statement(MANY), SESSION, max_rows=3 * CHUNK_ROWS + 1)
+    expected = [{"n": n, "text": f"row {n}", "nothing": None} for n in range(1, 3 * CHUNK_ROWS + 2)]
+    for number in (0, 1, CHUNK_ROWS - 1, CHUNK_ROWS, CHUNK_ROWS + 1, 3 * CHUNK_ROWS, 3 * CHUNK_ROWS + 1):
+        some = replace(rows, rows=rows.rows[:number])
+        assert json.loads(encode_rows(some, ResultFormat.JSON, redact=False)) == {"result": expected[:number]}
+        lines = encode_rows(some, ResultFormat.NDJSON, redact=False).splitlines()
+        assert [json.loads(line) for line in lines] == expected[:number]
+        table = list(csv.reader(io.StringIO(encode_rows(some, ResultFormat.CSV, redact=False).decode(), newline="")))
+        assert table == [["n", "text", "nothing"], *([str(n), f"row {n}", ""] for n in range(1, number + 1))]
+
+
+@pytest.mark.parametrize("result_format", list(ResultFormat))
+@pytest.mark.parametrize("number", [0, 1, 2 * CHUNK_ROWS])
+def test_a_body_may_have_as_many_bytes_as_its_budget(result_format: ResultFormat, number: int) -> None:
+    rows = run_statement(Statement(MANY), SESSION, max_rows=number)
+    body = encode_rows(rows, result_format, redact=False)
+    assert encode_rows(rows, result_format, redact=False, max_bytes=len(body)) == body
+    if body:
+        with pytest.raises(OverBudget):
+            encode_rows(rows, result_format, redact=False, max_bytes=len(body) - 1)
+
+
+def test_what_is_over_its_budget_is_not_encoded_to_its_end() -> None:
+    loaded: list[int] = []
+
+    class Watched(list[tuple[int]]):
+        def __iter__(self) -> Iterator[tuple[int]]:
+            return (loaded.append(row[0]) or row for row in super().__iter__())
+
+    rows = Rows(("a_name_of_forty_characters_for_each_value",), Watched((n,) for n in range(10_000)), False, 0.0)
+    with pytest.raises(OverBudget):
+        encode_rows(rows, ResultFormat.JSON, redact=False, max_bytes=20_000)
+    assert len(loaded) < 1_000
+
+
+def test_values_behind_the_last_column_are_left_out() -> None:
+    rows = Rows(("a",), [(1, 2)], False, 0.0)
+    assert encode_rows(rows, ResultFormat.JSON, redact=True) == b'{"result":[{"a":1}]}'
+    assert encode_rows(rows, ResultFormat.CSV, redact=True) == b"a\r\n1\r\n"

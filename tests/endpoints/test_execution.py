@@ -15,6 +15,7 @@ import pytest
 from django.conf import settings
 
 from endpoints import gate
+from endpoints.encoding import CHUNK_ROWS
 from endpoints.errors import DatabaseUnavailable, Overloaded, QueryTimeout
 from endpoints.execution import (
     LONGEST_KEPT_QUERY,
@@ -26,7 +27,7 @@ from endpoints.execution import (
     run_statement,
 )
 from endpoints.gate import GatePool
-from endpoints.outcomes import Statement
+from endpoints.outcomes import OverBudget, Statement
 from endpoints.prepared_statements import KEPT_QUERIES
 
 pytestmark = pytest.mark.django_db
@@ -299,3 +300,51 @@ def test_the_failure_text_for_logs_holds_no_row_value() -> None:
     assert "secret" in failure.value.primary_message
     assert "secret" not in failure.value.loggable_message
     assert "secret" not in str(failure.value)
+
+
+# --- Budgets ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 1, 2, 3 FROM (SELECT generate_series(1, 100000000)) AS n",  # narrow values, each of which takes memory
+        "SELECT repeat('x', 1000) FROM (SELECT generate_series(1, 100000000)) AS n",
+        "SELECT NULL, '', NULL FROM (SELECT generate_series(1, 100000000)) AS n",
+    ],
+)
+def test_rows_over_their_budget_are_given_up_while_they_come_in(lone: GatePool, sql: str) -> None:
+    with pytest.raises(OverBudget):
+        run_statement(Statement(sql), replace(NOBODY, statement_timeout_seconds=60), max_rows=10**9, max_bytes=100_000)
+    assert value_of("SELECT 7") == 7
+
+
+def test_rows_within_their_budget_come_in_whole() -> None:
+    number = 5 * CHUNK_ROWS
+    sql = f"SELECT n, repeat('x', 100) FROM generate_series(1, {number}) AS n"
+    rows = run_statement(Statement(sql), NOBODY, max_rows=number, max_bytes=120 * number).rows
+    assert [row[0] for row in rows] == list(range(1, number + 1))
+    assert [row[0] for row in rows] == list(range(1, number + 1)), "they can be gone through again"
+    assert len(rows[:7]) == 7
+    assert rows[number - 1][0] == number
+
+
+def test_an_error_behind_many_rows_is_an_error(lone: GatePool) -> None:
+    sql = f"SELECT 1 / ({3 * CHUNK_ROWS} - n) FROM generate_series(1, 1000) AS n"
+    with pytest.raises(StatementFailed) as failed:
+        run_statement(Statement(sql), NOBODY, max_rows=1000)
+    assert failed.value.sqlstate == "22012"
+    assert value_of("SELECT 7") == 7
+
+
+def test_rows_are_loaded_by_any_thread_at_any_time() -> None:
+    sql = f"SELECT timestamptz '2025-06-02Z', '{{1}}'::jsonb, array[n] FROM generate_series(1, {2 * CHUNK_ROWS}) AS n"
+    rows = run_statement(Statement(sql.replace("{1}", '{"a": 1}')), NOBODY, max_rows=1000).rows
+    found: list[Any] = []
+    threads = [threading.Thread(target=lambda: found.append(list(rows))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [list(rows)] * 4
+    assert rows[0] == ("2025-06-02T00:00:00.000000Z", b'{"a": 1}', [1])

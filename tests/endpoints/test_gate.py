@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import psycopg
@@ -13,8 +14,8 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from endpoints import gate
-from endpoints.errors import DatabaseUnavailable, EndpointError, QueryTimeout
-from endpoints.execution import QUERY_READER, ReaderSession, run_statement
+from endpoints.errors import DatabaseUnavailable, EndpointError, Overloaded, QueryTimeout
+from endpoints.execution import QUERY_READER, SANDBOX_READER, ReaderSession, run_statement
 from endpoints.gate import GatePool, roll_back
 from endpoints.outcomes import Statement
 from tests.drills import DrillServer, server, wait_for
@@ -200,3 +201,71 @@ def test_a_statement_can_be_cancelled_from_another_thread(pool: GatePool) -> Non
             connection.execute("SELECT pg_sleep(20)")
         timer.join()
         assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_sandbox_queries_leave_connections_to_the_rest(pool: GatePool) -> None:
+    with ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(pool.sandbox_turn())
+            stack.enter_context(pool.connection())
+        with pytest.raises(Overloaded), pool.sandbox_turn():
+            pytest.fail("a third one of four")
+        for _ in range(2):
+            stack.enter_context(pool.connection())
+        with pytest.raises(Overloaded), pool.connection():
+            pytest.fail("a fifth one of four")
+    with pool.sandbox_turn(), pool.sandbox_turn(), pool.connection() as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_few_sandbox_queries_wait_for_their_turn(gate_conninfo: dict[str, Any]) -> None:
+    pool = GatePool(gate_conninfo, size=4, wait_seconds=60)
+    waiting = threading.Event()
+
+    def wait() -> bool:
+        waiting.set()
+        with pool.sandbox_turn():
+            return True
+
+    try:
+        with ThreadPoolExecutor(1) as threads, ExitStack() as stack:
+            for _ in range(2):
+                stack.enter_context(pool.sandbox_turn())
+            waiter = threads.submit(wait)
+            waiting.wait()
+            while pool._sandbox_in_hand._value:
+                pass
+            with pytest.raises(Overloaded), pool.sandbox_turn():
+                pytest.fail("as many wait as may")
+            stack.close()
+            assert waiter.result(60)
+    finally:
+        pool.close()
+
+
+def test_the_smallest_pool_runs_a_sandbox_query(gate_conninfo: dict[str, Any]) -> None:
+    pool = GatePool(gate_conninfo, size=1, wait_seconds=0)
+    try:
+        with pool.sandbox_turn(), pytest.raises(Overloaded), pool.sandbox_turn():
+            pytest.fail("a second one of one")
+    finally:
+        pool.close()
+
+
+def test_a_stuck_sandbox_query_does_not_keep_its_turn(
+    gate_conninfo: dict[str, Any], server: DrillServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "OVERTIME_SECONDS", 0.2)
+    server.execute("DO $$ BEGIN CREATE ROLE sandbox_reader; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
+    server.execute("GRANT sandbox_reader TO logs_gate")
+    pool = GatePool(gate_conninfo, size=1, wait_seconds=0.8)
+    monkeypatch.setattr(gate, "_pool", pool)
+    session = ReaderSession(role=SANDBOX_READER, search_path="", statement_timeout_seconds=0.2, tenant="")
+    process = run_statement(Statement("SELECT pg_backend_pid()"), session, max_rows=1).rows[0][0]
+    try:
+        with server.frozen_process(process), pytest.raises(DatabaseUnavailable):
+            run_statement(Statement("SELECT 1"), session, max_rows=1)
+        with pool.sandbox_turn():
+            pass
+    finally:
+        pool.close()

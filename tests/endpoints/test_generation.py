@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
+import structlog
 from django.core.cache import cache
 from django.db import transaction
 from django.test import Client
@@ -90,6 +91,19 @@ def test_without_redis_there_is_none_and_a_change_goes_on(settings: Any, committ
     with committing(), changing():
         pass
     assert current_generation() is None
+
+
+def test_a_change_is_made_where_no_thread_can_be_had_to_announce_it(
+    settings: Any,
+    committing: Committing,
+    no_threads: Callable[[], AbstractContextManager[None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings.CACHES = {"default": {**settings.CACHES["default"], "LOCATION": "redis://127.0.0.1:1/0"}}
+    monkeypatch.setattr(generation, "SAVER_WAITS_SECONDS", 0.0)
+    with structlog.testing.capture_logs() as lines, no_threads(), committing(), changing():
+        pass
+    assert [line["event"] for line in lines if line["log_level"] == "error"] == ["change_not_announced"]
 
 
 def edited_in_the_admin(client: Client) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from io import StringIO
 from typing import Any
 
@@ -17,6 +19,7 @@ from endpoints.guarantees import (
     GUARANTEES,
     SandboxLevel,
     forget_answer,
+    limit_probes,
     sandbox_refusal,
     verification,
     verify_guarantees,
@@ -24,6 +27,7 @@ from endpoints.guarantees import (
 
 pytestmark = pytest.mark.django_db(databases=["default", "logs"])
 
+MEMORY_LIMIT = next(guarantee for guarantee in GUARANTEES if guarantee.name == "memory limit")
 POLICY = "CREATE POLICY {} ON logs.edge_logs FOR SELECT TO {} USING ({})"
 GATE_SET = "ALTER ROLE logs_gate IN DATABASE {database} SET {} = {}"
 # Guarantee, what breaks it, what repairs it.
@@ -67,6 +71,12 @@ BREAKS = [
     (
         "views under row security",
         "CREATE SCHEMA sandbox_x; CREATE VIEW sandbox_x.v AS SELECT 1; GRANT SELECT ON sandbox_x.v TO sandbox_reader",
+        "DROP SCHEMA sandbox_x CASCADE",
+    ),
+    (
+        "views told apart",
+        "CREATE SCHEMA sandbox_x; CREATE VIEW sandbox_x.v AS SELECT 1; ALTER VIEW sandbox_x.v OWNER TO all_views;"
+        " GRANT SELECT ON sandbox_x.v TO sandbox_reader",
         "DROP SCHEMA sandbox_x CASCADE",
     ),
     ("views under row security", "ALTER ROLE tenant_views BYPASSRLS", "ALTER ROLE tenant_views NOBYPASSRLS"),
@@ -127,6 +137,16 @@ BREAKS = [
         GATE_SET.format("temp_file_limit", "'100MB'", database="{database}"),
     ),
     (
+        "server log silent",
+        GATE_SET.format("log_min_messages", "'warning'", database="{database}"),
+        GATE_SET.format("log_min_messages", "'fatal'", database="{database}"),
+    ),
+    (
+        "server log silent",
+        GATE_SET.format("log_min_error_statement", "'error'", database="{database}"),
+        GATE_SET.format("log_min_error_statement", "'panic'", database="{database}"),
+    ),
+    (
         "refused when tried: functions",
         "GRANT EXECUTE ON FUNCTION set_config TO PUBLIC",
         "REVOKE EXECUTE ON FUNCTION set_config FROM PUBLIC",
@@ -170,7 +190,8 @@ def function_open(broken: Break) -> None:
 
 
 def failing() -> dict[str, str]:
-    return {verdict.guarantee.name: "; ".join(verdict.findings) for verdict in verify_guarantees() if not verdict.holds}
+    verdicts = verify_guarantees(costly=True)
+    return {verdict.guarantee.name: "; ".join(verdict.findings) for verdict in verdicts if not verdict.holds}
 
 
 def needed_and_failing() -> set[str]:
@@ -198,7 +219,21 @@ def test_sees_that_the_gate_reaches_the_service_database() -> None:
 
 
 def test_every_guarantee_is_seen_to_fail() -> None:
-    assert {name for name, _, _ in BREAKS} | {"service database closed"} == {guarantee.name for guarantee in GUARANTEES}
+    others = {"service database closed", "memory limit"}
+    assert {name for name, _, _ in BREAKS} | others == {guarantee.name for guarantee in GUARANTEES}
+
+
+def test_tries_the_memory_limit_and_says_how_to_set_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "memory limit" not in failing()
+    monkeypatch.setattr(limit_probes, "TRIED_CHARACTERS", 1000)  # as a server without a limit answers
+    assert "LimitDATA=1G" in failing()["memory limit"]
+    assert "memory limit" not in needed_and_failing()
+
+
+def test_no_call_tries_the_memory_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "GUARANTEES", [replace(MEMORY_LIMIT, probe=lambda _: [])])
+    assert [verdict.guarantee.name for verdict in verify_guarantees(costly=True)] == ["memory limit"]
+    assert verify_guarantees() == []
 
 
 def test_serves_sandbox_queries_while_all_that_is_needed_holds() -> None:
@@ -213,23 +248,83 @@ def test_refuses_and_logs_the_reason_without_telling_it(function_open: None, cap
     assert "'functions closed' does not hold: sandbox_reader may call pg_sleep(float8)" in caplog.text
 
 
-def test_keeps_an_answer_for_minutes_and_a_refusal_for_seconds(broken: Break, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 1000.0
-    monkeypatch.setattr(verification.time, "monotonic", lambda: now)
+class Asked:
+    """The clock of the verification, and how often the log database was asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        self.times = 0
+        monkeypatch.setattr(verification.time, "monotonic", lambda: self.now)
+        ask = verification._ask
+
+        def counted() -> Any:
+            answer = ask()
+            self.times += 1
+            return answer
+
+        monkeypatch.setattr(verification, "_ask", counted)
+
+    def until_asked(self, times: int) -> None:
+        attempt = verification._verification._asking._attempt
+        assert attempt is not None
+        assert attempt.done.wait(30)
+        assert self.times == times
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    return Asked(monkeypatch)
+
+
+def test_an_answer_serves_for_minutes_and_a_refusal_for_seconds(broken: Break, asked: Asked) -> None:
     assert sandbox_refusal() is None
     broken(
         "GRANT EXECUTE ON FUNCTION pg_sleep TO sandbox_reader",
         "REVOKE EXECUTE ON FUNCTION pg_sleep FROM sandbox_reader",
     )
-    now += 299
+    asked.now += 149
     assert sandbox_refusal() is None
-    now += 2
+    assert asked.times == 1
+    asked.now += 152
     assert sandbox_refusal() is not None
     broken("REVOKE EXECUTE ON FUNCTION pg_sleep FROM sandbox_reader", "SELECT 1")
-    now += 14
+    asked.now += 7
     assert sandbox_refusal() is not None
-    now += 2
+    assert asked.times == 2
+    asked.now += 9
     assert sandbox_refusal() is None
+
+
+def test_a_new_answer_is_found_while_the_old_one_serves(broken: Break, asked: Asked) -> None:
+    assert sandbox_refusal() is None
+    asked.now += 151
+    assert sandbox_refusal() is None
+    asked.until_asked(2)
+    asked.now += 299
+    broken(
+        "GRANT EXECUTE ON FUNCTION pg_sleep TO sandbox_reader",
+        "REVOKE EXECUTE ON FUNCTION pg_sleep FROM sandbox_reader",
+    )
+    assert sandbox_refusal() is None, "no call waits while the known answer is good"
+    asked.until_asked(3)
+    assert sandbox_refusal() is not None
+
+
+def test_a_log_database_that_goes_away_is_noticed_when_the_answer_runs_out(asked: Asked, settings: Any) -> None:
+    assert sandbox_refusal() is None
+    settings.LOGS_GATE = {**settings.LOGS_GATE, "host": "127.0.0.1", "port": "1"}
+    asked.now += 200
+    assert sandbox_refusal() is None
+    asked.until_asked(1)
+    asked.now += 101
+    with pytest.raises(DatabaseUnavailable):
+        sandbox_refusal()
+
+
+def test_all_who_come_before_the_first_answer_wait_for_the_same_one(asked: Asked) -> None:
+    with ThreadPoolExecutor(20) as pool:
+        assert set(pool.map(lambda _: sandbox_refusal(), range(20))) == {None}
+    assert asked.times == 1
 
 
 def test_the_level_without_a_superuser_needs_no_closed_functions(function_open: None, settings: Any) -> None:
@@ -273,6 +368,7 @@ def test_command_prints_every_guarantee() -> None:
     lines = output.getvalue().splitlines()
     for guarantee in GUARANTEES:
         assert any(f"{guarantee.name}: {guarantee.promise}" in line for line in lines)
+    assert "Two web processes with full pools are 16 server processes" in lines[-2]
     assert lines[-1].endswith("level full is accepted.")
 
 

@@ -13,9 +13,10 @@ from threading import Event
 import psycopg
 import pytest
 
+from tests.live import processes
 from tests.live.calls import Answer, until
 from tests.live.installation import Installation, free_port, wait_until_ready
-from tests.live.processes import Process, granian
+from tests.live.processes import Process
 from tests.live.servers import Servers
 from tests.live.shipping import Shipper
 
@@ -50,7 +51,7 @@ class Web:
         self._process = self._start()
 
     def _start(self) -> Process:
-        process = self._installation.start(f"web-{self.port}", *granian(self.port, workers=2, threads=4))
+        process = self._installation.start(f"web-{self.port}", *processes.web_server(self.port, workers=2, threads=4))
         wait_until_ready(process, self.port)
         return process
 

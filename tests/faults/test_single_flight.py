@@ -71,7 +71,8 @@ def test_three_hundred_cold_callers_make_one_statement(
 
 def test_every_thread_of_many_waits_for_the_same_statement(installation: Installation, name: str) -> None:
     installation.save(name, SLOW, parameters=LABEL, cache_seconds=600, statement_timeout_seconds=10)
-    with installation.another_web(workers=2, threads=30) as (_, port), ExitStack() as stack:
+    everybody = {"ENDPOINTS_WAITING_CALLS": "30"}  # whoever gets a thread may wait
+    with installation.another_web(workers=2, threads=30, **everybody) as (_, port), ExitStack() as stack:
         callers = [stack.enter_context(installation.caller(port=port)) for _ in range(150)]
         for caller in callers:
             caller.request("GET", "/livez")
@@ -80,7 +81,8 @@ def test_every_thread_of_many_waits_for_the_same_statement(installation: Install
     assert Counter(answer.status for answer in answers) == {200: 150}
     assert len({answer.body for answer in answers}) == 1
     assert len(installation.servers.statements(mark, label=name)) == 1
-    assert Counter(answer.cache for answer in answers)["miss"] >= 60
+    # How many come in time to wait is the machine's; more than the eight of each process that may by default.
+    assert Counter(answer.cache for answer in answers)["miss"] > 2 * 8
 
 
 @pytest.mark.parametrize(
@@ -108,7 +110,7 @@ def test_a_failure_is_shared_by_everybody_who_waits_and_then_forgotten(
 
 
 def _one_per_thread(installation: Installation, crowd: list[Caller]) -> list[Caller]:
-    """Return callers of which each web process, with its 16 threads, has 8 at the most."""
+    """Return callers of which each web process has as many as may wait for one result, and the one who runs it."""
     for caller in crowd:
         caller.close()
     chosen: list[Caller] = []

@@ -22,7 +22,7 @@ from random import Random
 
 import psycopg
 
-from endpoints.bigquery import BigQueryTable, CheckedTranslation, check_bigquery, log_table
+from endpoints.bigquery import BigQueryTable, CheckedTranslation, TranslationBug, check_bigquery, log_table
 from endpoints.errors import EndpointError
 from endpoints.outcomes import Column, Statement
 from endpoints.sql.parameters import DeclaredParameter
@@ -79,9 +79,12 @@ def random_texts(seed: int) -> Iterator[str]:
 def examine(text: str, tally: Tally, run: Runner | None) -> None:
     """Translate, check and run one text."""
     tally.texts += 1
-    started = time.process_time()
+    started = time.thread_time()
     try:
         checked = check_bigquery(text, tables=BIGQUERY_TABLES, parameters=PARAMETERS)
+    except TranslationBug as bug:
+        tally.complaints.append(f"{bug.cause} at {bug.place}\n  {text!r}")
+        return
     except EndpointError as refusal:
         if refusal.status not in (400, 413):
             tally.complaints.append(f"{refusal.status} {refusal.message}\n  {text!r}")
@@ -90,8 +93,8 @@ def examine(text: str, tally: Tally, run: Runner | None) -> None:
         tally.complaints.append(f"{type(error).__name__}: {error}\n  {text!r}")
         return
     finally:
-        if time.process_time() - started > SLOW_SECONDS:
-            tally.complaints.append(f"took {time.process_time() - started:.1f} s\n  {text!r}")
+        if time.thread_time() - started > SLOW_SECONDS:
+            tally.complaints.append(f"took {time.thread_time() - started:.1f} s\n  {text!r}")
     tally.accepted += 1
     tally.complaints += [f"{found}\n  {text!r}" for found in _faults(checked, run, tally)]
 

@@ -14,6 +14,7 @@ import pglast
 from pglast import ast, enums
 
 from endpoints.sql.functions import ALLOWED_FUNCTIONS, LOG_FUNCTIONS, SYNTAX_FUNCTIONS
+from endpoints.sql.guards import BOUNDED_RESULTS, GUARDED_FUNCTIONS
 
 
 def _words(text: str) -> frozenset[str]:
@@ -21,8 +22,8 @@ def _words(text: str) -> frozenset[str]:
 
 
 FUNCTIONS: Final = {
-    "pg_catalog": ALLOWED_FUNCTIONS.union(*SYNTAX_FUNCTIONS.values()) - LOG_FUNCTIONS.names,
-    "log_functions": LOG_FUNCTIONS.names,
+    "pg_catalog": ALLOWED_FUNCTIONS.union(*SYNTAX_FUNCTIONS.values()) - LOG_FUNCTIONS.names - GUARDED_FUNCTIONS,
+    "log_functions": LOG_FUNCTIONS.names | GUARDED_FUNCTIONS | BOUNDED_RESULTS.keys(),
 }
 TYPES: Final = _words(
     """int2 int4 int8 float4 float8 numeric bool text varchar bpchar bytea date time timetz timestamp timestamptz
@@ -132,6 +133,8 @@ def _judge_type_name(node: ast.TypeName, _: frozenset[str]) -> Iterator[str]:
     names = _names(node.names)
     if node.setof or node.pct_type:
         yield "SETOF or %TYPE"
+    if names == ["log_functions", "format_template"]:
+        return
     if names[0] != "pg_catalog" or len(names) != 2 or names[1] not in TYPES:
         yield f"type {'.'.join(names)}"
 
@@ -146,12 +149,13 @@ def _judge_cast(node: ast.TypeCast, _: frozenset[str]) -> Iterator[str]:
 
 def _judge_operator(node: ast.A_Expr, _: frozenset[str]) -> Iterator[str]:
     names = _names(node.name)
-    if len(names) != 1 or names[0] not in OPERATORS:
+    if names != ["log_functions", "||"] and (len(names) != 1 or names[0] not in OPERATORS):
         yield f"operator {'.'.join(names)}"
 
 
 def _judge_sublink(node: ast.SubLink, _: frozenset[str]) -> Iterator[str]:
-    if node.operName and (len(node.operName) != 1 or node.operName[0].sval not in OPERATORS):
+    names = _names(node.operName or ())
+    if node.operName and names != ["log_functions", "||"] and (len(names) != 1 or names[0] not in OPERATORS):
         yield f"operator {'.'.join(_names(node.operName))}"
 
 

@@ -48,7 +48,8 @@ class RewriteOracle:
         self._functions = {
             oid
             for (oid,) in connection.execute(
-                "SELECT oid FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname = ANY(%s)",
+                "SELECT oid FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname = ANY(%s)"
+                " OR pronamespace = 'log_functions'::regnamespace",
                 [sorted(ALLOWED_FUNCTIONS.union(*SYNTAX_FUNCTIONS.values()))],
             )
         }

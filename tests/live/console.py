@@ -35,6 +35,7 @@ from django.utils import timezone  # noqa: E402
 from django_celery_beat.models import PeriodicTask  # noqa: E402
 
 from endpoints import services  # noqa: E402
+from endpoints.access_tokens import NO_LIMIT, OwnLimits  # noqa: E402
 from endpoints.models import AccessToken, Endpoint  # noqa: E402
 from endpoints.sql.parameters import DeclaredParameter, ParameterType  # noqa: E402
 from logsources.models import LogSource  # noqa: E402
@@ -69,8 +70,12 @@ def delete(*, name: str) -> None:
     services.delete_endpoints(Endpoint.objects.filter(name=name))
 
 
-def issue(*, name: str, **options: Any) -> str:
-    return services.issue_access_token(name=name, **options).secret
+def issue(*, name: str, limits: Mapping[str, int] | None = None, **options: Any) -> str:
+    """Issue an access token; unless a drill gives it limits it has none, for a drill's callers are a crowd."""
+    own = OwnLimits(
+        **(limits if limits is not None else {"calls_at_once": NO_LIMIT, "sandbox_queries_at_once": NO_LIMIT})
+    )
+    return services.issue_access_token(name=name, limits=own, **options).secret
 
 
 def revoke(*, name: str) -> int:
@@ -87,6 +92,8 @@ def edit(
         "name": name,
         "endpoints": list(Endpoint.objects.filter(name__in=endpoints).values_list("pk", flat=True)),
         "bound_arguments": "\n".join(f"{argument}={value}" for argument, value in (bound_arguments or {}).items()),
+        "calls_at_once": "none",
+        "sandbox_queries_at_once": "none",
         "expires_at_0": f"{now:%Y-%m-%d}" if expired else "",
         "expires_at_1": f"{now:%H:%M:%S}" if expired else "",
     }

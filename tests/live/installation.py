@@ -16,7 +16,7 @@ from typing import Any
 
 from config.embedded import places
 from tests.live.calls import Caller, until
-from tests.live.processes import Console, Process, celery, granian
+from tests.live.processes import Console, Process, celery, web_server
 from tests.live.servers import COUNTED, SETTINGS, Servers, children
 
 ROWS = 3_000
@@ -53,7 +53,7 @@ class Installation:
         self._stack.callback(self.console.close)
         self.port = free_port()
         # While the databases are prepared it loads its code.
-        self.web = self.start("web", *granian(self.port, workers=2, threads=16))
+        self.web = self.start("web", *web_server(self.port, workers=2, threads=16))
         self._stack.callback(self.web.kill)
         self.console.do("prepare", rows=self._rows, days=self._days)
         self.servers.execute(COUNTED)
@@ -95,7 +95,7 @@ class Installation:
     def another_web(self, *, workers: int = 1, threads: int = 8, **settings: str) -> Iterator[tuple[Process, int]]:
         """One more web server of this installation; yield its process and its port."""
         port = free_port()
-        process = self.start(f"web-{port}", *granian(port, workers=workers, threads=threads), **settings)
+        process = self.start(f"web-{port}", *web_server(port, workers=workers, threads=threads), **settings)
         try:
             wait_until_ready(process, port)
             yield process, port

@@ -85,10 +85,9 @@ class Console:
         self._process.communicate()
 
 
-def granian(port: int, *, workers: int, threads: int) -> list[str]:
+def web_server(port: int, *, workers: int, threads: int) -> list[str]:
     """The web server as the demo and the image start it."""
-    listening = ["granian", "--interface", "wsgi", "--host", "127.0.0.1", "--port", str(port)]
-    return [*listening, "--workers", str(workers), "--blocking-threads", str(threads), "config.wsgi:application"]
+    return ["config.serve", "--port", str(port), "--workers", str(workers), "--threads", str(threads)]
 
 
 def celery(*arguments: str) -> list[str]:

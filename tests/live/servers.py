@@ -28,9 +28,10 @@ SETTINGS = {"fsync": "off", "full_page_writes": "off", "shared_buffers": "32MB"}
 
 # What a stored query calls to be counted. LOG goes to the server's log at once, whatever becomes of the transaction
 # and of the server; the reader itself may write nothing.
+# The gate's sessions leave nothing in PostgreSQL's log; this function of the superuser does.
 COUNTED = """
 CREATE FUNCTION logs.counted(label text, seconds float8, fails bool DEFAULT false) RETURNS text
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog AS $$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog SET log_min_messages = log AS $$
 BEGIN
     RAISE LOG 'counted <%>', label;
     PERFORM pg_sleep(seconds);
@@ -78,6 +79,14 @@ class Servers:
         """Execute a statement in the log database as the superuser."""
         with psycopg.connect(str(self.urls.superuser_url), autocommit=True) as connection:
             connection.execute(statement.encode())
+
+    def value(self, query: str) -> object:
+        """Return the first value of a query's first row, asked as the superuser."""
+        assert self.urls.superuser_url is not None
+        with psycopg.connect(self.urls.superuser_url, autocommit=True) as connection:
+            row = connection.execute(query).fetchone()  # type: ignore[arg-type]
+        assert row is not None
+        return row[0]
 
     @contextmanager
     def postgres_killed(self) -> Iterator[None]:

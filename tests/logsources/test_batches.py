@@ -11,10 +11,12 @@ from typing import Any
 import orjson
 import psycopg
 import pytest
-from psycopg import Connection
+from psycopg import Connection, errors
 
+from logsources import covering
 from logsources.batches import BadRowAt, BatchRefused, BatchReport, load_batch, read_batch
 from logsources.connections import owner_connection
+from logsources.lock_spaces import LockSpace
 from logsources.rolling import RolledSource, partition_days
 from logsources.services import create_source
 from logsources.tables import TableShape
@@ -159,3 +161,25 @@ def dying(table: str, logs: Connection[Any]) -> Iterator[Callable[[], None]]:
 def test_nothing_stays_of_a_batch_whose_connection_dies(logs: Connection[Any], dying: Callable[[], None]) -> None:
     dying()
     assert messages(logs) == []
+
+
+@pytest.mark.parametrize("space", [LockSpace.BUILDING, LockSpace.UNTIMED_ROWS])
+def test_rows_without_timestamps_wait_for_such_loads_and_not_for_index_building(
+    logs: Connection[Any], table: str, space: LockSpace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("logsources.batches.LOCK_TIMEOUT", "50ms" if space is LockSpace.UNTIMED_ROWS else "60s")
+    with owner_connection() as other:
+        other.execute("SELECT pg_advisory_lock(%s, hashtext(%s))", (space.value, TABLE))
+        if space is LockSpace.UNTIMED_ROWS:
+            with pytest.raises(errors.LockNotAvailable):
+                load([row(1, timestamp=None)])
+        else:
+            assert counts(load([row(1, timestamp=None)])) == (1, 0, 0)
+
+
+def test_index_building_and_loading_take_locks_of_their_own(logs: Connection[Any], table: str) -> None:
+    """What each of them does itself, so that neither can be given the other's space."""
+    shape = TableShape(TABLE, None)
+    with owner_connection() as builder, covering._alone(builder, shape.name) as is_alone:
+        assert is_alone
+        assert counts(load([row(1, timestamp=None)])) == (1, 0, 0)

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import psycopg
 import pytest
 from django.db import connections, transaction
+from psycopg.conninfo import conninfo_to_dict
 
+from logsources import connections as module
 from logsources.connections import owner_connection
+from tests.drills import server
+
+__all__ = ["server"]
 
 pytestmark = pytest.mark.django_db(databases=["default", "logs"])
 
@@ -26,3 +32,21 @@ def test_leaves_options_of_django_alone(monkeypatch) -> None:
     monkeypatch.setitem(connections["logs"].settings_dict, "OPTIONS", options)
     with owner_connection() as conn:
         assert conn.execute("SHOW application_name").fetchone() == ("loader",)
+
+
+def test_gives_up_on_a_server_that_hangs(server, monkeypatch) -> None:
+    parameters = conninfo_to_dict(server.servers.logs_database_url)
+    settings = {
+        "NAME": parameters["dbname"],
+        "USER": parameters["user"],
+        "PASSWORD": parameters["password"],
+        "HOST": parameters["host"],
+        "PORT": parameters["port"],
+        "OPTIONS": {},
+    }
+    for name, value in settings.items():
+        monkeypatch.setitem(connections["logs"].settings_dict, name, value)
+    owner_connection().close()
+    monkeypatch.setattr(module, "CONNECTED_WITHIN_SECONDS", 0.3)
+    with server.frozen(), pytest.raises(psycopg.OperationalError, match="did not answer in time"):
+        owner_connection()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logsources.json_batches import read_rows
+from logsources.json_batches import TooManyRows, read_rows
 from logsources.ndjson import BadJSON, may_lose_digits, parse_line
 
 LONG = b'{"n": 0.1234567890123456789}'  # which only the exact parser keeps
@@ -157,3 +157,35 @@ def test_any_bytes_are_rows_or_refused(body: bytes, in_array: bool) -> None:
     except BadJSON:
         return
     assert isinstance(rows, list)
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        (b"[1,2,3]", "rows"),
+        (b"{}\n{}\n{}", "lines"),
+        (b"{}\n\n\n\n{}", "lines"),
+        (b'[{"a": [' + b"[]," * 30 + b"[]]}]", "values"),
+        (b'{"a": ' * 21 + b"1" + b"}" * 21, "values"),
+        (b'{"a": "' + b'\\"' * 9 + b'", "b": [' + b"1," * 20 + b"1]}", "values"),
+        (b'"never closed\n[' + b"1," * 20 + b"1]", "values"),
+    ],
+)
+def test_refuses_more_than_it_shall_read_before_it_reads(body: bytes, what: str) -> None:
+    with pytest.raises(TooManyRows) as refused:
+        read_rows(body, max_rows=2)
+    assert (refused.value.limit, refused.value.what) == (20 if what == "values" else 2, what)
+
+
+@pytest.mark.parametrize(
+    "body", [b"[1,2]", b"{}\n{}", b'[{"a": "' + b",[{" * 100 + b'"}]', b'{"a": "' + b'\\",' * 100 + b'"}\n{}']
+)
+def test_reads_as_much_as_it_shall(body: bytes) -> None:
+    assert len(read_rows(body, max_rows=2)) <= 2
+
+
+@pytest.mark.parametrize("begin", [b'"', b'"\\', b'\\"', b'""'])
+def test_counts_values_in_one_pass_over_strings(begin: bytes) -> None:
+    """A string without an end, begun anew at each of its bytes, would take minutes."""
+    with pytest.raises(TooManyRows):
+        read_rows(b"[" + begin + b'\\",' * 400_000 + b"\n" + b"1," * 2_000_000, max_rows=2)

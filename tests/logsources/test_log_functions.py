@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from endpoints.sql.functions import LOG_FUNCTIONS as ALLOWED
 from endpoints.sql.functions import LOG_FUNCTIONS_SCHEMA
+from logsources.guard_functions import GUARD_FUNCTIONS
 from logsources.log_functions import FUNCTION_SCHEMA, LOG_FUNCTIONS, ensure_log_functions
 
 CASES = [
@@ -62,6 +63,8 @@ CASES = [
     ("try_timestamp(text)", "now", None),
     ("try_timestamp(text)", "infinity", None),
 ]
+
+STABLE = {"concatenated_1", "concatenated_2", "array_to_string", "measured_array_to_string"}
 
 
 def value(connection: psycopg.Connection[Any], signature: str, argument: str | None) -> Any:
@@ -120,10 +123,13 @@ def test_owns_what_it_makes_and_lets_the_readers_alone_call_it(log_database):
         "  WHERE a.grantee <> p.proowner)"
         " FROM pg_proc AS p WHERE p.pronamespace = 'log_functions'::regnamespace"
     ).fetchall()
-    assert {row[0] for row in rows} == ALLOWED.names
-    assert len(rows) == len(LOG_FUNCTIONS)
-    for name, *facts in rows:
-        assert facts == ["i", False, True, ["query_reader", "sandbox_reader"]], name
+    assert {row[0] for row in rows} == ALLOWED.names | {function.name for function in GUARD_FUNCTIONS}
+    assert len(rows) == len(LOG_FUNCTIONS | GUARD_FUNCTIONS)
+    for name, volatility, is_definer, is_owned, readers in rows:
+        # What joins a text and a value of another type is stable in PostgreSQL too.
+        assert volatility == ("s" if name in STABLE else "i"), name
+        assert is_definer == (name == "stored_size"), name
+        assert (is_owned, readers) == (True, ["query_reader", "sandbox_reader"]), name
 
 
 def test_marks_as_parallel_safe_what_starts_no_subtransaction(log_database):
@@ -131,7 +137,7 @@ def test_marks_as_parallel_safe_what_starts_no_subtransaction(log_database):
         "SELECT DISTINCT l.lanname, p.proparallel FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang"
         " WHERE p.pronamespace = 'log_functions'::regnamespace"
     ).fetchall()
-    assert set(rows) == {("sql", "s"), ("plpgsql", "u")}
+    assert set(rows) == {("sql", "s"), ("plpgsql", "u"), ("plpgsql", "s")}
 
 
 def test_the_gate_itself_may_not_call_it(log_database):

@@ -7,12 +7,16 @@ select * except (metadata)         ->  … without that column
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from sqlglot import exp
 
 from endpoints.bigquery.passes.output_names import output_names
 from endpoints.bigquery.refusals import refusal_of
 from endpoints.bigquery.scopes import Scope, Source
+
+MAX_COLUMNS: Final = 1664  # of a result in PostgreSQL, MaxTupleAttributeNumber in its sources
+_WORK_OF_COLUMN: Final = 2  # its nodes are made here, before they are lowered like those of the text
 
 
 def expand_stars(select: exp.Select, scope: Scope) -> exp.Select:
@@ -24,8 +28,10 @@ def expand_stars(select: exp.Select, scope: Scope) -> exp.Select:
         star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
         if isinstance(star, exp.Star):
             for column in _columns(item, star, scope):
-                scope.work.spend(1)
+                scope.work.spend(_WORK_OF_COLUMN)
                 items.append(column)
+                if len(items) > MAX_COLUMNS:
+                    raise refusal_of(item, f"stands for more than {MAX_COLUMNS} columns", construct="*")
         else:
             items.append(item)
     if not items:
@@ -62,6 +68,6 @@ def _of_source(source: Source) -> Iterator[exp.Alias]:
         if source.name:
             yield exp.Alias(this=exp.column(exp.to_identifier(source.name)), alias=exp.to_identifier(source.name))
         return
-    for output in source.columns:
+    for output in source.columns.outputs:
         column = exp.column(exp.to_identifier(output.name), table=exp.to_identifier(source.name))
         yield exp.Alias(this=column, alias=exp.to_identifier(output.name))

@@ -82,7 +82,7 @@ def _is(node: exp.Is, lowering: Lowering, words: str) -> Expression:
 
 
 def between(node: exp.Between, lowering: Lowering) -> Expression:
-    operand, low, high = alike(lowering.lower_all([node.this, node.args["low"], node.args["high"]]))
+    operand, low, high = alike(lowering.lower_all([node.this, node.args.get("low"), node.args.get("high")]))
     return Between(kind=Kind.BOOLEAN, operand=operand, low=low, high=high)
 
 

@@ -43,7 +43,7 @@ def ends_with(node: exp.EndsWith, lowering: Lowering) -> Expression:
 def position(node: exp.StrPosition, lowering: Lowering) -> Expression:
     if node.args.get("position") is not None or node.args.get("occurrence") is not None:
         raise refusal_of(node, construct="INSTR with a position")
-    value, part = map(as_text, lowering.lower_all([node.this, node.args["substr"]]))
+    value, part = map(as_text, lowering.lower_all([node.this, node.args.get("substr")]))
     return call("strpos", value, part, kind=Kind.INTEGER)
 
 
@@ -54,7 +54,7 @@ def contains(node: exp.Contains, lowering: Lowering) -> Expression:
 
 
 def replacement(node: exp.Replace, lowering: Lowering) -> Expression:
-    values = lowering.lower_all([node.this, node.expression, node.args["replacement"]])
+    values = lowering.lower_all([node.this, node.expression, node.args.get("replacement")])
     return call("replace", *map(as_text, values), kind=Kind.TEXT)
 
 

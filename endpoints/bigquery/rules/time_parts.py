@@ -36,7 +36,7 @@ def extract(node: exp.Extract, lowering: Lowering) -> Expression:
         value: Expression = infix(
             as_timestamp(lowering.lower(operand.this)),
             "AT TIME ZONE",
-            lowering.lower(operand.args["zone"]),
+            lowering.lower(operand.args.get("zone")),
             kind=Kind.DATETIME,
         )
     else:

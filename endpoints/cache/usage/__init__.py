@@ -7,10 +7,12 @@ from endpoints.cache.usage.asked import AskedFor, flush, note_call, worth_warmin
 from endpoints.cache.usage.backoff import is_backing_off, note_failure, note_success
 from endpoints.cache.usage.counters import EndpointStatistics, note_error, note_warm_run, statistics
 from endpoints.cache.usage.durations import Durations
+from endpoints.cache.usage.flushing import FLUSHER
 from endpoints.cache.usage.recent_calls import RecentCall, last_calls, note_outcome
 from endpoints.cache.usage.recent_calls import flush as flush_outcomes
 
 __all__ = [
+    "FLUSHER",
     "MINUTES",
     "Activity",
     "AskedFor",

@@ -1,26 +1,29 @@
 """What callers ask for: counters per endpoint, and per version which results, so that warming knows its work.
 
-Counted in the process and written once a second, by whoever calls then or by a timer behind the last call, so a hit
-pays for a dictionary, not for a round trip. What was counted for warming while Redis is away is lost; the counters
-wait for it.
+Counted in the process and written once a second behind the calls, so a hit pays for a dictionary, not for a round trip.
+What was counted for warming while Redis is away is lost; the counters wait for it.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from time import monotonic
 
 from redis import Redis
 
 from endpoints.cache import keys
-from endpoints.cache.connection import CacheUnavailable, Part, ask, ask_for, ask_for_all, clock
+from endpoints.cache.connection import CacheUnavailable, Part, ask, ask_for, clock
 from endpoints.cache.keys import Recipe, ResultKey
 from endpoints.cache.usage.counters import COUNTER_OF_KIND, counter_commands
+from endpoints.cache.usage.flushing import FLUSHER, send
 
-FLUSH_SECONDS = 1.0
 _RESULTS_LIMIT = 1000  # different results noted between two flushes; the rest is only counted
+_ENDPOINTS_AT_ONCE = 100
 
 
 @dataclass(slots=True)
@@ -51,16 +54,13 @@ class AskedFor:
 
 _lock = threading.Lock()
 _notes = _Notes()
-_flushed_at: float | None = None
-_is_flush_scheduled = False
 
 
 def note_call(key: ResultKey, recipe: Recipe, *, kind: str, keep_seconds: float) -> None:
     """Count a call, and remember for `keep_seconds`, the endpoint's caching period, what it asked for.
 
-    `kind` is hit, stale, miss or bypass. Never raises for what Redis does.
+    `kind` is hit, stale, miss or bypass. Never raises and asks nobody.
     """
-    global _flushed_at, _is_flush_scheduled
     now = monotonic()
     with _lock:
         _notes.counters[key.endpoint_id, COUNTER_OF_KIND[kind]] += 1
@@ -70,32 +70,22 @@ def note_call(key: ResultKey, recipe: Recipe, *, kind: str, keep_seconds: float)
             asked.last_at = now
         elif len(_notes.asked) < _RESULTS_LIMIT:
             _notes.asked[key] = _Asked(recipe=recipe, keep_seconds=keep_seconds, uses=1, last_at=now)
-        is_due = _flushed_at is None or now - _flushed_at >= FLUSH_SECONDS
-        if is_due:
-            _flushed_at = now
-        starts_timer = not (is_due or _is_flush_scheduled)
-        _is_flush_scheduled |= starts_timer
-    if is_due:
-        flush()
-    elif starts_timer:
-        timer = threading.Timer(FLUSH_SECONDS, flush)
-        timer.daemon = True
-        timer.start()
+    FLUSHER.note()
 
 
 def flush() -> None:
-    """Write what was noted; never raises. For the end of a process and for who wants to read it at once."""
-    global _notes, _is_flush_scheduled
+    """Write what was noted; never raises. Calls leave that to FLUSHER."""
+    global _notes
     with _lock:
         notes, _notes = _notes, _Notes()
-        _is_flush_scheduled = False
     if not notes.counters:
         return
-    try:
-        ask_for_all(_commands(notes, ahead=clock() - monotonic()))
-    except CacheUnavailable:
-        with _lock:
-            _notes.counters.update(notes.counters)
+    with suppress(CacheUnavailable):
+        _write_counters(notes.counters)
+        send(_asked_commands(notes.asked, ahead=clock() - monotonic()))
+
+
+FLUSHER.writes(flush)
 
 
 def worth_warming(
@@ -120,23 +110,40 @@ def worth_warming(
     ]
 
 
-def _commands(notes: _Notes, *, ahead: float) -> list[list[Part]]:
+def _write_counters(counted: Counter[tuple[str, str]]) -> None:
+    """Add to the counters of one endpoint after the other; what could not be added is noted again.
+
+    Raises CacheUnavailable.
+    """
+    by_endpoint: dict[str, dict[str, int]] = {}
+    for (endpoint_id, counter), count in counted.items():
+        by_endpoint.setdefault(endpoint_id, {})[counter] = count
+    while by_endpoint:
+        some = list(by_endpoint)[:_ENDPOINTS_AT_ONCE]
+        try:
+            send(list(chain.from_iterable(_counter_commands(each, by_endpoint[each]) for each in some)))
+        except CacheUnavailable:
+            with _lock:
+                for endpoint_id, counts in by_endpoint.items():
+                    _notes.counters.update({(endpoint_id, counter): count for counter, count in counts.items()})
+            raise
+        for each in some:
+            del by_endpoint[each]
+
+
+def _counter_commands(endpoint_id: str, counts: dict[str, int]) -> list[list[Part]]:
+    return counter_commands(keys.statistics_name(endpoint_id), counts)
+
+
+def _asked_commands(notes: Mapping[ResultKey, _Asked], *, ahead: float) -> list[list[Part]]:
     """Return what writes the notes; Redis's clock is so many seconds ahead of this process's monotonic one.
 
     Clocks of machines differ and step. By their own a process would forget for others what was asked a moment ago.
     """
-    commands: list[list[Part]] = []
-    for key, asked in notes.asked.items():
-        commands += _asked_commands(key, asked, last_at=asked.last_at + ahead)
-    counters: dict[str, dict[str, int]] = {}
-    for (endpoint_id, counter), count in notes.counters.items():
-        counters.setdefault(endpoint_id, {})[counter] = count
-    for endpoint_id, counts in counters.items():
-        commands += counter_commands(keys.statistics_name(endpoint_id), counts)
-    return commands
+    return [command for key, asked in notes.items() for command in _commands(key, asked, last_at=asked.last_at + ahead)]
 
 
-def _asked_commands(key: ResultKey, asked: _Asked, *, last_at: float) -> list[list[Part]]:
+def _commands(key: ResultKey, asked: _Asked, *, last_at: float) -> list[list[Part]]:
     keep_ms = max(1, round(asked.keep_seconds * 1000))
     moments = keys.asked_name(key.endpoint_id, key.version)
     uses = keys.uses_name(key.endpoint_id, key.version, _window(last_at, asked.keep_seconds))

@@ -1,28 +1,26 @@
 """The last calls of each endpoint, refused and failed ones too: who, when, how it ended. No argument, no SQL.
 
-A call puts one entry into this process's memory; a timer writes what came together to Redis once a second. What was
-noted while Redis is away, or beyond what the memory holds, is lost: it is for people to look at, not to count on.
+A call puts one entry into this process's memory; what came together is written to Redis once a second behind the calls.
+What was noted while Redis is away, or beyond what the memory holds, is lost: it is for people to look at, not to count
+on.
 """
 
 from __future__ import annotations
 
 import json
-import threading
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
-from time import monotonic
 from typing import Final
 
 from endpoints.cache import keys
-from endpoints.cache.connection import CacheUnavailable, Part, ask_for, ask_for_all
+from endpoints.cache.connection import CacheUnavailable, Part, ask_for
 from endpoints.cache.usage.activity import CountedCall, count_commands
+from endpoints.cache.usage.flushing import FLUSHER, send
 
-FLUSH_SECONDS: Final = 1.0
 KEPT_CALLS: Final = 200  # per endpoint
 KEPT_SECONDS: Final = 30 * 24 * 3600  # after the last call of an endpoint
 _PENDING_LIMIT: Final = 20_000  # calls of all endpoints between two flushes
-_LOST_TIMER_SECONDS: Final = 10.0  # a timer this late does not come: the process was forked
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,35 +39,26 @@ class RecentCall:
 
 
 _pending: deque[tuple[str, RecentCall]] = deque(maxlen=_PENDING_LIMIT)
-_flush_at: float | None = None  # by time.monotonic(); None: no timer is set
 
 
 def note_outcome(endpoint_id: str, call: RecentCall) -> None:
-    """Remember a call of the endpoint, `endpoint_id` being its 32 digits. Never raises."""
-    global _flush_at
-    # The call first, then the look at the timer, and the other way round in `flush`: none is left behind, without a
-    # lock. Two timers at the same moment do no harm.
+    """Remember a call of the endpoint, `endpoint_id` being its 32 digits. Never raises and asks nobody."""
     _pending.append((endpoint_id, call))
-    now = monotonic()
-    if _flush_at is None or now - _flush_at > _LOST_TIMER_SECONDS:
-        _flush_at = now + FLUSH_SECONDS
-        timer = threading.Timer(FLUSH_SECONDS, flush)
-        timer.daemon = True
-        with suppress(RuntimeError):  # no thread to be had: the next call after a while tries again
-            timer.start()
+    FLUSHER.note()
 
 
 def flush() -> None:
-    """Write what was noted; never raises. For who wants to read it at once."""
-    global _flush_at
-    _flush_at = None
+    """Write what was noted; never raises. Calls leave that to FLUSHER."""
     noted: list[tuple[str, RecentCall]] = []
     with suppress(IndexError):
-        while True:
+        while len(noted) < _PENDING_LIMIT:  # others go on noting
             noted.append(_pending.popleft())
     if noted:
         with suppress(CacheUnavailable):
-            ask_for_all(_commands(noted))
+            send(_commands(noted))
+
+
+FLUSHER.writes(flush)
 
 
 def last_calls(endpoint_id: str, *, limit: int = KEPT_CALLS) -> list[RecentCall]:

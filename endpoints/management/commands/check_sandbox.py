@@ -6,6 +6,7 @@ from argparse import RawDescriptionHelpFormatter
 from typing import Any
 
 import psycopg
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -32,13 +33,18 @@ class Command(BaseCommand):
         try:
             level = accepted_level()
             with one_line_failures():
-                verdicts = verify_guarantees()
+                verdicts = verify_guarantees(costly=True)
         except ImproperlyConfigured as error:
             raise CommandError(str(error)) from error
         except psycopg.Error as error:
             raise CommandError(f"The log database cannot be asked: {' '.join(str(error).split())}") from error
         for verdict in verdicts:
             self._print(verdict)
+        connections = 2 * settings.ENDPOINTS_POOL_SIZE
+        self.stdout.write(
+            f"Two web processes with full pools are {connections} server processes of the log database: together they"
+            f" may take {connections} times the memory limit of one, {connections} GiB where it is 1 GiB."
+        )
         failed = [verdict for verdict in verdicts if not verdict.holds and verdict.is_needed]
         passed = sum(verdict.holds for verdict in verdicts)
         self.stdout.write(f"{passed} of {len(verdicts)} guarantees hold; level {_MARKS[level]} is accepted.")

@@ -9,10 +9,17 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
+from config.rates import parse_limit
+from endpoints.access_tokens import NO_LIMIT, OwnLimits
 from endpoints.management.failures import USAGE_EXIT_CODE, one_line_failures
 from endpoints.services import endpoints_out_of_reach, issue_access_token
 
 _DURATION = re.compile(r"(\d{1,6})([mhdw])", re.ASCII)
+_LIMITS = {  # in the order of OwnLimits
+    "--calls-a-minute": "how many calls it may make a minute",
+    "--calls-at-once": "how many of its calls run in PostgreSQL at the same time",
+    "--sandbox-queries-at-once": "how many of them may be sandbox queries",
+}
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -43,11 +50,14 @@ class Command(BaseCommand):
         parser.add_argument("--no-endpoints", action="store_true", help="may call no endpoint")
         parser.add_argument("--may-purge", action="store_true", help="may remove cached results")
         parser.add_argument("--may-load", action="store_true", help="may add rows to every log source over HTTP")
+        for option, what in _LIMITS.items():
+            parser.add_argument(option, metavar="N", help=f"{what}, or none for no limit; default: the installation's")
         parser.add_argument("--expires-in", metavar="30d", help="lifetime: a number and m, h, d or w; default: none")
 
     def handle(self, *args: Any, **options: Any) -> None:
         bindings = _bindings(options["bind"])
         expires_at = _end(options["expires_in"]) if options["expires_in"] is not None else None
+        limits = OwnLimits(*(_limit(option, options[option[2:].replace("-", "_")]) for option in _LIMITS))
         with one_line_failures():
             issued = issue_access_token(
                 name=options["name"],
@@ -57,17 +67,27 @@ class Command(BaseCommand):
                 may_purge=options["may_purge"],
                 may_load=options["may_load"],
                 no_endpoints=options["no_endpoints"],
+                limits=limits,
             )
             out_of_reach = endpoints_out_of_reach(issued.access_token)
-        limits = ", ".join(options["endpoint"]) or ("no endpoint" if options["no_endpoints"] else "every endpoint")
+        reach = ", ".join(options["endpoint"]) or ("no endpoint" if options["no_endpoints"] else "every endpoint")
         bound = f" with {', '.join(f'{name}={value}' for name, value in bindings.items())}" if bindings else ""
         until = f" until {expires_at:%Y-%m-%d %H:%M} UTC" if expires_at else ""
         loads = " and load rows" if options["may_load"] else ""
-        self.stderr.write(f"Access token {issued.access_token} may call {limits}{bound}{loads}{until}.")
+        self.stderr.write(f"Access token {issued.access_token} may call {reach}{bound}{loads}{until}.")
         for endpoint, name in out_of_reach:
             self.stderr.write(f"Careful: {endpoint} has no parameter @{name}, so this access token cannot call it.")
         self.stderr.write("Its secret, shown this once:")
         self.stdout.write(issued.secret)
+
+
+def _limit(option: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return parse_limit(text) or NO_LIMIT
+    except ValueError as error:
+        raise _usage(f"{option} {error}") from error
 
 
 def _end(lifetime: str) -> datetime:

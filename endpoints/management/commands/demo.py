@@ -146,11 +146,10 @@ def _ensure_access_token(root: Path, kept: LocalSecrets) -> str:
 
 
 def _programs(port: int, log_folder: Path) -> Iterator[Program]:
-    granian = ["granian", "--interface", "wsgi", "--host", DEMO_ADDRESS, "--port", str(port), "--workers", "2"]
-    granian += ["--blocking-threads", "16", "config.wsgi:application"]
+    web = ["config.serve", "--host", DEMO_ADDRESS, "--port", str(port)]
     celery = ["celery", "-A", "config", "--quiet"]
     for name, command in (
-        ("web", granian),
+        ("web", web),
         ("worker", [*celery, "worker", "-c", "2", "--loglevel", "INFO"]),
         ("beat", [*celery, "beat", "--scheduler", "django_celery_beat.schedulers:DatabaseScheduler"]),
     ):

@@ -22,6 +22,7 @@ import psycopg
 from endpoints.cache import CacheUnavailable
 from endpoints.cache.connection import ask_for
 from endpoints.cache.keys import PREFIX
+from endpoints.errors import Overloaded
 from endpoints.gate import GateConnection
 
 RUN_ID: Final = re.compile(r"[A-Za-z0-9-]{8,100}")
@@ -78,10 +79,16 @@ class RunAttendance:
 
     @contextmanager
     def attend(self, connection: GateConnection) -> Iterator[None]:
-        """Cancel what runs on the connection inside the block, as soon as somebody wishes it."""
+        """Cancel what runs on the connection inside the block, as soon as somebody wishes it.
+
+        Raises Overloaded where no thread can be had that watches for it.
+        """
         over = threading.Event()
         watcher = threading.Thread(target=self._watch, args=(connection, over), name="draft-cancel", daemon=True)
-        watcher.start()
+        try:
+            watcher.start()
+        except RuntimeError as error:
+            raise Overloaded from error
         try:
             yield
         finally:

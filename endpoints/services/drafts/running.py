@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Final
 
+import psycopg
 from django.conf import settings
 
-from endpoints.encoding import encode_rows, in_form
-from endpoints.errors import Overloaded
+from config.deadlines import answer_within
+from endpoints.cache import Recipe
+from endpoints.encoding import UNBOUNDED, encode_rows
+from endpoints.errors import DatabaseUnavailable, Overloaded
 from endpoints.execution import StatementFailed
-from endpoints.outcomes import BoundValue, Column, ResultFormat, Rows, Statement, TimestampForm
+from endpoints.outcomes import BoundValue, Column, OverBudget, ResultFormat, Rows, Statement, TimestampForm
 from endpoints.plans import PlanTree, read_plan
 from endpoints.services.drafts.cancelling import RunAttendance, cancellable_run
 from endpoints.services.drafts.draft import Draft
 from endpoints.services.drafts.statements import DraftStatement, draft_statement
 from endpoints.services.recipes import Call
-from endpoints.services.sandbox_runs import without_budget_column
+from endpoints.services.sandbox_runs import max_result_bytes, over_budget, without_budget_column
 from endpoints.trials import Trial, try_statement
 from logsources.catalogue import partitions_by_table
 from logsources.connections import owner_connection
 
 EXPLAIN: Final = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "
 # What a page can show without choking; the counts are those of the whole result.
+PARTITIONS_WITHIN_SECONDS: Final = 5.0
 MAX_SHOWN_ROWS: Final = 5_000
 MAX_SHOWN_BYTES: Final = 8 * 1024 * 1024
 
@@ -81,9 +85,8 @@ def run_draft(draft: Draft, *, call: Call, run_id: str) -> DraftRun:
     with _one_of_few(), draft_statement(draft, call) as prepared, _attended(prepared, run_id) as attendance:
         trial = _try(prepared, attendance)
     rows = without_budget_column(trial.rows) if prepared.is_budgeted else trial.rows
-    rows = in_form(rows, TimestampForm(draft.timestamps_as))
     columns = trial.columns[:-1] if prepared.is_budgeted else trial.columns
-    body, shown_rows = _page_body(rows, redact=prepared.recipe.redact)
+    body, shown_rows = _page_body(rows, prepared.recipe, TimestampForm(draft.timestamps_as))
     return DraftRun(
         columns=columns,
         body=body,
@@ -101,10 +104,17 @@ def explain_draft(draft: Draft, *, call: Call, run_id: str) -> DraftPlan:
     with _one_of_few(), draft_statement(draft, call) as prepared, _attended(prepared, run_id) as attendance:
         explained = Statement(EXPLAIN + prepared.statement.sql, prepared.statement.arguments)
         trial = _try(replace(prepared, statement=explained), attendance, moved_by=len(EXPLAIN))
-    with owner_connection() as connection:
-        partitions = partitions_by_table(connection)
+    partitions = _partitions()
     ((explanation,),) = trial.rows.rows
     return DraftPlan(read_plan(explanation, partitions=partitions), _sent(prepared))
+
+
+def _partitions() -> Mapping[str, tuple[str, ...]]:
+    try:
+        with answer_within(PARTITIONS_WITHIN_SECONDS), owner_connection() as connection:
+            return partitions_by_table(connection)
+    except psycopg.OperationalError as error:
+        raise DatabaseUnavailable from error
 
 
 @contextmanager
@@ -116,7 +126,15 @@ def _attended(prepared: DraftStatement, run_id: str) -> Iterator[RunAttendance]:
 
 def _try(prepared: DraftStatement, attendance: RunAttendance, *, moved_by: int = 0) -> Trial:
     try:
-        return try_statement(prepared.statement, prepared.session, max_rows=prepared.max_rows, attend=attendance.attend)
+        return try_statement(
+            prepared.statement,
+            prepared.session,
+            max_rows=prepared.max_rows,
+            max_bytes=max_result_bytes(prepared.recipe.sandbox_language),
+            attend=attendance.attend,
+        )
+    except OverBudget as error:
+        raise over_budget(prepared.recipe.sandbox_language) from error
     except StatementFailed as failed:
         if failed.position is not None:
             failed.position = max(1, failed.position - moved_by)
@@ -137,14 +155,29 @@ def _sent(prepared: DraftStatement) -> SentStatement:
     )
 
 
-def _page_body(rows: Rows, *, redact: bool) -> tuple[bytes, int]:
-    """Return the rows' JSON and their number, as many of the first rows as a page can show."""
+def _page_body(rows: Rows, recipe: Recipe, timestamps_as: TimestampForm) -> tuple[bytes, int]:
+    """Return the rows' JSON and their number, as many of the first rows as a page can show.
+
+    Raises what a consumer gets for a result that is over its budget.
+    """
+
+    def encode(number: int, *, max_bytes: int) -> bytes:
+        first = rows if number == len(rows.rows) else replace(rows, rows=rows.rows[:number])
+        return encode_rows(
+            first, ResultFormat.JSON, redact=recipe.redact, timestamps_as=timestamps_as, max_bytes=max_bytes
+        )
+
     shown = min(len(rows.rows), MAX_SHOWN_ROWS)
-    while True:
-        body = encode_rows(replace(rows, rows=rows.rows[:shown]), ResultFormat.JSON, redact=redact)
-        if len(body) <= MAX_SHOWN_BYTES or shown <= 1:
-            return body, shown
+    try:
+        body = encode(len(rows.rows), max_bytes=max_result_bytes(recipe.sandbox_language))
+    except OverBudget as error:
+        raise over_budget(recipe.sandbox_language) from error
+    if shown < len(rows.rows):
+        body = encode(shown, max_bytes=UNBOUNDED)
+    while len(body) > MAX_SHOWN_BYTES and shown > 1:
         shown = max(1, min(shown - 1, shown * MAX_SHOWN_BYTES // len(body)))
+        body = encode(shown, max_bytes=UNBOUNDED)
+    return body, shown
 
 
 _running = 0

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from endpoints.sql.functions import FUNCTION_SCHEMAS
+from endpoints.sql.functions import FUNCTION_SCHEMAS, LOG_FUNCTIONS_SCHEMA
+from endpoints.sql.guards import BOUNDED_RESULTS, LARGEST_WIDTH, is_wide_template
 from endpoints.sql.sandbox.expressions import Expressions
+from endpoints.sql.sandbox.tokens import STRING
 
 _FRAME_UNITS: Final = ("rows", "range", "groups")
 _NOT_A_WINDOW: Final = ("partition", "order", *_FRAME_UNITS)
@@ -18,15 +20,36 @@ class Calls(Expressions):
         """Take a call of an allowed function, pinned to its schema, with its aggregate clauses and OVER."""
         name = self.require_allowed_function()
         self.functions.add(name)
+        if name in BOUNDED_RESULTS:
+            # format(…)  ->  log_functions.format(pg_catalog.format(…)): a column gets the same name from both
+            self.insert(f'{LOG_FUNCTIONS_SCHEMA}."{name}" (')
         self.take(f'{FUNCTION_SCHEMAS.get(name, "pg_catalog")}."{name}"')
         self.expect("(")
         if not self.accept("*") and self.symbol != ")":
-            self.accept_any(("distinct", "all"))
-            self._arguments()
+            if name == "format":
+                self._template()
+            else:
+                self.accept_any(("distinct", "all"))
+                self._arguments()
             if self.symbol == "order":
                 self.order_by()
         self.expect(")")
         self._aggregate_clauses()
+        if name in BOUNDED_RESULTS:
+            self.insert(")")
+
+    def _template(self) -> None:
+        # The first argument of format() says how wide its result is.
+        if self.symbol == STRING and self.following() in (",", ")"):
+            if is_wide_template(self.values[self.index]):
+                raise self.refusal(f"pads to more than {LARGEST_WIDTH:,} characters, or to a width that is an argument")
+            self.string()
+        else:
+            self.insert("(")
+            self.expression()
+            self.insert(f')::{LOG_FUNCTIONS_SCHEMA}."format_template"')
+        if self.accept(","):
+            self._arguments()
 
     def _arguments(self) -> None:
         while True:

@@ -42,6 +42,7 @@ class Cursor:
         self.depth = 0
         self.scope = Scope(None)
         self.from_item_count = 0
+        self.appended_arguments = 0
         self.references: list[Reference] = []
         self.relations: set[str] = set()
         self.functions: set[str] = set()

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from endpoints.sql.guards import GUARDED_CONCATENATION, MAX_APPENDED_ARGUMENTS
 from endpoints.sql.sandbox.operands import Operands
 from endpoints.sql.sandbox.scopes import Output
+from endpoints.sql.sandbox.tokens import PARAMETER, STRING
 from endpoints.sql.sandbox.vocabulary import OPERATORS, QUANTIFIERS
 
 _BEHIND_NOT: Final = ("like", "ilike", "similar", "between", "in")
@@ -21,7 +23,7 @@ class Expressions(Operands):
         while True:
             symbol = self.symbol
             if symbol in OPERATORS:
-                self.take(symbol)
+                self._operator_sign()
                 if self.symbol in QUANTIFIERS:
                     self.quantified()
                 else:
@@ -34,8 +36,18 @@ class Expressions(Operands):
         """Take operands joined by operators only, where AND or IN belong to what is around (b_expr)."""
         self.operand()
         while self.symbol in OPERATORS:
-            self.take(self.symbol)
+            self._operator_sign()
             self.operand()
+
+    def _operator_sign(self) -> None:
+        # `||` is the one operator whose twin is written out. With a literal behind it nothing grows by more than the
+        # text of the query; so it is with a few arguments. PostgreSQL computes '%' || @x || '%' while planning then.
+        if self.symbol == "||" and self.following() != STRING:
+            self.appended_arguments += self.following() == PARAMETER
+            if self.following() != PARAMETER or self.appended_arguments > MAX_APPENDED_ARGUMENTS:
+                self.take(GUARDED_CONCATENATION)
+                return
+        self.take(self.symbol)
 
     def quantified(self) -> None:
         """Take ANY, ALL or SOME and its brackets."""

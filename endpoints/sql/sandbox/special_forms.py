@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from endpoints.sql.functions import LOG_FUNCTIONS_SCHEMA
 from endpoints.sql.sandbox.calls import Calls
 from endpoints.sql.sandbox.tokens import STRING
 from endpoints.sql.sandbox.vocabulary import EXTRACT_FIELDS
@@ -146,26 +147,53 @@ class SpecialForms(Calls):
 
     def _position(self) -> None:
         self.functions.add("position")
-        self.expect("position")
+        # position(a in b)  ->  log_functions.position(b, a), as PostgreSQL itself calls its own
+        self.take(f'{LOG_FUNCTIONS_SCHEMA}."position"')
         self.expect("(")
+        needle = len(self.pieces)
         self.simple_expression()
-        self.expect("in")
+        self._expect_as_comma("in")
+        haystack = len(self.pieces)
         self.simple_expression()
+        self._exchange(needle, haystack)
         self.expect(")")
 
     def _trim(self) -> None:
-        self.expect("trim")
+        # trim(leading a from b)  ->  log_functions.ltrim(b, a)
+        form = len(self.pieces)
+        self.take("trim")
         self.expect("(")
-        side = self.symbol
-        self.functions.add({"leading": "ltrim", "trailing": "rtrim"}.get(side, "btrim"))
-        self.accept_any(("both", "leading", "trailing"))
-        if self.accept("from"):
+        function = {"leading": "ltrim", "trailing": "rtrim"}.get(self.symbol, "btrim")
+        self.functions.add(function)
+        self.pieces[form] = f'{LOG_FUNCTIONS_SCHEMA}."{function}"'
+        if self.symbol in ("both", "leading", "trailing"):
+            self.skip(self.symbol)
+        if self.symbol == "from":
+            self.skip("from")
             self.expressions()
         else:
+            characters = len(self.pieces)
             self.expression()
-            if self.accept_any(("from", ",")):
+            if self.symbol == "from":
+                self._expect_as_comma("from")
+                trimmed = len(self.pieces)
+                self.expression()
+                self._exchange(characters, trimmed)
+            elif self.accept(","):
                 self.expression()
         self.expect(")")
+
+    def _expect_as_comma(self, word: str) -> None:
+        if self.symbol != word:
+            raise self.unexpected(wanted=(word,))
+        self.take(",")
+
+    def _exchange(self, first: int, second: int) -> None:
+        """Put what was emitted from `second` on before what was emitted from `first` on; a comma ends the first."""
+        comma = second - 1
+        pieces, origins = self.pieces, self.origins
+        pieces[first:] = [*pieces[second:], pieces[comma], *pieces[first:comma]]
+        origins[first:] = [*origins[second:], origins[comma], *origins[first:comma]]
 
 
 # Reserved words, which are these forms wherever they stand.

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from endpoints.sql.guards import LARGEST_WIDTH
 from endpoints.sql.sandbox.cursor import Cursor
 from endpoints.sql.sandbox.tokens import NUMBER, QUOTED, STRING
 from endpoints.sql.sandbox.violations import similar_names
-from endpoints.sql.sandbox.vocabulary import INTERVAL_FIELDS, PINNED_TYPES, TYPE_WORDS, TYPES_WITH_MODIFIERS
+from endpoints.sql.sandbox.vocabulary import (
+    INTERVAL_FIELDS,
+    PADDED_TYPES,
+    PINNED_TYPES,
+    TYPE_WORDS,
+    TYPES_WITH_MODIFIERS,
+)
 
 MAX_MODIFIER_DIGITS = 9  # fits an int4
 
@@ -33,7 +40,7 @@ class TypeNames(Cursor):
             self.expect("precision")
         elif word in ("char", "character") and self.following() == "varying":
             self.take('pg_catalog."varchar"')
-            self._skip("varying")
+            self.skip("varying")
             self._modifiers("varchar")
         else:
             self.take(word.upper())
@@ -93,7 +100,11 @@ class TypeNames(Cursor):
     def _modifiers(self, word: str) -> None:
         if word not in TYPES_WITH_MODIFIERS or not self.accept("("):
             return
+        width = self.index
         self.small_number()
+        if word in PADDED_TYPES and int(self.values[width]) > LARGEST_WIDTH:
+            reason = f"is more than {LARGEST_WIDTH:,}, to which {word} pads at most; use varchar or text"
+            raise self.refusal(reason, index=width)
         if self.accept(","):
             self.small_number()
         self.expect(")")
@@ -104,7 +115,8 @@ class TypeNames(Cursor):
             self.expect("time")
             self.expect("zone")
 
-    def _skip(self, word: str) -> None:
+    def skip(self, word: str) -> None:
+        """Go on behind this word and emit nothing for it."""
         assert self.symbol == word  # noqa: S101 - looked at by the caller
         self.index += 1
         self.symbol = self.symbols[self.index]

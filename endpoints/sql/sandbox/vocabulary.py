@@ -52,6 +52,7 @@ PINNED_TYPES: Final = {word: f'pg_catalog."{name}"' for word, name in (
 # Types with a syntax of their own, which always means the type in pg_catalog.
 KEYWORD_TYPES: Final = _words("float char character time timestamp interval double")
 TYPE_WORDS: Final = KEYWORD_TYPES | PINNED_TYPES.keys()
+PADDED_TYPES: Final = _words("char character bpchar")  # char(n) has n characters, however short the text is
 TYPES_WITH_MODIFIERS: Final = _words(
     "numeric decimal dec varchar bpchar char character float time timetz timestamp timestamptz interval"
 )

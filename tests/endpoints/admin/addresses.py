@@ -52,6 +52,7 @@ MODELS = {
     "logsources_logsource": ModelRules(EVERYBODY, OWNERS, OWNERS, OWNERS),
     "auth_user": FOR_OWNERS,
     "auth_group": FOR_OWNERS,
+    "axes_accessattempt": ModelRules(OWNERS, NOBODY, NOBODY, OWNERS),  # failed logins
     "django_celery_beat_periodictask": FOR_OWNERS,
     "django_celery_beat_intervalschedule": FOR_OWNERS,
     "django_celery_beat_crontabschedule": FOR_OWNERS,

@@ -14,11 +14,15 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.utils import timezone
 
+from endpoints.access_tokens import OwnLimits
 from endpoints.admin import access_token_states
 from endpoints.admin.access_token_states import StateFilter, TokenState, state_of, words_of_state
+from endpoints.cache.permits import PERMITS
+from endpoints.cache.rate_limits import suspend
 from endpoints.errors import NotAuthenticated
 from endpoints.models import AccessToken, Endpoint
-from endpoints.services import authenticate_access_token, issue_access_token
+from endpoints.services import admit, authenticate_access_token, issue_access_token
+from endpoints.services.token_limits import turn
 
 pytestmark = pytest.mark.django_db
 ADD = "/admin/endpoints/accesstoken/add/"
@@ -258,3 +262,43 @@ def test_the_list_tells_state_and_reach(admin_client: Client) -> None:
     shown = ("revoked", "expired", "expires in 3 days", "every endpoint", "logs.all", "project=acme", "5 hours ago")
     assert [words for words in shown if words not in page] == []
     assert "expires in 3 days" in admin_client.get(change(AccessToken.objects.get(name="three"))).content.decode()
+
+
+def test_limits_of_its_own_are_saved_and_shown_again(admin_client: Client) -> None:
+    secret, _ = added(admin_client, calls_a_minute="600", calls_at_once="none", sandbox_queries_at_once="")
+    token = AccessToken.objects.get()
+    assert (token.calls_a_minute, token.calls_at_once, token.sandbox_queries_at_once) == (600, 0, None)
+    assert authenticate_access_token(secret).limits == token.limits
+    page = admin_client.get(change(token)).content.decode()
+    for name, value in (("calls_a_minute", "600"), ("calls_at_once", "none")):
+        assert re.search(rf'<input[^>]*name="{name}"[^>]*value="{value}"|value="{value}"[^>]*name="{name}"', page), name
+    assert 'placeholder="default: 4"' in page
+    assert "calls: 0 of 600/minute; calls at the same time: no limit; sandbox queries at the same time: 0 of 4" in page
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "many", "1.5", "9999999999"])
+def test_what_is_no_limit_is_refused(admin_client: Client, limit: str) -> None:
+    response = admin_client.post(ADD, form(calls_at_once=limit))
+    assert response.context["adminform"].form.errors.keys() == {"calls_at_once"}
+    assert not AccessToken.objects.exists()
+
+
+def test_limits_in_use_are_shown(admin_client: Client) -> None:
+    issued = issue_access_token(name="busy", limits=OwnLimits(600, 3, 2))
+    caller = authenticate_access_token(issued.secret)
+    admit(caller)
+    with turn(caller, is_sandbox_query=True, statement_seconds=15):
+        PERMITS.tick()
+        page = admin_client.get(change(issued.access_token)).content.decode()
+    assert "calls: 1 of 600/minute; calls at the same time: 1 of 3; sandbox queries at the same time: 1 of 2" in page
+    suspend(caller.prefix, seconds=30)
+    assert "sandbox queries refused for another" in admin_client.get(change(issued.access_token)).content.decode()
+
+
+def test_a_change_of_limits_is_named_in_the_history(admin_client: Client) -> None:
+    token = issue_access_token(name="dashboard").access_token
+    admin_client.post(change(token), form(calls_at_once="3", calls_a_minute="none"))
+    page = admin_client.get(reverse("admin:endpoints_accesstoken_history", args=[token.pk])).content.decode()
+    assert "calls a minute, calls at the same time" in page
+    entry = reverse("admin:endpoints_accesstoken_simple_history", args=[token.pk, token.history.first().pk])
+    assert "no limit of calls a minute, 3 calls at the same time" in admin_client.get(entry).content.decode()

@@ -8,10 +8,12 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
+from axes.models import AccessAttempt
 from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.test import Client
 from django.urls import resolve
+from django.utils import timezone
 from django_celery_beat.models import (
     ClockedSchedule,
     CrontabSchedule,
@@ -22,6 +24,7 @@ from django_celery_beat.models import (
 
 from endpoints.models import Endpoint
 from endpoints.services import issue_access_token, save_endpoint
+from endpoints.services.logins import count_failure
 from logsources.models import LogSource
 from tests.endpoints.admin.addresses import MODELS, ROLES, RULES, Pattern, address_of, admin_patterns
 
@@ -45,6 +48,7 @@ def rows(db: None) -> Mapping[str, tuple[Any, ...]]:
         "logsources_logsource": (LogSource.objects.get(name="edge_logs").pk,),
         "auth_user": (User.objects.create_user("somebody").pk,),
         "auth_group": (Group.objects.create(name="some").pk,),
+        "axes_accessattempt": (_failed_login().pk,),
         "django_celery_beat_periodictask": (PeriodicTask.objects.create(name="a", task="b", interval=interval).pk,),
         "django_celery_beat_intervalschedule": (interval.pk,),
         "django_celery_beat_crontabschedule": (CrontabSchedule.objects.create().pk,),
@@ -55,6 +59,11 @@ def rows(db: None) -> Mapping[str, tuple[Any, ...]]:
     }
     assert found.keys() == MODELS.keys()
     return found
+
+
+def _failed_login() -> AccessAttempt:
+    count_failure("somebody", "192.0.2.1", now=timezone.now())
+    return AccessAttempt.objects.get(username="somebody")
 
 
 def person(role: str) -> User:

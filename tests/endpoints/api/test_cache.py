@@ -81,11 +81,29 @@ def test_the_rate_limit_is_that_of_the_access_token(endpoint: Endpoint, settings
     assert calm.query("test.cached").status_code == 200
 
 
-def test_metrics_are_for_loopback_alone_unless_there_is_a_token(endpoint: Endpoint, settings: Any) -> None:
+@pytest.mark.parametrize("remote", ["127.0.0.1", "::1", "203.0.113.9", ""])
+def test_metrics_are_for_nobody_without_a_setting(endpoint: Endpoint, remote: str) -> None:
+    assert Client().get("/metrics", REMOTE_ADDR=remote).status_code == 404
+    assert Client().get("/metrics", REMOTE_ADDR=remote, headers={"Authorization": "Bearer "}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "header", ["X-Forwarded-For", "Forwarded", "Via", "X-Real-IP", "X-Forwarded-Proto", "X-Forwarded-Host"]
+)
+def test_metrics_for_loopback_are_not_for_whom_a_proxy_there_passes_on(
+    endpoint: Endpoint, settings: Any, header: str
+) -> None:
+    settings.ENDPOINTS_METRICS_LOOPBACK = True
     client = Client()
     assert client.get("/metrics").status_code == 200
     assert client.get("/metrics", REMOTE_ADDR="203.0.113.9").status_code == 404
-    assert client.get("/metrics", headers={"X-Forwarded-For": "203.0.113.9"}).status_code == 404
+    assert client.get("/metrics", headers={header: "203.0.113.9"}).status_code == 404
+
+
+@pytest.mark.parametrize("loopback", [True, False])
+def test_with_a_token_metrics_are_for_who_sends_it(endpoint: Endpoint, settings: Any, loopback: bool) -> None:
+    settings.ENDPOINTS_METRICS_LOOPBACK = loopback
+    client = Client()
     settings.ENDPOINTS_METRICS_TOKEN = "for-prometheus"
     assert client.get("/metrics").status_code == 404
     assert client.get("/metrics", headers={"Authorization": "Bearer wrong"}).status_code == 404
@@ -93,7 +111,8 @@ def test_metrics_are_for_loopback_alone_unless_there_is_a_token(endpoint: Endpoi
     assert remote.status_code == 200
 
 
-def test_metrics_count_calls_by_what_the_cache_did(api: ApiClient, endpoint: Endpoint) -> None:
+def test_metrics_count_calls_by_what_the_cache_did(api: ApiClient, endpoint: Endpoint, settings: Any) -> None:
+    settings.ENDPOINTS_METRICS_LOOPBACK = True
     from endpoints.cache import usage
 
     for _ in range(3):

@@ -63,3 +63,17 @@ def test_readyz_names_the_state_database_when_it_is_gone(monkeypatch: pytest.Mon
     connection.settings_dict = connection.settings_dict | {"HOST": "127.0.0.1", "PORT": "1"}
     monkeypatch.setattr("endpoints.api.health.connections", {"default": connection})
     assert_unavailable("database")
+
+
+def test_readyz_counts_a_busy_log_database_as_ready(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = GatePool(settings.LOGS_GATE, size=1, wait_seconds=0.2)
+    monkeypatch.setattr(gate, "_pool", full)
+    try:
+        with full.connection():
+            response = Client().get("/readyz")
+    finally:
+        full.close()
+    assert (response.status_code, response.json()) == (
+        200,
+        {"status": "ok", "checks": ALL_WELL | {"log_database": "busy"}},
+    )

@@ -15,9 +15,11 @@ from django.test import Client
 
 from config.rates import Rate
 from endpoints import load_pool
+from endpoints.api import load_bodies
 from endpoints.errors import (
     DatabaseUnavailable,
     InvalidRequest,
+    InvalidRows,
     LoadNotAllowed,
     LogSourceNotFound,
     NotAuthenticated,
@@ -125,8 +127,56 @@ def test_413_for_a_gzip_bomb_without_expanding_it(shipper: Client, settings: Any
     tracemalloc.stop()
 
 
+def test_413_for_more_gzip_members_than_a_body_has(shipper: Client, log_database: psycopg.Connection[Any]) -> None:
+    """Two MiB of empty members: each byte is handed to zlib a few times, not once for each member before it."""
+    empty = gzip.compress(b"")
+    rows = [gzip.compress(line + b"\n") for line in LINES.split(b"\n")]
+    most = rows + [empty] * (load_bodies.MAX_GZIP_MEMBERS - len(rows))
+    assert_loaded(send(shipper, b"".join(most), headers={"Content-Encoding": "gzip"}), loaded=2)
+    for body in (b"".join([*most, empty]), empty * (2 * 1024 * 1024 // len(empty))):
+        error = assert_refused(send(shipper, body, headers={"Content-Encoding": "gzip"}), RequestTooLarge)
+        assert error["message"] == "A load has at most 1000 gzip members."
+
+
+def test_413_for_rows_without_number_in_few_bytes(shipper: Client, log_database: psycopg.Connection[Any]) -> None:
+    """Five million rows in 15 kB: not one of them is made."""
+    packed = gzip.compress(b"[" + b"{}," * 5_000_000 + b"{}]", 9)
+    assert len(packed) < 16_000
+    tracemalloc.start()
+    response = send(shipper, packed, headers={"Content-Encoding": "gzip"})
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    error = assert_refused(response, RequestTooLarge)
+    assert error["message"] == "A load has at most 1000000 values; send several."
+    assert peak < 64 * 1024 * 1024  # the body in its parts and in one piece, and in the test client's
+
+
 @pytest.mark.parametrize(
-    "packed", [b"no gzip", gzip.compress(LINES)[:-1], gzip.compress(LINES)[:30], gzip.compress(LINES) + b"rest"]
+    "timestamp", ["1" * 5_000, "\u0661" * 5_000, "2025-06-02T00:00:00." + "1" * 1_000_000, "1" * 17]
+)
+def test_400_for_a_timestamp_of_thousands_of_digits(
+    shipper: Client, log_database: psycopg.Connection[Any], timestamp: str
+) -> None:
+    error = assert_refused(send(shipper, [row(1, timestamp=timestamp)]), InvalidRows)
+    assert "timestamp is " in error["details"][0]["reason"]
+    assert len(error["details"][0]["reason"]) < 100
+
+
+@pytest.mark.parametrize("length", ["9" * 19, "9" * 5_000])
+def test_413_for_an_announced_length_of_thousands_of_digits(
+    shipper: Client, log_database: psycopg.Connection[Any], length: str
+) -> None:
+    assert_refused(send(shipper, LINES, CONTENT_LENGTH=length), RequestTooLarge)
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        b"no gzip",
+        gzip.compress(LINES, mtime=0)[:-1],
+        gzip.compress(LINES, mtime=0)[:30],
+        gzip.compress(LINES, mtime=0) + b"rest",
+    ],
 )
 def test_400_for_damaged_gzip(shipper: Client, log_database: psycopg.Connection[Any], packed: bytes) -> None:
     assert_refused(send(shipper, packed, headers={"Content-Encoding": "gzip"}), InvalidRequest)
@@ -173,7 +223,7 @@ def test_503_at_once_when_too_many_loads_are_in_hand(
     close_load_pool()
     settings.ENDPOINTS_LOAD_CONCURRENCY = 1
     try:
-        with load_pool.load_pool().turn(), load_pool.load_pool().turn():
+        with load_pool.load_pool().place(), load_pool.load_pool().place():
             started = perf_counter()
             response = send(shipper, [row(1)])
             assert perf_counter() - started < 0.5

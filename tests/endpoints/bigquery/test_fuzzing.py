@@ -1,4 +1,4 @@
-"""Fuzzing, short: `python -m tests.fuzz.bigquery` is the long form."""
+"""Fuzzing, short: `python -m tests.fuzz.bigquery` and `tests.fuzz.bigquery_structures` are the long forms."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from endpoints.execution import StatementFailed, run_statement
 from endpoints.outcomes import Statement
 from endpoints.services.sessions import sandbox_session
 from tests.fuzz import bigquery as fuzzing
+from tests.fuzz import bigquery_structures as structures
 
 
 def test_every_text_ends_in_rows_or_a_refusal(bigquery: Any) -> None:
@@ -23,3 +24,10 @@ def test_every_text_ends_in_rows_or_a_refusal(bigquery: Any) -> None:
     tally = fuzzing.run_texts(600, 20_250_601, run)
     assert tally.complaints == []
     assert tally.states[""] > 20, "the generator writes too little that runs"
+
+
+def test_broken_structures_end_in_a_translation_or_a_refusal(capfd: Any, caplog: Any) -> None:
+    tally = structures.run_structures(2_000, 20_250_602)
+    assert tally.complaints == []
+    assert tally.accepted > 50, "the generator writes too little that can be read"
+    assert (capfd.readouterr().err, caplog.text) == ("", "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from uuid import uuid4
 
@@ -15,17 +14,13 @@ from tests.endpoints.cache.results import recipe
 
 @pytest.fixture(autouse=True)
 def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a process remembers of Redis, forgotten: no outage, no late leases, no notes, no timer that writes them."""
-    for thread in threading.enumerate():
-        if isinstance(thread, threading.Timer):
-            thread.cancel()
-            thread.join()
+    """What a process remembers of Redis, forgotten: no outage, no late leases, no notes, no thread that writes them."""
     monkeypatch.setattr(connection, "_breaker", connection._Breaker())
     monkeypatch.setattr(leases, "_unfinished", deque(maxlen=1000))
     monkeypatch.setattr(asked, "_notes", asked._Notes())
-    monkeypatch.setattr(asked, "_flushed_at", None)
     monkeypatch.setattr(recent_calls, "_pending", deque(maxlen=recent_calls._PENDING_LIMIT))
-    monkeypatch.setattr(recent_calls, "_flush_at", None)
+    for module in (asked, recent_calls):
+        monkeypatch.setattr(module.FLUSHER, "note", lambda: None)
 
 
 @pytest.fixture

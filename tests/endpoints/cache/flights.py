@@ -56,6 +56,7 @@ class Child:
                 **os.environ,
                 "REDIS_URL": redis_url,
                 "COUNTER_URL": os.environ["REDIS_URL"],  # the suite's: runs count while the cache's Redis is broken
+                "ENDPOINTS_WAITING_CALLS": "100",  # there are more threads than in a web process
                 "DJANGO_SETTINGS_MODULE": "config.settings",
             },
             stdin=subprocess.PIPE,

@@ -13,8 +13,14 @@ DETAIL = {"name": "a 'quoted' \ud83d name", "line": 3, "column": None, "allowed"
 
 def every_error() -> list[EndpointError]:
     """One of each class, made as its raisers make it."""
-    made: list[EndpointError] = []
-    for error_class in EndpointError.__subclasses__():
+    made: list[EndpointError] = [
+        errors.RateLimited(calls=600, window_seconds=60, retry_after_seconds=7),
+        errors.TooManyCalls(6),
+        errors.TooManySandboxQueries(4),
+        errors.SandboxSuspended(30.0, retry_after_seconds=12),
+    ]
+    assert {type(error) for error in made} == set(errors.LimitReached.__subclasses__())
+    for error_class in set(EndpointError.__subclasses__()) - {errors.LimitReached}:
         for arguments in ((), ("text",), (["a", "b"],), (5,), ("PUT", ["GET", "POST"])):
             try:
                 made.append(error_class(*arguments))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -138,26 +137,8 @@ def test_endpoints_are_apart_and_processes_add_up(endpoint_id: str) -> None:
     assert (sum(unused.calls), unused.cached_share, unused.durations.quantile_ms(0.5)) == (0, None, None)
 
 
-def test_a_call_is_written_a_second_later_without_another_call(
-    endpoint_id: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(recent_calls, "FLUSH_SECONDS", 0.6)
-    for noted in (1, 2):
-        usage.note_outcome(endpoint_id, call())
-        assert len(usage.last_calls(endpoint_id)) == noted - 1
-        deadline = time.monotonic() + 10
-        while len(usage.last_calls(endpoint_id)) < noted and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert len(usage.last_calls(endpoint_id)) == noted
-
-
-def test_noting_never_fails_and_memory_is_bounded_while_redis_is_away(
-    own_redis: OwnRedis, endpoint_id: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_noting_never_fails_and_memory_is_bounded_while_redis_is_away(own_redis: OwnRedis, endpoint_id: str) -> None:
     own_redis.kill()
-    # As if a timer were set, so that none empties it meanwhile.
-    monkeypatch.setattr(recent_calls, "_flush_at", time.monotonic())
-    monkeypatch.setattr(recent_calls, "_LOST_TIMER_SECONDS", 600.0)
     for _ in range(recent_calls._PENDING_LIMIT + 10):
         usage.note_outcome(endpoint_id, call())
     assert len(recent_calls._pending) == recent_calls._PENDING_LIMIT

@@ -6,15 +6,29 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from django.conf import settings
 from django_redis import get_redis_connection
 
-from endpoints.cache import Landing, ResultKey, Role, acquire, fetch, finish, fly, purge, refresh, single_flight, store
+from endpoints.cache import (
+    ResultKey,
+    Role,
+    acquire,
+    fetch,
+    finish,
+    fly,
+    purge,
+    refresh,
+    single_flight,
+    store,
+    waiting,
+)
 from endpoints.cache.leases import contend
-from endpoints.errors import InternalError, InvalidSQL
+from endpoints.cache.waiting import WaitingRoom
+from endpoints.errors import InternalError, InvalidSQL, Overloaded, TooManyCalls
 from endpoints.outcomes import Outcome
 from tests.endpoints.cache import flights
 from tests.endpoints.cache.flights import RUNS, Party
@@ -49,19 +63,29 @@ def pool() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
+@pytest.fixture(autouse=True)
+def room(monkeypatch: pytest.MonkeyPatch, settings: Any) -> WaitingRoom:
+    """Nobody waits yet, and there is a place for everybody whom these tests let wait."""
+    settings.ENDPOINTS_WAITING_CALLS = 100
+    room = WaitingRoom()
+    monkeypatch.setattr(single_flight, "_waiting_room", room)
+    return room
+
+
+def until_waiting(callers: int) -> None:
+    deadline = time.monotonic() + 10
+    while single_flight._waiting_room._waiting < callers:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
 def others_wait(key: ResultKey, query: Query, pool: ThreadPoolExecutor, callers: int) -> list[Any]:
-    """Let many call while the first one's query runs; every one has asked before it ends."""
+    """Let many call while the first one's query runs; every one waits for it before it ends."""
     query.may_end.clear()
     first = pool.submit(fly, key, produce=query, **TIMES)
     assert query.began.wait(10)
-    started = threading.Barrier(callers + 1)
-
-    def call() -> Landing:
-        started.wait()
-        return fly(key, produce=query, **TIMES)
-
-    waiting = [pool.submit(call) for _ in range(callers)]
-    started.wait()
+    waiting = [pool.submit(fly, key, produce=query, **TIMES) for _ in range(callers)]
+    until_waiting(callers)
     query.may_end.set()
     return [first, *waiting]
 
@@ -118,8 +142,87 @@ def test_bug_is_the_runners_own_and_an_internal_error_to_the_others(key: ResultK
     query = Query(ZeroDivisionError("a bug"))
     first, *others = others_wait(key, query, pool, 1)
     assert type(first.exception(10)) is ZeroDivisionError
-    # The other may have come when the first was done, and have run into the bug itself.
-    assert type(others[0].exception(10)) is (InternalError if query.runs == 1 else ZeroDivisionError)
+    assert type(others[0].exception(10)) is InternalError
+    assert query.runs == 1
+
+
+def test_callers_beyond_the_places_of_a_slow_result_are_sent_away(
+    key: ResultKey, pool: ThreadPoolExecutor, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.ENDPOINTS_WAITING_CALLS = 4
+    monkeypatch.setattr(waiting, "GRACE_SECONDS", 0.0)
+    query = Query()
+    query.may_end.clear()
+    first = pool.submit(fly, key, produce=query, **TIMES)
+    assert query.began.wait(10)
+    patient = [pool.submit(fly, key, produce=query, **TIMES) for _ in range(3)]
+    until_waiting(3)
+    for _ in range(50):
+        with pytest.raises(Overloaded, match="is being computed"):
+            fly(key, produce=query, **TIMES)
+    query.may_end.set()
+    assert {each.result(10).outcome for each in (first, *patient)} == {query()}
+    assert fly(key, produce=Query(), **TIMES).role is Role.FOUND
+
+
+def test_callers_of_another_result_go_on_while_one_is_slow(
+    key: ResultKey, pool: ThreadPoolExecutor, settings: Any
+) -> None:
+    settings.ENDPOINTS_WAITING_CALLS = 4
+    slow, quick = Query(), Query()
+    slow.may_end.clear()
+    crowd = [pool.submit(fly, key, produce=slow, **TIMES) for _ in range(30)]
+    assert slow.began.wait(10)
+    assert fly(replace(key, digest="other"), produce=quick, **TIMES).outcome == quick()
+    slow.may_end.set()
+    for each in crowd:
+        each.exception(10)
+
+
+def test_nobody_waits_longer_than_a_run_may_take_and_then_another_runs(
+    key: ResultKey, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(single_flight, "_LOOK_SECONDS", 0.0)
+    times = {**LIFE, "lease_seconds": 0.5}
+    hanging, good = Query(), Query()
+    hanging.may_end.clear()
+    first = pool.submit(fly, key, produce=hanging, **times)
+    assert hanging.began.wait(10)
+    others = [pool.submit(fly, key, produce=good, **times) for _ in range(5)]
+    assert all(type(each.exception(10)) is Overloaded for each in others)
+    assert not first.done()
+    assert fly(key, produce=good, **TIMES).outcome == good()
+    hanging.may_end.set()
+    assert first.result(10).outcome == hanging()
+
+
+def test_callers_of_a_result_that_runs_elsewhere_count_as_waiting(
+    key: ResultKey, pool: ThreadPoolExecutor, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.ENDPOINTS_WAITING_CALLS = 1
+    monkeypatch.setattr(waiting, "GRACE_SECONDS", 0.0)
+    other = replace(key, digest="other")
+    leases = [acquire(each.lease, seconds=20) for each in (key, other)]
+    patient = pool.submit(fly, key, produce=Query(), **TIMES)
+    until_waiting(1)
+    with pytest.raises(Overloaded, match="is being computed"):
+        fly(other, produce=Query(), **TIMES)
+    for lease in leases:
+        assert lease is not None
+        finish(lease, single_flight._NOT_STORED)
+    assert patient.result(10).role is Role.RAN
+
+
+def test_a_lease_that_hangs_elsewhere_is_waited_for_until_it_is_over(
+    key: ResultKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(single_flight, "_LOOK_SECONDS", 0.0)
+    times = {**LIFE, "lease_seconds": 0.5}
+    get_redis_connection("default").set(key.lease, "somebody who hangs", px=60_000)
+    query = Query()
+    with pytest.raises(Overloaded, match="is being computed"):
+        fly(key, produce=query, **times)
+    assert query.runs == 0
 
 
 def test_after_an_error_the_next_caller_runs(key: ResultKey) -> None:
@@ -142,6 +245,7 @@ def test_leader_that_is_interrupted_leaves_the_run_to_another(key: ResultKey, po
     first = pool.submit(lead)
     assert interrupted.began.wait(10)
     second = pool.submit(fly, key, produce=good, **TIMES)
+    until_waiting(1)
     interrupted.may_end.set()
     assert first.result(10) == "interrupted"
     assert second.result(10).outcome == good()
@@ -305,11 +409,11 @@ def test_different_results_do_not_wait_for_each_other(key: ResultKey, pool: Thre
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_forked_child_leads_its_own_flights(key: ResultKey) -> None:
-    assert single_flight._board(key) is None
+    assert single_flight._board(key, 20) is None
     try:
         process_id = os.fork()
         if process_id == 0:
-            os._exit(0 if single_flight._board(key) is None else 1)
+            os._exit(0 if single_flight._board(key, 20) is None else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(process_id, 0)[1]) == 0
     finally:
         single_flight._flights.clear()
@@ -327,3 +431,38 @@ def test_who_calls_after_a_purge_gets_no_result_from_before_it(key: ResultKey, p
     entry = fetch(key, **LIFE)
     assert entry is not None
     assert entry.outcome.body == b"new"
+
+
+def test_a_limit_of_the_leader_is_that_of_its_own_party_alone(key: ResultKey, pool: ThreadPoolExecutor) -> None:
+    refused, allowed = Query(TooManyCalls(1)), Query()
+    refused.may_end.clear()
+    leader = pool.submit(fly, key, produce=refused, party="busy", **TIMES)
+    assert refused.began.wait(10)
+    mine = [pool.submit(fly, key, produce=refused, party="busy", **TIMES) for _ in range(3)]
+    others = [pool.submit(fly, key, produce=allowed, party="calm", **TIMES) for _ in range(3)]
+    flight = single_flight._flights[key]
+    while len(flight.landed._cond._waiters) < 6:  # type: ignore[attr-defined]
+        pass
+    refused.may_end.set()
+    for caller in (leader, *mine):
+        assert isinstance(caller.exception(10), TooManyCalls)
+    assert len({caller.result(10).etag for caller in others}) == 1
+    assert (refused.runs, allowed.runs) == (1, 1)
+
+
+def test_a_limit_in_one_process_leaves_the_run_to_another(key: ResultKey, pool: ThreadPoolExecutor) -> None:
+    """The lease of the other process ends without a result; who waits for it here runs."""
+    lease = acquire(key.lease, seconds=20)
+    assert lease is not None
+    query = Query()
+    waiting = pool.submit(fly, key, produce=query, **TIMES)
+    finish(lease, single_flight._LEFT)
+    landing = waiting.result(10)
+    assert (landing.role, landing.shared, query.runs) == (Role.RAN, True, 1)
+
+
+def test_a_limit_leaves_the_lease_to_the_next(key: ResultKey) -> None:
+    with pytest.raises(TooManyCalls):
+        fly(key, produce=Query(TooManyCalls(1)), party="busy", **TIMES)
+    landing = fly(key, produce=Query(), party="calm", **TIMES)
+    assert (landing.role, landing.shared) == (Role.RAN, True)

@@ -9,7 +9,8 @@ import pytest
 from django_redis import get_redis_connection
 
 from endpoints.cache import CacheUnavailable, Recipe, ResultKey, result_key, usage
-from endpoints.cache.usage import EndpointStatistics, asked
+from endpoints.cache.connection import ask_for_all
+from endpoints.cache.usage import EndpointStatistics, asked, flushing
 from tests.endpoints.cache.own_redis import OwnRedis
 from tests.endpoints.cache.results import recipe
 
@@ -119,27 +120,49 @@ def test_calls_are_counted_by_kind(endpoint_id: str) -> None:
     assert usage.statistics([]) == {}
 
 
-def test_notes_are_written_at_most_once_a_second(endpoint_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = 100.0
-    monkeypatch.setattr(asked, "monotonic", lambda: clock)
-
-    def written() -> int:
-        return usage.statistics([endpoint_id])[endpoint_id].hits
-
-    note(endpoint_id, "a")
-    assert written() == 1
-    note(endpoint_id, "a", "b")
-    assert written() == 1
-    clock += 0.99
-    note(endpoint_id, "a")
-    assert written() == 1
-    clock += 0.02
-    note(endpoint_id, "a")
-    assert written() == 5
+def test_a_call_asks_nobody(own_redis: OwnRedis, endpoint_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    own_redis.kill()
+    monkeypatch.setattr(flushing, "ask_for_all", pytest.fail)
+    note(endpoint_id, *"abc")
+    assert len(asked._notes.asked) == 3
 
 
-def test_memory_is_bounded(endpoint_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asked, "_flushed_at", time.monotonic() + 1000)
+def test_many_notes_are_written_some_at_a_time(endpoint_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+
+    def counted(commands: Any) -> Any:
+        sizes.append(len(commands))
+        return ask_for_all(commands)
+
+    monkeypatch.setattr(flushing, "ask_for_all", counted)
+    note(endpoint_id, *map(str, range(400)))
+    for _ in range(150):
+        note(uuid4().hex, "0")
+    usage.flush()
+    assert max(sizes) <= flushing.COMMANDS_AT_ONCE
+    assert sum(sizes) == 151 * 2 + 550 * 6
+    assert len(worth(endpoint_id, limit=5000)) == 400
+
+
+def test_counters_wait_for_redis_whole(endpoint_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = [uuid4().hex for _ in range(150)]
+    for each in (endpoint_id, *others):
+        note(each, "a", "a")
+    sent = []
+
+    def second_fails(commands: Any) -> Any:
+        sent.append(commands)
+        if len(sent) == 2:
+            raise CacheUnavailable
+        return ask_for_all(commands)
+
+    monkeypatch.setattr(flushing, "ask_for_all", second_fails)
+    usage.flush()
+    usage.flush()
+    assert {usage.statistics([each])[each].hits for each in (endpoint_id, *others)} == {2}
+
+
+def test_memory_is_bounded(endpoint_id: str) -> None:
     note(endpoint_id, *map(str, range(1500)))
     note(endpoint_id, "1")
     assert len(worth(endpoint_id, limit=5000)) == 1000
@@ -210,16 +233,3 @@ def test_result_is_tried_again_when_its_wait_is_over(key: ResultKey) -> None:
     deadline = time.monotonic() + 5
     while usage.is_backing_off(key):
         assert time.monotonic() < deadline
-
-
-def test_what_nobody_flushes_is_written_behind_the_last_call(endpoint_id: str) -> None:
-    usage.flush()
-    note(endpoint_id, *"abbb")
-
-    def hits() -> int:
-        return usage.statistics([endpoint_id])[endpoint_id].hits
-
-    deadline = time.monotonic() + 10
-    while hits() < 4 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert hits() == 4

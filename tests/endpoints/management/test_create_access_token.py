@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command, load_command_class
 from django.utils import timezone
 
-from endpoints.access_tokens import prefix_of
+from endpoints.access_tokens import NO_LIMIT, OwnLimits, prefix_of
 from endpoints.models import AccessToken
 from endpoints.services import authenticate_access_token
 
@@ -103,3 +103,15 @@ def test_help_shows_an_example() -> None:
     parser = load_command_class("endpoints", "create_access_token").create_parser("manage.py", "create_access_token")
     help_text = " ".join(parser.format_help().split())
     assert "Example: manage.py create_access_token dashboard --endpoint logs.all --bind project=acme" in help_text
+
+
+def test_limits_of_its_own() -> None:
+    out, _ = run("dashboard", "--calls-a-minute", "600", "--calls-at-once", "none")
+    assert authenticate_access_token(out.strip()).limits == OwnLimits(600, NO_LIMIT, None)
+
+
+@pytest.mark.parametrize("limit", ["0", "many", "1.5"])
+def test_what_is_no_limit_is_refused(limit: str) -> None:
+    with pytest.raises(CommandError, match="--sandbox-queries-at-once is a number of at least 1, or none; not"):
+        run("dashboard", "--sandbox-queries-at-once", limit)
+    assert not AccessToken.objects.exists()

@@ -14,6 +14,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,9 @@ def root() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="endpoints-demo-"))
     folder.chmod(0o755)
     yield folder
+    for process in _processes_of(folder):  # of a test that failed
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
     embedded.stop(folder)
     shutil.rmtree(folder)
 
@@ -40,7 +44,7 @@ def _start(root: Path, port: int) -> tuple[subprocess.Popen[str], list[str]]:
     """Start the demo; return it and what it said until it was up."""
     inherited = {name: value for name, value in os.environ.items() if name not in SETTINGS}
     process = subprocess.Popen(
-        [sys.executable, "manage.py", "demo", "--port", str(port), "--rows", "900"],
+        [sys.executable, "manage.py", "demo", "--port", str(port), "--rows", "4500"],
         cwd=PROJECT,
         env={**inherited, "ENDPOINTS_LOCAL_DIR": str(root), "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
@@ -101,7 +105,7 @@ def test_demo_answers_its_own_lines_survives_a_kill_and_leaves_nothing_behind(ro
     process.communicate()
     restarted = time.monotonic()
     process, said_again = _start(root, port)
-    assert time.monotonic() - restarted < 20  # 3 s on an idle machine
+    assert time.monotonic() - restarted < 60  # 3 s on an idle machine
     assert "Sample rows: kept" in said_again
     assert [line for line in said_again if "/admin/" in line] == [line for line in said if "/admin/" in line]
     assert _call(next(line for line in said_again if line.startswith("curl"))) == newest

@@ -130,7 +130,8 @@ def state(walled: Any) -> tuple[Any, ...]:
 
 @pytest.fixture(scope="module")
 def clean_state(walled: Any) -> tuple[Any, ...]:
-    as_reader(walled, "SELECT 1")  # from now on the session knows the names of its settings
+    # From now on the session knows the names of its settings, and of those that PL/pgSQL brings.
+    as_reader(walled, "SELECT log_functions.try_json('1')")
     return state(walled)
 
 

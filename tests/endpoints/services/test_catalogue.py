@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,6 +15,7 @@ from django.db import connections
 from endpoints.errors import DatabaseUnavailable
 from endpoints.services import catalogue as module
 from endpoints.services.catalogue import CatalogueSource, catalogue, forget_catalogue
+from endpoints.shared_work import SharedWork
 from logsources.catalogue import SAMPLE_ROWS, partitions_by_table, recent_metadata
 
 pytestmark = pytest.mark.django_db
@@ -20,8 +23,10 @@ NOW = datetime.now(UTC)
 
 
 @pytest.fixture(autouse=True)
-def fresh_catalogue() -> Iterator[None]:
+def fresh_catalogue(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     forget_catalogue()
+    # None of another test's failures, which count for a moment.
+    monkeypatch.setattr(module, "_reading", SharedWork("catalogue", module._read_and_keep, seconds=60.0))
     yield
     forget_catalogue()
 
@@ -93,5 +98,35 @@ def test_the_tail_is_read_by_its_pages(log_database: psycopg.Connection[Any]) ->
 def test_a_log_database_that_is_down_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(connections["logs"].settings_dict, "HOST", "127.0.0.1")
     monkeypatch.setitem(connections["logs"].settings_dict, "PORT", "1")
+    with pytest.raises(DatabaseUnavailable):
+        catalogue()
+
+
+def test_all_who_ask_at_once_wait_for_one_reading_and_get_its_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    began, may_end, readings = threading.Event(), threading.Event(), []
+
+    def hang() -> list[CatalogueSource]:
+        readings.append(1)
+        began.set()
+        assert may_end.wait(20)
+        raise psycopg.OperationalError("the log database hangs")
+
+    monkeypatch.setattr(module, "_read", hang)
+    with ThreadPoolExecutor(20) as pool:
+        calls = [pool.submit(catalogue) for _ in range(20)]
+        assert began.wait(20)
+        may_end.set()
+        assert {type(call.exception(20)) for call in calls} == {DatabaseUnavailable}
+    assert len(readings) == 1
+
+
+def test_a_reading_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow() -> list[CatalogueSource]:
+        with module.owner_connection() as connection:
+            connection.execute("SELECT pg_sleep(3)")
+        return []
+
+    monkeypatch.setattr(module, "_read", slow)
+    monkeypatch.setattr(module, "READ_SECONDS", 0.3)
     with pytest.raises(DatabaseUnavailable):
         catalogue()

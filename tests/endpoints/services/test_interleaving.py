@@ -14,7 +14,7 @@ from random import Random
 import pytest
 from django.db import connection
 
-from endpoints.access_tokens import Caller
+from endpoints.access_tokens import NO_LIMIT, Caller, OwnLimits
 from endpoints.errors import EndpointError, InvalidSQL, Overloaded, SandboxViolation
 from endpoints.services import Call, run_endpoint
 
@@ -22,6 +22,7 @@ pytestmark = pytest.mark.django_db
 CALLS = int(os.environ.get("ENDPOINTS_INTERLEAVED_CALLS", "1000"))
 PROJECTS = [f"project-{number}" for number in range(8)]
 ROWS_OF_EACH = 5
+UNLIMITED = OwnLimits(calls_a_minute=NO_LIMIT, calls_at_once=NO_LIMIT, sandbox_queries_at_once=NO_LIMIT)
 # What each query shows of a row is the row's project, in one column or the other.
 QUERIES = [
     "",
@@ -45,7 +46,9 @@ def rows(insert_rows) -> None:
 
 def one_call(project: str, random: Random) -> tuple[set[str], int]:
     """Return whose rows a random call of this project has shown, and how many calls were answered with rows."""
-    caller = Caller(name=project, prefix="0", bound_arguments={"project": project})
+    caller = Caller(
+        name=project, prefix="0", bound_arguments={"project": project}, limits=OwnLimits(NO_LIMIT, NO_LIMIT, NO_LIMIT)
+    )
     named = {"project": project} if random.random() < 0.5 else {}
     failing = random.random() < 0.15
     call = Call(named, sandbox_sql=random.choice(FAILING if failing else QUERIES))

@@ -73,6 +73,35 @@ def test_newest_rows_come_first(rows) -> None:
     assert [row["id"] for row in ask("select id from edge_logs")] == ["a0", "a1", "a2"]
 
 
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        (
+            "select length(translate(string_agg(a, ''), string_agg(b, ''), '')) from (select q.a, q.b from"
+            " generate_series(1, 50) g, (select format('%1000s', '') as a, format('%1000s', 'b') as b) q) r",
+            "operands of a function or operator are too large together",
+        ),
+        (
+            "with a as (select format('%9999s', '') as v), b as (select v || v || v || v || v || v || v || v as v"
+            " from a), c as (select v || v || v || v || v || v || v || v as v from b),"
+            " d as (select v || v || v || v || v || v || v || v as v from c) select length(v) from d",
+            "larger than the 4 MiB",
+        ),
+    ],
+)
+def test_tells_that_operands_are_too_large(rows, sql, reason) -> None:
+    with pytest.raises(InvalidSQL) as caught:
+        ask(sql)
+    assert reason in caught.value.message
+    assert "left(x, 1000)" in caught.value.details[0]["hint"]
+
+
+@pytest.mark.parametrize("expression", ["format('%40000s', '')", "'a'::char(40000)", "format('%*s', 5, '')"])
+def test_refuses_wide_padding(rows, expression) -> None:
+    with pytest.raises(SandboxViolation, match="pads"):
+        ask(f"select {expression}")
+
+
 def test_arguments_are_usable_by_name(rows) -> None:
     assert ask("select @project as p, @iso_timestamp_start as t", iso_timestamp_start="2025-06-02") == [
         {"p": "acme", "t": "2025-06-02T00:00:00.000000Z"}

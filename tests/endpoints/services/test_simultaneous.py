@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
 from django.core.exceptions import ValidationError
 from django.db import connection
 
@@ -16,16 +15,6 @@ from endpoints.services import authenticate_access_token, issue_access_token, sa
 
 NOON = datetime(2025, 6, 2, 12, tzinfo=UTC)
 Wrapper = Callable[..., Any]
-
-
-@pytest.fixture
-def committed(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
-    """Django's database without a transaction around the test; the test deletes what it made.
-
-    pytest-django's own transactional tests empty every table afterwards, the shipped fixtures included.
-    """
-    with django_db_blocker.unblock():
-        yield
 
 
 def at_the_same_moment(count: int, beginning: str, work: Callable[[int], None]) -> list[int]:

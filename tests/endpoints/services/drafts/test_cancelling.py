@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import psycopg
@@ -17,6 +18,7 @@ from django.core.cache import cache
 
 from endpoints import gate
 from endpoints.cache.connection import ask_for
+from endpoints.errors import Overloaded
 from endpoints.execution import QUERY_READER, ReaderSession, run_statement
 from endpoints.gate import GatePool
 from endpoints.outcomes import Statement
@@ -173,3 +175,13 @@ def test_a_draft_runs_without_redis(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(cancelling.CacheUnavailable):
         cancel_draft_run(RUN)
     cache.clear()
+
+
+def test_a_run_that_nobody_could_cancel_is_refused(no_threads: Callable[[], AbstractContextManager[None]]) -> None:
+    with (
+        gate.gate_pool().connection() as connection,
+        no_threads(),
+        pytest.raises(Overloaded),
+        cancelling.RunAttendance(RUN).attend(connection),
+    ):
+        pytest.fail("it was run")

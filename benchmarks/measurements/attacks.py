@@ -1,0 +1,148 @@
+"""What other callers feel while one caller does its worst: slow bodies, a crowd of heavy queries, costly requests."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from http.client import HTTPException
+from itertools import cycle, islice
+from urllib.parse import urlencode
+
+from benchmarks.load import Load, call_without_pause
+from benchmarks.measured import Measured, side_by_side
+from benchmarks.stand import PROJECT_NAME, Stand
+from tests.faults.test_slow_clients import SlowClients, kinds
+from tests.live.calls import Caller
+
+NAME = "attacks"
+CALLERS = 4
+PLAIN = "bench.plain"
+SLOW_CONNECTIONS = 64
+CROWD = 40
+LOGINS = 32
+# Fifty thousand rows joined with themselves: as heavy as a text of a consumer gets before the statement timeout.
+HEAVY = "select count(*) from edge_logs a, edge_logs b where a.event_message < b.event_message"
+# PostgreSQL would look for each of 40,000 characters in 50,000, without a look at its timeout.
+UNINTERRUPTIBLE = "select length(translate(format('%40000s',''), replace(format('%50000s',''),' ','x'), ''))"
+
+Attack = Callable[[Stand, str], AbstractContextManager[None]]
+
+
+def measure(stand: Stand, *, rounds: int, seconds: float) -> Iterator[Measured]:
+    """Yield the 99th percentile of cached hits and of plain calls during each attack against the same without."""
+    cached = stand.endpoint_url("usage.api-counts", urlencode({"interval": "daily", "project": PROJECT_NAME}))
+    plain = stand.endpoint_url(PLAIN, "")
+    stand.body(cached)
+    stand.installation.save(PLAIN, "SELECT 1 AS one", cache_seconds=0)
+    # With the limits that an installation has by default.
+    attacker: str = stand.installation.console.do("issue", name="attacker", limits={}, may_load=True)
+    loads = {
+        "cached hits": partial(_load, stand, cached, seconds),
+        "plain calls": partial(_load, stand, plain, seconds),
+    }
+    for load in loads.values():
+        load()
+    for attack_name, attack in ATTACKS.items():
+        figures: dict[str, list[dict[str, float]]] = {name: [] for name in loads}
+        for _ in range(rounds):
+            calm = {name: load().p99_seconds for name, load in loads.items()}
+            with attack(stand, attacker):
+                attacked = {name: load().p99_seconds for name, load in loads.items()}
+            for name in loads:
+                figures[name].append({"calm": calm[name] * 1000, "attacked": attacked[name] * 1000})
+        for name, taken in figures.items():
+            yield Measured(
+                f"p99 of {name} during {attack_name}",
+                "p99 without",
+                "ms",
+                side_by_side(taken, "attacked"),
+                side_by_side(taken, "calm"),
+                target=3.0,
+                at_least=False,
+                note=f"{CALLERS} callers; an answer that is not 2xx ends the run",
+            )
+
+
+def _load(stand: Stand, url: str, seconds: float) -> Load:
+    return call_without_pause(url, headers=stand.headers, connections=CALLERS, seconds=seconds)
+
+
+# --- Attacks: each goes on for the length of its block ----------------------------------------------------------------
+@contextmanager
+def _slow_bodies(stand: Stand, secret: str) -> Iterator[None]:
+    texts = list(islice(cycle(kinds(secret, secret).values()), SLOW_CONNECTIONS))
+    with SlowClients(stand.installation.port, texts):
+        yield
+
+
+def _heavy_queries(stand: Stand, secret: str) -> AbstractContextManager[None]:
+    return _repeated(
+        stand, secret, CROWD, lambda caller: caller.query("logs.all", {"project": PROJECT_NAME, "sql": HEAVY})
+    )
+
+
+def _uninterruptible_queries(stand: Stand, secret: str) -> AbstractContextManager[None]:
+    arguments = {"project": PROJECT_NAME, "sql": UNINTERRUPTIBLE}
+    return _repeated(stand, secret, 4, lambda caller: caller.query("logs.all", arguments))
+
+
+def _costly_requests(stand: Stand, secret: str) -> AbstractContextManager[None]:
+    """Thousands of keys, gzip data of empty members, rows without number: each costs its reader the most per byte."""
+    keys = json.dumps({f"key_{number}": 1 for number in range(8_000)}).encode()
+    members = gzip.compress(b"") * 50_000
+    rows = gzip.compress(b"{}\n" * 2_000_000)
+    json_type = {"content_type": "application/json"}
+    packed = {"content_type": "application/x-ndjson", "content_encoding": "gzip"}
+
+    def send(caller: Caller) -> None:
+        caller.request("POST", "/api/endpoints/query/logs.all", body=keys, **json_type)
+        for body in (members, rows):
+            caller.request("POST", "/api/logs?source=edge_logs", body=body, **packed)
+
+    return _repeated(stand, secret, 2, send)
+
+
+def _logins(stand: Stand, secret: str) -> AbstractContextManager[None]:
+    token = "a" * 32
+    body = urlencode({"username": "nobody", "password": "wrong", "csrfmiddlewaretoken": token}).encode()
+    headers = {"content_type": "application/x-www-form-urlencoded", "cookie": f"csrftoken={token}"}
+    return _repeated(
+        stand, secret, LOGINS, lambda caller: caller.request("POST", "/admin/login/", body=body, **headers)
+    )
+
+
+@contextmanager
+def _repeated(stand: Stand, secret: str, threads: int, call: Callable[[Caller], object]) -> Iterator[None]:
+    """Let so many threads call without pause, whatever they are answered."""
+    over = threading.Event()
+
+    def work() -> None:
+        with Caller(stand.installation.port, secret) as caller:
+            while not over.is_set():
+                try:
+                    call(caller)
+                except (OSError, HTTPException):  # the server may hang up on an attack
+                    over.wait(0.05)
+
+    workers: Sequence[threading.Thread] = [threading.Thread(target=work) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for worker in workers:
+            worker.join()
+
+
+ATTACKS: dict[str, Attack] = {
+    "slow bodies": _slow_bodies,
+    "queries that PostgreSQL cannot interrupt": _uninterruptible_queries,
+    "a crowd of heavy queries": _heavy_queries,
+    "requests that are costly to read": _costly_requests,
+    "a flood of logins": _logins,
+}

@@ -1,0 +1,159 @@
+"""Ends a connection of granian whose body does not come, while a thread waits for it.
+
+granian gives a WSGI application no way to stop reading: only the end of the connection frees the thread, and the
+application is not told which connection is the request's. So the answer says it: its body is the error followed by
+blanks (JSON allows them) in pieces of lengths made up here, and the one socket that has sent just these is shut down.
+Linux alone counts what a socket has sent (tcp(7), TCP_INFO); elsewhere the answer goes out and the thread waits on.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from time import monotonic, sleep
+from typing import Any, Final
+
+from granian.server import mp
+
+from config.connections import inode, open_connections, sent_so_far
+
+HANG_UP: Final = "endpoints.hang_up"  # in the environ (WSGI, PEP 3333) of a request with a body
+ROUNDS: Final = 3
+MOST_ROUNDS: Final = 8  # on a busy machine a piece may go out together with the next one
+ROUND_SECONDS: Final = 0.1
+_LONGEST_BLANKS: Final = 400
+
+# PEP 3333. The process's own environment, which holds secrets, is not a request's business.
+_ENVIRON: Final[Mapping[str, Any]] = {
+    "GATEWAY_INTERFACE": "CGI/1.1",
+    "SCRIPT_NAME": "",
+    "SERVER_SOFTWARE": "granian",
+    "wsgi.errors": sys.stderr,
+    "wsgi.input_terminated": True,  # the end of a body in chunks is told
+    "wsgi.multiprocess": True,
+    "wsgi.multithread": True,
+    "wsgi.run_once": False,
+    "wsgi.version": (1, 0),
+}
+
+Headers = Sequence[tuple[str, str]]
+Application = Callable[[dict[str, Any], Callable[..., None]], list[bytes]]
+Runner = Callable[[Any, dict[str, Any]], None]
+
+_one_at_a_time = threading.Lock()
+
+
+def use_hang_ups() -> None:
+    """Let granian's workers that are started from now on call the application by `runner`."""
+    mp._wsgi_call_wrap = lambda application, *_: runner(application)  # type: ignore[attr-defined]  # private
+
+
+def runner(application: Application) -> Runner:
+    """Return what granian calls for each request; it stands in for granian.wsgi's own.
+
+    HANG_UP is in the environ of a request with a body. The answer must be a list: it is handed over at once, so that
+    no thread waits for a client to read it.
+    """
+
+    def run(protocol: Any, scope: dict[str, Any]) -> None:
+        environ = {**_ENVIRON, **scope}
+        if "CONTENT_LENGTH" in scope or "HTTP_TRANSFER_ENCODING" in scope:
+            environ[HANG_UP] = partial(hang_up, protocol, int(scope["SERVER_PORT"]))
+        said: tuple[Any, ...] = ()
+
+        def start_response(*arguments: Any) -> None:
+            nonlocal said
+            said = arguments
+
+        body = application(environ, start_response)
+        protocol.response_bytes(int(said[0][:3]), said[1], body[0] if len(body) == 1 else b"".join(body))
+
+    return run
+
+
+def hang_up(protocol: Any, port: int, status: int, headers: Headers, body: bytes) -> bool:
+    """Answer from whichever thread, then shut the connection down; tell whether it was found.
+
+    `protocol` is granian's WSGIProtocol. Where the request has been answered already, nothing happens.
+    """
+    answer = _TellingAnswer(body, port)
+    with _one_at_a_time, answer:
+        protocol.response_iter(status, [*headers, ("Connection", "close")], _Pieces(answer))
+        return answer.shut_down()
+
+
+class _Pieces:
+    """What granian asks for one piece after another, and closes."""
+
+    def __init__(self, answer: _TellingAnswer) -> None:
+        self.__next__ = iter(answer).__next__
+
+    def close(self) -> None:
+        """Nothing is open: the answer closes its sockets when it is left."""
+
+
+class _TellingAnswer:
+    """The body of the answer, sent piece by piece, and the sockets that may be the one it goes out by."""
+
+    def __init__(self, body: bytes, port: int) -> None:
+        self._body = body
+        self._port = port
+        self._sockets: dict[int, socket.socket] = {}
+        self._rounds = 0
+        self._opened = ExitStack()
+
+    def __enter__(self) -> _TellingAnswer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        for each in open_connections(self._port):
+            self._sockets[inode(each)] = self._opened.enter_context(each)
+        yield self._body
+        for _ in range(MOST_ROUNDS):
+            if not self._sockets or self._rounds == ROUNDS:
+                return
+            sleep(0.01)  # until the piece before is out
+            blanks = secrets.randbelow(_LONGEST_BLANKS) + 1
+            before = _bytes_sent(self._sockets)
+            yield b" " * blanks
+            found = self._those_that_sent(blanks, before)
+            if found:
+                self._sockets = found
+                self._rounds += 1
+
+    def shut_down(self) -> bool:
+        """Shut the connection down if it is the only one that sent what was given out."""
+        if self._rounds < ROUNDS or len(self._sockets) != 1:
+            return False
+        (connection,) = self._sockets.values()
+        sleep(0.005)  # for the end of the answer
+        try:
+            connection.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return True  # The client was quicker.
+        return True
+
+    def _those_that_sent(self, blanks: int, before: Mapping[int, int]) -> dict[int, socket.socket]:
+        # RFC 9112 section 7.1: the length of a chunk in hexadecimal, two line ends; HTTP/1.0 has no chunks.
+        wanted = (blanks, blanks + len(f"{blanks:x}") + 4)
+        deadline = monotonic() + ROUND_SECONDS
+        found: set[int] = set()
+        while not found and monotonic() < deadline:
+            sleep(0.001)
+            after = _bytes_sent(self._sockets)
+            found = {number for number in after if after[number] - before.get(number, 0) in wanted}
+        return {number: self._sockets[number] for number in found}
+
+
+def _bytes_sent(sockets: Mapping[int, socket.socket]) -> dict[int, int]:
+    """Return how many bytes each has sent so far; those that cannot tell are left out."""
+    sent = {number: sent_so_far(each) for number, each in sockets.items()}
+    return {number: progress.sent for number, progress in sent.items() if progress is not None}

@@ -1,0 +1,65 @@
+"""Passwords of the admin are checked a few at a time: each check takes a core for half a second, on purpose.
+
+Whoever finds every place taken waits a little, and there are few places to wait in: a burst of logins never holds all
+threads of a process, and the cores stay free for calls.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from django.contrib.auth.hashers import PBKDF2PasswordHasher
+
+CHECKS_AT_ONCE: Final = 2  # per process
+MOST_WAITING: Final = 4  # threads of a process; production.md gives a process 16
+WAIT_SECONDS: Final = 2.0  # for one of the checks under way to end
+
+
+class PasswordsBusy(Exception):
+    """Too many passwords are being checked; this one was not looked at."""
+
+    retry_after_seconds: Final = 2
+
+
+class PasswordTurns:
+    """So many may check a password at once and so many wait for it; a thread that has its turn needs no second one."""
+
+    def __init__(self, *, at_once: int, waiting: int, wait_seconds: float) -> None:
+        self._checking = threading.BoundedSemaphore(at_once)
+        self._places = threading.BoundedSemaphore(at_once + waiting)
+        self._wait_seconds = wait_seconds
+        self._of_thread = threading.local()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Hold a turn; raises PasswordsBusy at once where nobody may wait any more, else after the longest wait."""
+        if getattr(self._of_thread, "has_turn", False):
+            yield
+            return
+        if not self._places.acquire(blocking=False):
+            raise PasswordsBusy
+        try:
+            if not self._checking.acquire(timeout=self._wait_seconds):
+                raise PasswordsBusy
+            self._of_thread.has_turn = True
+            try:
+                yield
+            finally:
+                self._of_thread.has_turn = False
+                self._checking.release()
+        finally:
+            self._places.release()
+
+
+PASSWORD_TURNS: Final = PasswordTurns(at_once=CHECKS_AT_ONCE, waiting=MOST_WAITING, wait_seconds=WAIT_SECONDS)
+
+
+class BoundedPasswordHasher(PBKDF2PasswordHasher):
+    """Django's own hasher, whose hashes it reads and writes, within the process's turns. Raises PasswordsBusy."""
+
+    def encode(self, password: str, salt: str, iterations: int | None = None) -> str:
+        with PASSWORD_TURNS.turn():
+            return super().encode(password, salt, iterations)

@@ -1,0 +1,147 @@
+"""Logging in to the admin under limits, the pages of those who may not, and the failed logins for who may lift them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from axes.handlers.proxy import AxesProxyHandler
+from axes.models import AccessAttempt
+from django.conf import settings
+from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxLengthValidator
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from unfold.admin import ModelAdmin
+from unfold.decorators import display
+from unfold.forms import AuthenticationForm
+
+from config.passwords import PASSWORD_TURNS, PasswordsBusy
+from endpoints.services.logins import find_lock_out, lift_lock_outs, lock_out_of
+
+logger = structlog.get_logger(__name__)
+
+
+class LoginForm(AuthenticationForm):  # type: ignore[misc]  # unfold ships no types
+    """Checks the password, and counts a failure, in one turn of the process: logins that come at once all count."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # Django tells the browser only, and a longer name would be looked for, and fail where it is counted.
+        name = self.fields["username"]
+        name.validators.append(MaxLengthValidator(name.max_length))
+
+    def clean(self) -> Any:
+        name = self.cleaned_data.get("username")
+        # Who is locked out is told so without waiting for a turn, and takes nobody else's.
+        if name and not AxesProxyHandler.is_allowed(self.request, {"username": name}):
+            self.request.axes_locked_out = True
+            self.request.axes_credentials = {"username": name}
+            raise ValidationError("Too many failed logins.")  # the middleware of django-axes answers with the page
+        with PASSWORD_TURNS.turn():
+            return super().clean()
+
+
+# Not by unfold's setting, which imports the form, and with it every page of the admin, before there is a site.
+admin.site.login_form = LoginForm
+
+
+class PasswordsBusyMiddleware:
+    """Answers 503 where a password could not be looked at: at a login, or where somebody sets one."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self._get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if not isinstance(exception, PasswordsBusy):
+            return None
+        logger.warning("passwords_busy")
+        return _refusal(request, "endpoints/passwords_busy.html", 503, PasswordsBusy.retry_after_seconds)
+
+
+def locked_out_page(
+    request: HttpRequest, _original: HttpResponse | None, credentials: dict[str, Any] | None
+) -> HttpResponse:
+    """Return the page of a login that is locked out (AXES_LOCKOUT_CALLABLE): until when, and who may lift it."""
+    lock_out = lock_out_of(request, str((credentials or {}).get("username") or ""))
+    seconds = lock_out.seconds_left(timezone.now()) if lock_out else settings.LOGIN_LOCKOUT_SECONDS
+    return _refusal(request, "endpoints/locked_out.html", 429, seconds, lock_out=lock_out)
+
+
+def _refusal(request: HttpRequest, template: str, status: int, retry_after_seconds: int, **words: Any) -> HttpResponse:
+    context = {"minutes": -(-retry_after_seconds // 60), "seconds": retry_after_seconds, **words}
+    response = render(request, template, context, status=status)
+    response["Retry-After"] = str(retry_after_seconds)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+_COLOURS = {"locked out": "danger", "counted": "info", "forgotten soon": "success"}
+
+
+@admin.register(AccessAttempt)
+class FailedLoginAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
+    """Who has failed to log in, from where, and whether it is locked out; lifting it is deleting the count."""
+
+    list_display = ("user_name", "address", "failures", "last_failure", "state")
+    list_display_links = None
+    search_fields = ("username", "ip_address")
+    ordering = ("-attempt_time",)
+    actions = ("lift",)
+    fields = ("user_name", "address", "failures", "last_failure", "state")
+    readonly_fields = fields
+    list_per_page = 50  # the state of each is looked up
+
+    @admin.display(description="user name", ordering="username")
+    def user_name(self, attempt: AccessAttempt) -> str:
+        return str(attempt.username)
+
+    @admin.display(description="from", ordering="ip_address")
+    def address(self, attempt: AccessAttempt) -> str:
+        return f"{attempt.ip_address}/64" if ":" in attempt.ip_address else str(attempt.ip_address)
+
+    @admin.display(description="failures", ordering="failures_since_start")
+    def failures(self, attempt: AccessAttempt) -> int:
+        return int(attempt.failures_since_start)
+
+    @admin.display(description="last failure", ordering="attempt_time")
+    def last_failure(self, attempt: AccessAttempt) -> Any:
+        return attempt.attempt_time
+
+    @display(description="state", label=_COLOURS)  # type: ignore[untyped-decorator]
+    def state(self, attempt: AccessAttempt) -> tuple[str, str]:
+        now = timezone.now()
+        lock_out = find_lock_out(attempt.username, attempt.ip_address, now=now)
+        if lock_out is not None:
+            whom = "every user name from there" if lock_out.of_address else "locked out"
+            return "locked out", f"{whom}, until {lock_out.until:%H:%M:%S} UTC"
+        is_old = (now - attempt.attempt_time).total_seconds() >= settings.LOGIN_LOCKOUT_SECONDS
+        return ("forgotten soon", "counts no more") if is_old else ("counted", "counted")
+
+    @admin.action(description="Lift the lock-out and forget the failures", permissions=["delete"])
+    def lift(self, request: HttpRequest, queryset: QuerySet[AccessAttempt]) -> None:
+        rows = lift_lock_outs(queryset)
+        self.message_user(request, f"{rows} forgotten; logins count from zero again.", messages.SUCCESS)
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        actions: dict[str, Any] = super().get_actions(request)
+        actions.pop("delete_selected", None)  # it does the same under a name that says less
+        return actions
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        context = {"title": "Failed logins", **(extra_context or {})}
+        response: HttpResponse = super().changelist_view(request, context)
+        return response
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False

@@ -1,0 +1,160 @@
+"""Failed logins of the admin, counted in Django's database by django-axes' rules, and the lock-outs they lead to.
+
+Two counts, each of the last LOGIN_LOCKOUT_SECONDS::
+
+    of a user name from an address    LOGIN_FAILURES         the name is refused from there
+    of an address                     LOGIN_FAILURES * 10    everything is refused from there
+
+There is none of a user name from everywhere: with it, whoever knows an operator's name could keep the operator out.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import structlog
+from axes.handlers.database import AxesDatabaseHandler
+from axes.helpers import get_client_username
+from axes.models import AccessAttempt
+from django.conf import settings
+from django.db import connection
+from django.db.models import Max, Q, Sum
+from django.http import HttpRequest
+from django.utils import timezone
+
+FAILURES_OF_ADDRESS: Final = 10  # times LOGIN_FAILURES: an office of several people has one address
+UNKNOWN_ADDRESS: Final = "0.0.0.0"  # noqa: S104  # nothing listens there; who connects by a socket file has no address
+IPV6_PREFIX: Final = 64  # bits; a caller has the rest for itself (RFC 4291 section 2.5.1)
+# One statement, so that failures at the same time are all counted. The user agent is part of the table's key and left
+# empty: one that changes would begin a new count. Of the form only the name is kept.
+_COUNT: Final = """
+INSERT INTO axes_accessattempt AS attempt
+    (username, ip_address, user_agent, http_accept, path_info, get_data, post_data, failures_since_start, attempt_time)
+VALUES (%(name)s, %(address)s, '', '', '', '', '', 1, %(now)s)
+ON CONFLICT (username, ip_address, user_agent) DO UPDATE SET
+    failures_since_start = CASE WHEN attempt.attempt_time > %(since)s THEN attempt.failures_since_start ELSE 0 END + 1,
+    attempt_time = greatest(attempt.attempt_time, excluded.attempt_time)
+"""
+# Rows that another login is counting or forgetting are left to it: two logins that wait for each other's rows are a
+# deadlock, which PostgreSQL ends by failing one of them.
+_FORGET: Final = """
+DELETE FROM axes_accessattempt WHERE id IN (
+    SELECT id FROM axes_accessattempt WHERE attempt_time <= %(since)s LIMIT 1000 FOR UPDATE SKIP LOCKED)
+"""
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LockOut:
+    """Until when logins are refused, and whether those of every user name from the address."""
+
+    until: datetime
+    of_address: bool
+
+    def seconds_left(self, now: datetime) -> int:
+        return max(1, -int((now - self.until).total_seconds() // 1))
+
+
+class LoginHandler(AxesDatabaseHandler):  # type: ignore[misc]  # django-axes ships no types
+    """What django-axes asks and tells at each login (AXES_HANDLER), with counts that hold when many come at once."""
+
+    def is_locked(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> bool:
+        return lock_out_of(request, _name(request, credentials)) is not None
+
+    def user_login_failed(
+        self, sender: object, credentials: dict[str, Any], request: HttpRequest | None = None, **kwargs: object
+    ) -> None:
+        if request is None:  # a command checks a password
+            return
+        name = _name(request, credentials)
+        # A refused login is not counted, or a lock-out would never end.
+        if not request.axes_locked_out:  # type: ignore[attr-defined]  # django-axes has set it
+            count_failure(name, client_address(request), now=timezone.now())
+            if lock_out_of(request, name) is not None:
+                logger.warning("login_locked_out")
+                request.axes_locked_out = True  # type: ignore[attr-defined]
+        request.axes_credentials = credentials  # type: ignore[attr-defined]
+
+    def user_logged_in(self, sender: object, request: HttpRequest, user: Any, **kwargs: object) -> None:
+        """Forget the failures of this name from this address; those of other names still count for the address."""
+        lift_lock_outs(AccessAttempt.objects.filter(username=user.get_username(), ip_address=client_address(request)))
+
+    def user_logged_out(self, sender: object, request: HttpRequest, user: Any, **kwargs: object) -> None:
+        """Nothing is kept about it."""
+
+
+def count_failure(name: str, address: str, *, now: datetime) -> None:
+    """Count a failed login, and forget failures that are too old to count."""
+    times = {"now": now, "since": now - _window()}
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNT, {"name": name, "address": address, **times})
+        cursor.execute(_FORGET, times)
+
+
+def find_lock_out(name: str, address: str, *, now: datetime) -> LockOut | None:
+    """Return the lock-out that a login of this name from this address would meet."""
+    counted = AccessAttempt.objects.filter(ip_address=address, attempt_time__gt=now - _window())
+    found = counted.aggregate(
+        of_address=Sum("failures_since_start"),
+        of_name=Sum("failures_since_start", filter=Q(username=name)),
+        last=Max("attempt_time"),
+        last_of_name=Max("attempt_time", filter=Q(username=name)),
+    )
+    if (found["of_address"] or 0) >= settings.LOGIN_FAILURES * FAILURES_OF_ADDRESS:
+        return LockOut(found["last"] + _window(), of_address=True)
+    if (found["of_name"] or 0) >= settings.LOGIN_FAILURES:
+        return LockOut(found["last_of_name"] + _window(), of_address=False)
+    return None
+
+
+def lock_out_of(request: HttpRequest, name: str) -> LockOut | None:
+    """Return the lock-out that a login of this name by this request meets."""
+    return find_lock_out(name, client_address(request), now=timezone.now())
+
+
+def lift_lock_outs(attempts: Iterable[AccessAttempt]) -> int:
+    """Forget these failures; return how many rows they were."""
+    keys = sorted(attempt.pk for attempt in attempts)
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM axes_accessattempt WHERE id = ANY(%s)", [keys])
+        return int(cursor.rowcount)
+
+
+def client_address(request: HttpRequest) -> str:
+    """Return the address that failures are counted for: the caller's, or for IPv6 the start of its network.
+
+    With PROXIES in front it is the one that the outermost of them has seen; what a caller itself writes into
+    X-Forwarded-For stands further left and is not believed.
+    """
+    seen = request.META.get("REMOTE_ADDR", "")
+    if settings.PROXIES:
+        forwarded = [part.strip() for part in request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")]
+        seen = forwarded[-settings.PROXIES] if len(forwarded) >= settings.PROXIES else seen
+    address = _read_address(seen) or _read_address(seen.rpartition(":")[0].strip("[]"))  # some proxies add the port
+    if address is None:
+        return UNKNOWN_ADDRESS
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address, IPV6_PREFIX), strict=False).network_address)
+
+
+def _read_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+
+
+def _window() -> timedelta:
+    return timedelta(seconds=settings.LOGIN_LOCKOUT_SECONDS)
+
+
+def _name(request: HttpRequest, credentials: dict[str, Any] | None) -> str:
+    return str(get_client_username(request, credentials) or "")

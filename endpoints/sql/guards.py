@@ -1,0 +1,100 @@
+"""Which functions and operators of sandbox queries are guarded against large operands, and how.
+
+PostgreSQL looks at its clock between rows and in some loops, but not inside most functions. Where the time of one call
+is a product of two sizes, a consumer's kilobyte of SQL makes it minutes, which neither statement_timeout nor
+pg_terminate_backend() ends. So these are called by twins in the schema log_functions (logsources.guard_definitions),
+which refuse operands that are too large together:
+
+* `SEARCHES`: functions of a text and a pattern; the checker pins their names to log_functions instead of pg_catalog;
+* `OPERATORS`: the search path of sandbox queries has log_functions before pg_catalog, and an operator there hides
+  PostgreSQL's own of the same name and types. Syntax such as LIKE finds it too, and no precedence changes;
+* `BOUNDED_RESULTS`: what can make large values; the checker puts the twin of the same name around the call;
+* array_to_string(): its delimiter times the elements;
+* `HASHES`: linear, but a row can have hundreds of them: their operand is bounded;
+* widths that a query writes down: `FORMAT_WIDTH`, `LARGEST_WIDTH`.
+
+A twin is a SQL expression that PostgreSQL inlines: with a short literal as the pattern nothing of it is left but the
+function itself. Everything else of the allowlist ends in time by itself: tests/fuzz/large_operands.py tries it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+# PostgreSQL does 50 to 500 million steps a second in these functions: about half a second for one call.
+LARGEST_PRODUCT: Final = 50_000_000  # bytes of the one operand times bytes of the other
+LARGEST_VALUE: Final = 4 * 1024 * 1024  # bytes of a text or binary string that is built or searched
+LARGEST_HASHED: Final = 1024 * 1024  # bytes
+LARGEST_WIDTH: Final = 9_999  # characters, of char(n) and of what format() pads to
+# `%40000s` takes a width from the template, `%*s` from an argument.
+FORMAT_WIDTH: Final = r"%(\d+\$)?-*(\*|0*[1-9]\d{4,})"
+
+GUARD_SQLSTATE: Final = "LQ001"  # the twins raise it; of no class that PostgreSQL has
+GUARD_MESSAGE: Final = "the operands are too large together"
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A function whose time is the size of its first argument times the size of its second.
+
+    `straight` is the size in bytes up to which a pattern goes to PostgreSQL's own without a look at the product. With
+    `grows` the third argument is put in the place of what is found.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    returns: str
+    straight: int = 64
+    grows: bool = False
+
+
+_TRIMS: Final = ("btrim", "ltrim", "rtrim")
+SEARCHES: Final = (
+    # Each character of the text is looked for in the set, one by one.
+    Search("translate", ("text", "text", "text"), "text", straight=16),
+    *(Search(name, ("text", "text"), "text", straight=16) for name in _TRIMS),
+    *(Search(name, ("bytea", "bytea"), "bytea", straight=16) for name in _TRIMS),
+    # Boyer-Moore-Horspool, which is a product in its worst case (varlena.c, text_position_next).
+    Search("strpos", ("text", "text"), "integer"),
+    Search("position", ("text", "text"), "integer"),
+    Search("position", ("bytea", "bytea"), "integer"),
+    Search("replace", ("text", "text", "text"), "text", grows=True),
+    Search("split_part", ("text", "text", "integer"), "text"),
+    Search("string_to_array", ("text", "text"), "text[]"),
+    Search("string_to_array", ("text", "text", "text"), "text[]"),
+)
+# Overloads and forms of the same names that need no guard, or get it from another twin: name, arguments, result, body.
+PASSED_ON: Final = (
+    *((name, ("text",), "text", "pg_catalog.{name}($1)") for name in _TRIMS),
+    ("string_to_table", ("text", "text"), "SETOF text", "unnest(log_functions.string_to_array($1, $2))"),
+    ("string_to_table", ("text", "text", "text"), "SETOF text", "unnest(log_functions.string_to_array($1, $2, $3))"),
+)
+HASHES: Final = ("md5", "sha224", "sha256", "sha384", "sha512")
+
+# Name → the types of its result. The twin takes and returns the result itself.
+BOUNDED_RESULTS: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("format", "concat", "concat_ws"), ("text",)),
+    "string_agg": ("text", "bytea"),
+    "array_agg": ("anyarray",),
+    **dict.fromkeys(("json_agg", "json_agg_strict", "json_object_agg", "json_object_agg_strict"), ("json",)),
+    **dict.fromkeys(("json_object_agg_unique",), ("json",)),
+    **dict.fromkeys(("jsonb_agg", "jsonb_agg_strict", "jsonb_object_agg", "jsonb_object_agg_strict"), ("jsonb",)),
+    **dict.fromkeys(("jsonb_object_agg_unique",), ("jsonb",)),
+}
+# What the checker pins to log_functions.
+GUARDED_FUNCTIONS: Final = frozenset(
+    {*(search.name for search in SEARCHES), *(passed[0] for passed in PASSED_ON), *HASHES, "array_to_string"}
+)
+
+# `||` has the precedence of OPERATOR(), so that one stands for the other.
+GUARDED_CONCATENATION: Final = "OPERATOR(log_functions.||)"
+MAX_APPENDED_ARGUMENTS: Final = 4  # `|| @name` in one query that PostgreSQL's own operator joins
+
+_WIDE: Final = re.compile(FORMAT_WIDTH)
+
+
+def is_wide_template(template: str) -> bool:
+    """Tell whether format() would pad to more than `LARGEST_WIDTH` characters, or to a width that is an argument."""
+    return _WIDE.search(template) is not None

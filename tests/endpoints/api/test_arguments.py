@@ -1,0 +1,50 @@
+"""What a call's arguments are read from is bounded in number, and read in one pass."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from endpoints.api.arguments import FORM, JSON, read_body, read_query_string
+from endpoints.errors import InvalidRequest
+
+
+def members(names: int, *, each: int = 1) -> bytes:
+    return ("{" + ",".join(f'"n{index % names}":1' for index in range(names * each)) + "}").encode()
+
+
+def test_a_thousand_members_are_read_and_no_more() -> None:
+    assert len(read_body(JSON, members(1000)).values) == 1000
+    assert len(read_query_string("&".join(f"n{index}=1" for index in range(1000)).encode()).values) == 1000
+
+
+@pytest.mark.parametrize("body", [members(1001), members(90_000), members(1, each=90_000), members(30_000, each=3)])
+def test_more_members_are_refused_whatever_their_names(body: bytes) -> None:
+    """650 kB of them, each compared with each other, would take minutes."""
+    with pytest.raises(InvalidRequest, match="More than 1000 arguments"):
+        read_body(JSON, body)
+    with pytest.raises(InvalidRequest, match="More than 1000 arguments"):
+        read_body(JSON, b'{"a":[{"b":' + body + b"}]}")
+
+
+def test_more_fields_of_a_form_are_refused() -> None:
+    with pytest.raises(InvalidRequest, match="More than 1000 arguments"):
+        read_body(FORM, b"a=1&" * 200_000)
+
+
+def test_members_given_twice_are_each_named_once() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read_body(JSON, b'{"b": 1, "a": 1, "b": 2, "c": 3, "a": 2, "b": 3}')
+    assert [detail["name"] for detail in refused.value.details] == ["a", "b"]
+
+
+@pytest.mark.parametrize("digits", ["9" * 4_301, "-" + "9" * 500_000, "[" * 500_000, '{"a":' * 200_000])
+def test_numbers_and_nesting_without_end_are_refused(digits: str) -> None:
+    with pytest.raises(InvalidRequest):
+        read_body(JSON, f'{{"project": {digits}}}'.encode())
+
+
+def test_a_fraction_of_thousands_of_digits_is_read_as_it_is() -> None:
+    value = read_body(JSON, json.dumps({"level": 0}).encode().replace(b"0", b"0." + b"1" * 100_000)).values["level"]
+    assert len(str(value)) == 100_002

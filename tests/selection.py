@@ -1,0 +1,162 @@
+"""A pytest plugin (`-p tests.selection`): which tests a run takes, in which order, and what it says of the others.
+
+- `pytest` takes everything it can; a test whose tool this machine lacks is left out.
+- `pytest --without-installations` (`make test`) leaves out what starts whole installations: they take minutes.
+- `pytest --require-all` (`.ci/run`) fails when anything is left out, so that nothing can be missing without a word.
+- `pytest --postgres=FOLDER` takes the tests that use the suite's own databases; the others start embedded servers.
+
+Every run says in one line at its end what it left out and how to get it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
+
+TESTS = Path(__file__).resolve().parent
+# Whole installations. They begin first, and a folder's tests stay on one worker, since they share one.
+INSTALLATIONS = ("faults", "browser", "endpoints/management/test_demo.py")
+# Files that start servers of their own, in any version.
+OWN_SERVERS = (
+    *INSTALLATIONS,
+    "config/test_deadlines.py",
+    "config/test_embedded.py",
+    "config/test_embedded_recovery.py",
+    "config/test_local.py",
+    "config/test_processes.py",
+    "config/test_state_database.py",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A program or library of the machine that some tests need, and the Debian package that brings it."""
+
+    package: str
+    pattern: str  # of its file, below /usr
+
+    def is_there(self) -> bool:
+        return any(Path("/usr").glob(self.pattern))
+
+
+TOOLS = {
+    "chromium": Tool("chromium", "bin/chromium"),
+    "libfaketime": Tool("libfaketime", "lib/*/faketime/libfaketime.so.1"),
+    "nginx": Tool("nginx-light", "sbin/nginx"),
+}
+FOLDER_TOOLS = {"browser": "chromium"}  # what every test of a folder needs
+_left_out = pytest.StashKey[Counter[str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("which tests run")
+    group.addoption("--without-installations", action="store_true", help="leave out the drills and the browser tests")
+    group.addoption("--require-all", action="store_true", help="fail when anything is left out for want of a tool")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_left_out] = Counter()
+    config.addinivalue_line("markers", f"needs(tool): needs a tool of the machine: {', '.join(TOOLS)}")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take what can run here; long shared installations first, and each of them on one worker."""
+    taken, left_out = [], []
+    for item in items:
+        reason = _reason_to_leave_out(item, config)
+        if reason is None:
+            taken.append(item)
+        else:
+            left_out.append(item)
+            config.stash[_left_out][reason] += 1
+    items[:] = sorted(taken, key=lambda item: not _is_below(item, INSTALLATIONS))
+    config.hook.pytest_deselected(items=left_out)
+
+
+def _reason_to_leave_out(item: pytest.Item, config: pytest.Config) -> str | None:
+    needed = [mark.args[0] for mark in item.iter_markers("needs")]
+    needed += [tool for folder, tool in FOLDER_TOOLS.items() if _is_below(item, [folder])]
+    for name in needed:
+        if not TOOLS[name].is_there():
+            return name
+    if config.getoption("without_installations") and _is_below(item, INSTALLATIONS):
+        return "installations"
+    if config.getoption("postgres", default=None) and _is_below(item, OWN_SERVERS):
+        return "embedded"
+    return None
+
+
+def _is_below(item: pytest.Item, places: Sequence[str]) -> bool:
+    return any(item.path.is_relative_to(TESTS / place) for place in places)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    return SetUpScheduling(config, log)
+
+
+class SetUpScheduling(LoadScopeScheduling):
+    """Hands a worker tests that share their set-up together: those of an installation, or of a module."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        module = nodeid.partition("::")[0]
+        folders = Path(module).relative_to(TESTS.name).parts[:-1]
+        return folders[0] if folders[:1] and folders[0] in INSTALLATIONS else module
+
+
+# --- What was left out: counted by the processes that collect, told by the one that reports ---------------------------
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["left_out"] = dict(session.config.stash[_left_out])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: object) -> None:
+    config, output = getattr(node, "config"), getattr(node, "workeroutput", {})  # noqa: B009
+    # Every worker collects everything; their counts are the same.
+    config.stash[_left_out] |= Counter(output.get("left_out", {}))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
+    result = yield
+    if _fails(session.config):
+        raise session.Failed(sentence(session.config.stash[_left_out]))
+    return result
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.stash[_left_out]:
+        failed = "--require-all fails this run. " if _fails(config) else ""
+        terminalreporter.write_line(failed + sentence(config.stash[_left_out]))
+
+
+def _fails(config: pytest.Config) -> bool:
+    is_worker = hasattr(config, "workeroutput")
+    return config.getoption("require_all") and not is_worker and bool(_missing_tools(config.stash[_left_out]))
+
+
+def _missing_tools(left_out: Counter[str]) -> list[str]:
+    return [name for name in TOOLS if left_out[name]]
+
+
+def sentence(left_out: Counter[str]) -> str:
+    """Say how many tests were left out, and how to get them."""
+    parts = []
+    missing = _missing_tools(left_out)
+    if count := left_out["installations"]:
+        parts.append(f"{count} that start whole installations or a browser (make test-all runs them)")
+    if missing:
+        packages = " ".join(TOOLS[name].package for name in missing)
+        count = sum(left_out[name] for name in missing)
+        parts.append(f"{count} that need what is not installed here (apt install {packages})")
+    if count := left_out["embedded"]:
+        parts.append(f"{count} that start embedded servers, whatever --postgres says")
+    return f"Left out: {'; '.join(parts)}."

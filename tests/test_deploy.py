@@ -1,0 +1,113 @@
+"""What starts the service in production: image, compose file, units and docs name the one command."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from config import serve
+
+PROJECT = Path(__file__).resolve().parent.parent
+UNITS = sorted((PROJECT / "deploy" / "systemd").glob("*.service"))
+NGINX = PROJECT / "deploy" / "nginx" / "nginx.conf"
+COMMAND = ["-m", "config.serve"]
+
+
+def read(*parts: str) -> str:
+    return PROJECT.joinpath(*parts).read_text(encoding="utf-8")
+
+
+def unit(path: Path) -> configparser.SectionProxy:
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.optionxform = str  # type: ignore[assignment, method-assign]
+    parser.read(path, encoding="utf-8")
+    return parser["Service"]
+
+
+def unit_of(name: str) -> configparser.SectionProxy:
+    return unit(PROJECT / "deploy" / "systemd" / f"log-query-endpoints-{name}.service")
+
+
+def test_the_image_starts_the_web_server_by_the_one_command() -> None:
+    found = re.search(r"^CMD (\[.*\])$", read("Dockerfile"), re.MULTILINE)
+    assert found is not None
+    command = json.loads(found[1])
+    assert command[:3] == ["python", *COMMAND]
+    serve._parser().parse_args(command[3:])
+
+
+def test_the_unit_starts_the_web_server_by_the_one_command() -> None:
+    command = shlex.split(unit_of("web")["ExecStart"])
+    assert command[1:3] == COMMAND
+    serve._parser().parse_args(command[3:])
+
+
+def test_the_demo_starts_the_web_server_by_the_one_command() -> None:
+    assert '"config.serve"' in read("endpoints", "management", "commands", "demo.py")
+
+
+def test_nothing_else_starts_a_web_server_of_the_service() -> None:
+    texts = [read("Dockerfile"), read("docker-compose.yml"), *(path.read_text(encoding="utf-8") for path in UNITS)]
+    texts += [read("endpoints", "management", "commands", "demo.py"), read("docs", "production.md")]
+    for text in texts:
+        assert "granian --" not in text
+        assert '"granian"' not in text
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
+def test_a_unit_that_dies_comes_back_however_often(path: Path) -> None:
+    assert unit(path)["Restart"] == "always"
+    assert "StartLimitIntervalSec=0" in path.read_text(encoding="utf-8")
+
+
+def test_there_is_a_unit_of_each_process() -> None:
+    assert [path.stem.rpartition("-")[2] for path in UNITS] == ["beat", "web", "worker"]
+
+
+def test_a_web_server_that_hangs_is_noticed() -> None:
+    assert float(unit_of("web")["WatchdogSec"]) > 2 * serve.STOP_SECONDS / 2
+    assert unit_of("web")["NotifyAccess"] == "main"
+    web = read("docker-compose.yml").partition("\n  web:\n")[2].partition("\n  worker:\n")[0]
+    assert "healthcheck:" in web
+    assert "/readyz" in web
+
+
+def test_calls_under_way_are_finished_before_a_stop_becomes_a_kill() -> None:
+    assert float(unit_of("web")["TimeoutStopSec"]) > serve.STOP_SECONDS
+    web = read("docker-compose.yml").partition("\n  web:\n")[2].partition("\n  worker:\n")[0]
+    found = re.search(r"stop_grace_period: (\d+)s", web)
+    assert found is not None
+    assert int(found[1]) > serve.STOP_SECONDS
+
+
+def test_only_the_proxy_is_published() -> None:
+    services = read("docker-compose.yml")
+    assert services.count("ports:") == 1
+    assert "ports:" in services.partition("\n  nginx:\n")[2].partition("\n  web:\n")[0]
+
+
+def nginx_value(name: str) -> str:
+    found = re.search(rf"^\s*{name}\s+([^;]+);", NGINX.read_text(encoding="utf-8"), re.MULTILINE)
+    assert found is not None, name
+    return found[1]
+
+
+def test_the_proxy_takes_requests_and_answers_in_whole() -> None:
+    assert nginx_value("proxy_request_buffering") == nginx_value("proxy_buffering") == "on"
+
+
+def test_the_proxy_lets_idle_connections_go_before_the_service_does() -> None:
+    upstream = NGINX.read_text(encoding="utf-8").partition("upstream")[2].partition("}")[0]
+    found = re.search(r"keepalive_timeout (\d+)s;", upstream)
+    assert found is not None
+    assert int(found[1]) < serve.HEAD_SECONDS
+
+
+def test_the_proxy_takes_what_the_service_takes(settings: object) -> None:
+    assert nginx_value("large_client_header_buffers") == "4 32k"
+    assert nginx_value("client_max_body_size") == f"{settings.ENDPOINTS_MAX_LOAD_BYTES // 1024**2}m"  # type: ignore[attr-defined]

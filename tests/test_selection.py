@@ -1,0 +1,74 @@
+"""What a run of the suite leaves out, what it says of it, and when that makes it fail."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests import selection
+from tests.selection import Tool, sentence
+
+pytest_plugins = ["pytester"]
+
+SOME_TESTS = """
+    import pytest
+
+    @pytest.mark.needs("absent")
+    def test_with_the_tool():
+        assert False, "the tool is not there"
+
+    def test_without_it():
+        pass
+"""
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A suite of its own: a test that needs a tool which nobody has, one that needs nothing, and a drill."""
+    monkeypatch.setattr(selection, "TESTS", pytester.path)
+    monkeypatch.setattr(selection, "TOOLS", {"absent": Tool("absent-tool", "bin/no-such-program")})
+    pytester.makepyfile(test_some=SOME_TESTS)
+    pytester.mkdir("faults").joinpath("test_drill.py").write_text("def test_drill():\n    pass\n")
+    return pytester
+
+
+def run(suite: pytest.Pytester, *options: str) -> pytest.RunResult:
+    return suite.runpytest_inprocess("-p", "tests.selection", "-p", "no:django", "-p", "no:randomly", *options)
+
+
+def test_a_test_whose_tool_is_absent_is_left_out_and_named(suite: pytest.Pytester) -> None:
+    result = run(suite)
+    result.assert_outcomes(passed=2, deselected=1)
+    result.stdout.fnmatch_lines(["Left out: 1 that need what is not installed here (apt install absent-tool)."])
+    assert result.ret == pytest.ExitCode.OK
+
+
+def test_require_all_fails_when_a_tool_is_absent(suite: pytest.Pytester) -> None:
+    result = run(suite, "--require-all")
+    result.stdout.fnmatch_lines(["--require-all fails this run. Left out: 1 that need *(apt install absent-tool)."])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_require_all_passes_when_every_tool_is_there(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "TOOLS", {"absent": Tool("python", "bin")})
+    result = run(suite, "--require-all", "-k", "not with_the_tool")
+    result.assert_outcomes(passed=2, deselected=1)
+    assert result.ret == pytest.ExitCode.OK
+
+
+def test_without_installations_leaves_out_the_drills_and_says_how_to_get_them(suite: pytest.Pytester) -> None:
+    result = run(suite, "--without-installations")
+    result.assert_outcomes(passed=1, deselected=2)
+    result.stdout.fnmatch_lines(
+        ["Left out: 1 that start whole installations or a browser (make test-all runs them); *"]
+    )
+
+
+def test_the_sentence_names_everything_once() -> None:
+    left_out = Counter({"installations": 3, "chromium": 2, "libfaketime": 1, "embedded": 4})
+    assert sentence(left_out) == (
+        "Left out: 3 that start whole installations or a browser (make test-all runs them); "
+        "3 that need what is not installed here (apt install chromium libfaketime); "
+        "4 that start embedded servers, whatever --postgres says."
+    )

@@ -27,6 +27,8 @@ from config.state_database.base import DatabaseWrapper
 
 DJANGO_OPTIONS = {name: DATABASES["default"][name] for name in ("ENGINE", "CONN_MAX_AGE", "CONN_HEALTH_CHECKS")}
 LONGEST_FREEZE_SECONDS = 30
+# What ends at a deadline of half a second, and else not within a minute, has ended by then on any machine.
+MUCH_LATER_SECONDS = 20
 # A kill must lose nothing that was committed, so unlike elsewhere in the suite commits are synchronous.
 FAST = {"fsync": "off", "full_page_writes": "off", "shared_buffers": "16MB"}
 

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from config.deadlines import BoundedConnection, NoAnswer, answer_within
-from tests.drills import DrillServer, server
+from tests.drills import MUCH_LATER_SECONDS, DrillServer, server
 
 __all__ = ["server"]
 
@@ -34,16 +34,16 @@ def connection(url: str) -> Iterator[BoundedConnection[Any]]:
 def test_a_slow_answer_ends_at_the_deadline_with_the_connection_closed(connection: BoundedConnection[Any]) -> None:
     started = time.monotonic()
     with answer_within(0.3), pytest.raises(NoAnswer):
-        connection.execute("SELECT pg_sleep(10)")
-    assert 0.2 < time.monotonic() - started < 1
+        connection.execute("SELECT pg_sleep(60)")
+    assert 0.2 < time.monotonic() - started < MUCH_LATER_SECONDS
     assert connection.closed
 
 
 def test_a_trickle_of_rows_does_not_put_the_deadline_off(connection: BoundedConnection[Any]) -> None:
     started = time.monotonic()
     with answer_within(0.3), pytest.raises(NoAnswer):
-        connection.execute("SELECT pg_sleep(0.05), repeat('x', 9000) FROM generate_series(1, 200)")
-    assert time.monotonic() - started < 1
+        connection.execute("SELECT pg_sleep(0.05), repeat('x', 9000) FROM generate_series(1, 1200)")
+    assert time.monotonic() - started < MUCH_LATER_SECONDS
 
 
 def test_an_answer_in_time_is_an_answer(connection: BoundedConnection[Any]) -> None:
@@ -56,8 +56,8 @@ def test_an_answer_in_time_is_an_answer(connection: BoundedConnection[Any]) -> N
 def test_an_inner_deadline_can_only_be_earlier(connection: BoundedConnection[Any]) -> None:
     started = time.monotonic()
     with answer_within(0.3), answer_within(5), pytest.raises(NoAnswer):
-        connection.execute("SELECT pg_sleep(10)")
-    assert time.monotonic() - started < 1
+        connection.execute("SELECT pg_sleep(60)")
+    assert time.monotonic() - started < MUCH_LATER_SECONDS
 
 
 def test_a_deadline_is_that_of_its_thread_alone(connection: BoundedConnection[Any]) -> None:
@@ -76,7 +76,7 @@ def test_connecting_to_a_hanging_server_ends_at_the_deadline(server: DrillServer
         started = time.monotonic()
         with answer_within(0.4) as deadline, pytest.raises(psycopg.OperationalError):
             BoundedConnection.connect(url)
-        assert 0.3 < time.monotonic() - started < 1
+        assert 0.3 < time.monotonic() - started < MUCH_LATER_SECONDS
     assert not deadline.server_answered
 
 
@@ -95,6 +95,6 @@ def test_an_interrupted_wait_cancels_its_statement_and_keeps_the_connection(
         interrupt = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
         interrupt.start()
         with pytest.raises(KeyboardInterrupt):
-            connection.execute("SELECT pg_sleep(10)")
+            connection.execute("SELECT pg_sleep(60)")
         interrupt.join()
         assert connection.execute("SELECT 1").fetchone() == (1,)

@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from dataclasses import fields
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -167,9 +166,7 @@ class TestStartAndStop:
         embedded.stop(root)
         assert postmaster(root) is None
         assert embedded.known_urls(root) == servers
-        started = time.monotonic()
         assert scalar(embedded.ensure_running(root, redis=False).database_url, "SELECT answer FROM kept") == 42
-        assert time.monotonic() - started < 2
 
     def test_redis_alone(self, root: Path) -> None:
         servers = embedded.ensure_running(root, postgres=False)

@@ -11,7 +11,7 @@ from django.db import OperationalError, connection, connections, transaction
 
 from config.deadlines import BoundedConnection, answer_within
 from config.state_database.base import HEALTH_CHECK_SECONDS, DatabaseWrapper
-from tests.drills import DrillServer, django_connection, server, wait_for
+from tests.drills import MUCH_LATER_SECONDS, DrillServer, django_connection, server, wait_for
 
 __all__ = ["server"]
 
@@ -31,16 +31,16 @@ def ask(database: DatabaseWrapper, sql: str = "SELECT 1") -> Any:
         return cursor.fetchone()[0]
 
 
-def assert_no_answer(call: Callable[[], Any], *, seconds: float = 0.4) -> None:
+def assert_no_answer(call: Callable[[], Any]) -> None:
     started = time.monotonic()
-    with answer_within(seconds), pytest.raises(OperationalError):
+    with answer_within(0.4), pytest.raises(OperationalError):
         call()
-    assert time.monotonic() - started < seconds + 0.4
+    assert time.monotonic() - started < MUCH_LATER_SECONDS
 
 
 def test_a_slow_answer_is_cut_only_inside_a_deadline(database: DatabaseWrapper) -> None:
     assert ask(database, "SELECT 1 FROM pg_sleep(0.5)") == 1
-    assert_no_answer(lambda: ask(database, "SELECT pg_sleep(10)"))
+    assert_no_answer(lambda: ask(database, "SELECT pg_sleep(60)"))
     assert ask(database, "SELECT 1 FROM pg_sleep(0.5)") == 1
 
 
@@ -64,7 +64,7 @@ def test_a_health_check_of_a_hanging_connection_is_bounded_by_itself(
     with server.frozen():
         started = time.monotonic()
         database.close_if_unusable_or_obsolete()  # what Django does as a request begins and ends
-        assert time.monotonic() - started < HEALTH_CHECK_SECONDS + 0.4
+        assert time.monotonic() - started < HEALTH_CHECK_SECONDS + MUCH_LATER_SECONDS
     assert ask(database) == 1
 
 
@@ -82,7 +82,7 @@ def test_a_restarted_server_is_used_again_within_the_same_request(
 def test_a_transaction_cut_by_the_deadline_ends_and_the_next_one_works(database: DatabaseWrapper) -> None:
     database.set_autocommit(False)
     ask(database)
-    assert_no_answer(lambda: ask(database, "SELECT pg_sleep(10)"))
+    assert_no_answer(lambda: ask(database, "SELECT pg_sleep(60)"))
     database.close()
     assert ask(database) == 1
 

@@ -29,7 +29,7 @@ __all__ = ["server"]
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("redis_not_met_yet")]
 # The page has two seconds, and this machine may be busy.
-SOON_SECONDS = 3.0
+SOON_SECONDS = 20.0  # a hundred times what is needed; without a deadline it would never answer
 NOW = datetime(2026, 3, 14, 9, 15, tzinfo=UTC)
 
 

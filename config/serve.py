@@ -41,7 +41,7 @@ _FILES_BESIDE_CONNECTIONS: Final = 256
 STOP_SECONDS: Final = 20  # calls under way are finished; a statement timeout is 15 s
 MOST_DEATHS: Final = 20  # in DEATHS_SECONDS: then the service cannot start, and whoever started this should know
 DEATHS_SECONDS: Final = 60.0
-PATIENCE_SECONDS: Final = 2.0  # the processes of a server that was killed are gone in a moment
+PATIENCE_SECONDS: Final = 5.0  # the processes of a server that was killed are gone in a moment
 
 
 class PortTaken(Exception):

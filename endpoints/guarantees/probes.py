@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, LiteralString
 
 from django.db import connections
@@ -34,9 +35,9 @@ POWERS: Final[LiteralString] = "rolsuper OR rolbypassrls OR rolcreaterole OR rol
 PUBLIC_ROLES: Final = (CATALOG_USERS, *PREDEFINED_CATALOG_USERS)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LogDatabase:
-    """The connections that the probes look through."""
+    """The connections that the probes look through, and what several of them ask for: it is asked once."""
 
     owner: Connection[Any]
     gate: Connection[Any]
@@ -49,10 +50,17 @@ class LogDatabase:
         """Return the first column of a query that the owner runs."""
         return [str(row[0]) for row in self.owner.execute(query, arguments)]
 
-    def wanted(self, role: str) -> set[FunctionName]:
-        """Return the functions that a role shall be able to call: PostgreSQL's by hardening, ours by migrations."""
-        wanted = wanted_functions(self.owner, gate=self.gate_name, allowed_functions=SANDBOX_FUNCTIONS)[role]
-        return wanted | LOG_FUNCTIONS | GUARD_FUNCTIONS if role in READERS else wanted
+    @cached_property
+    def wanted(self) -> dict[str, set[FunctionName]]:
+        """The functions that each role shall be able to call: PostgreSQL's by hardening, ours by migrations."""
+        wanted = wanted_functions(self.owner, gate=self.gate_name, allowed_functions=SANDBOX_FUNCTIONS)
+        ours = LOG_FUNCTIONS | GUARD_FUNCTIONS
+        return {role: names | ours if role in READERS else names for role, names in wanted.items()}
+
+    @cached_property
+    def callable_in_sandbox(self) -> set[FunctionName]:
+        """The functions that sandbox queries can call."""
+        return callable_functions(self.owner, SANDBOX_READER)
 
 
 def _some(names: Iterable[object]) -> str:
@@ -70,8 +78,7 @@ def _finding(role: str, may: str, names: Iterable[object]) -> list[str]:
 
 
 def sandbox_functions(logs: LogDatabase) -> list[str]:
-    extra = callable_functions(logs.owner, SANDBOX_READER) - logs.wanted(SANDBOX_READER)
-    return _finding(SANDBOX_READER, "may call", extra)
+    return _finding(SANDBOX_READER, "may call", logs.callable_in_sandbox - logs.wanted[SANDBOX_READER])
 
 
 def other_functions(logs: LogDatabase) -> list[str]:
@@ -79,13 +86,12 @@ def other_functions(logs: LogDatabase) -> list[str]:
     for role in (logs.gate_name, QUERY_READER):
         # Functions of other schemas were granted by an operator, on purpose.
         own = {name for name in callable_functions(logs.owner, role) if name.schema == "pg_catalog"}
-        findings += _finding(role, "may call", own - logs.wanted(role))
+        findings += _finding(role, "may call", own - logs.wanted[role])
     return findings
 
 
 def missing_functions(logs: LogDatabase) -> list[str]:
-    missing = logs.wanted(SANDBOX_READER) - callable_functions(logs.owner, SANDBOX_READER)
-    return _finding(SANDBOX_READER, "may not call", missing)
+    return _finding(SANDBOX_READER, "may not call", logs.wanted[SANDBOX_READER] - logs.callable_in_sandbox)
 
 
 # --- Tables, views and schemas ----------------------------------------------------------------------------------------

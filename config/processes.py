@@ -37,6 +37,8 @@ while read -r line; do groups=$line; done
 for group in $groups; do kill -KILL "-$group" 2>/dev/null; done
 exit 0
 """
+# A program begins once the guard knows of it; when this process dies before, the shell reads the end and is gone.
+LAUNCH_SCRIPT = 'read -r known && exec "$@" </dev/null'
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,11 @@ def run_together(
         guard = stack.enter_context(_guard())
         stack.callback(_end_all, runs, stop)
 
-        def start(run: _Run) -> None:
-            _start(run, environment, folder=folder)
+        def tell_guard() -> None:
             guard(" ".join(str(item.process.pid) for item in runs if item.process is not None))
+
+        def start(run: _Run) -> None:
+            _start(run, environment, folder=folder, tell_guard=tell_guard)
 
         for run in runs:
             start(run)
@@ -107,20 +111,27 @@ def last_line(log: Path) -> str:
     return lines[-1] if lines else "(it wrote nothing)"
 
 
-def _start(run: _Run, environment: Mapping[str, str], *, folder: Path) -> None:
+def _start(run: _Run, environment: Mapping[str, str], *, folder: Path, tell_guard: Callable[[], None]) -> None:
     _put_aside_large(run.program.log)
-    with run.program.log.open("ab") as log:
-        run.process = subprocess.Popen(  # noqa: S603  # programs and arguments are the caller's own
-            list(run.program.arguments),
-            env=dict(environment),
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    run.started_at = time.monotonic()
-    run.restart_at = None
+    held, let_go = os.pipe()
+    try:
+        with run.program.log.open("ab") as log:
+            run.process = subprocess.Popen(  # noqa: S603  # programs and arguments are the caller's own
+                ["/bin/sh", "-c", LAUNCH_SCRIPT, "sh", *run.program.arguments],
+                env=dict(environment),
+                cwd=folder,
+                stdin=held,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        run.started_at = time.monotonic()
+        run.restart_at = None
+        tell_guard()
+        os.write(let_go, b"known\n")  # never refused: this process holds the other end too
+    finally:
+        os.close(held)
+        os.close(let_go)
 
 
 def _look_after(run: _Run, report: Callable[[str], None], first_delay_seconds: float) -> None:

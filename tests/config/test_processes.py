@@ -64,7 +64,7 @@ def run(tmp_path: Path) -> Iterator[Runner]:
 
 
 def _wait_for(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -118,6 +118,19 @@ def test_nothing_survives_a_killed_runner(run: Runner, tmp_path: Path, victim: s
     family = _process_ids(tmp_path / "worker") + _process_ids(tmp_path / "leader")
     runner.kill() if victim == "process" else _kill_with_leader(runner, family[1])
     _wait_for(lambda: not [member for member in family if is_running(member)])
+
+
+def test_a_program_does_not_begin_when_its_runner_dies_before_the_guard_knows_of_it(tmp_path: Path) -> None:
+    run = processes._Run(processes.Program("early", ["/usr/bin/touch", "begun"], tmp_path / "log"))
+
+    def die() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        processes._start(run, os.environ, folder=tmp_path, tell_guard=die)
+    assert run.process is not None
+    run.process.wait(timeout=30)
+    assert not (tmp_path / "begun").exists()
 
 
 def _kill_with_leader(runner: subprocess.Popen[str], leader: int) -> None:

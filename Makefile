@@ -3,8 +3,8 @@ PYTHON ?= python3
 PORT ?= 8000
 ROWS ?= 20000
 ARGS ?=
-# Of the test run; three keep two processors busy, because tests also wait. WORKERS=0 runs in one process.
-WORKERS ?= 3
+# Of the test run; four keep two processors busy, because tests also wait. WORKERS=0 runs in one process.
+WORKERS ?= 4
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -23,7 +23,7 @@ demo: .venv/demo.stamp ## run the whole service here with sample rows until Ctrl
 	@$(BIN)/python manage.py demo --port $(PORT) --rows $(ROWS)
 
 test: .venv/dev.stamp ## run the tests on embedded servers, without drills and browser (ARGS='-k name')
-	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) --without-installations $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) --installations=without $(ARGS)
 
 test-all: .venv/dev.stamp ## run every test: whole installations, broken on purpose, and a browser too
 	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) $(ARGS)

@@ -1,9 +1,10 @@
 """A pytest plugin (`-p tests.selection`): which tests a run takes, in which order, and what it says of the others.
 
 - `pytest` takes everything it can; a test whose tool this machine lacks is left out.
-- `pytest --without-installations` (`make test`) leaves out what starts whole installations: they take minutes.
+- `pytest --installations=without` (`make test`) leaves out what starts whole installations, which takes minutes;
+  `--installations=only` takes nothing else.
 - `pytest --require-all` (`.ci/run`) fails when anything is left out, so that nothing can be missing without a word.
-- `pytest --postgres=FOLDER` takes the tests that use the suite's own databases; the others start embedded servers.
+- `pytest --postgres=FOLDER` takes the tests that use the suite's own databases; the others say nothing of that server.
 
 Every run says in one line at its end what it left out and how to get it.
 """
@@ -56,7 +57,12 @@ _left_out = pytest.StashKey[Counter[str]]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("which tests run")
-    group.addoption("--without-installations", action="store_true", help="leave out the drills and the browser tests")
+    group.addoption(
+        "--installations",
+        choices=("with", "without", "only"),
+        default="with",
+        help="run the drills and browser tests too, not, or alone; default: with",
+    )
     group.addoption("--require-all", action="store_true", help="fail when anything is left out for want of a tool")
 
 
@@ -85,11 +91,23 @@ def _reason_to_leave_out(item: pytest.Item, config: pytest.Config) -> str | None
     for name in needed:
         if not TOOLS[name].is_there():
             return name
-    if config.getoption("without_installations") and _is_below(item, INSTALLATIONS):
-        return "installations"
-    if config.getoption("postgres", default=None) and _is_below(item, OWN_SERVERS):
-        return "embedded"
+    which = config.getoption("installations")
+    if _is_below(item, INSTALLATIONS):
+        if which == "without":
+            return "installations"
+    elif which == "only":
+        return "others"
+    if config.getoption("postgres", default=None):
+        if _is_below(item, OWN_SERVERS):
+            return "embedded"
+        if not _uses_database(item):
+            return "no database"
     return None
+
+
+def _uses_database(item: pytest.Item) -> bool:
+    fixtures = getattr(item, "fixturenames", ())
+    return item.get_closest_marker("django_db") is not None or not {"db", "django_db_setup"}.isdisjoint(fixtures)
 
 
 def _is_below(item: pytest.Item, places: Sequence[str]) -> bool:
@@ -159,4 +177,8 @@ def sentence(left_out: Counter[str]) -> str:
         parts.append(f"{count} that need what is not installed here (apt install {packages})")
     if count := left_out["embedded"]:
         parts.append(f"{count} that start embedded servers, whatever --postgres says")
+    if count := left_out["no database"]:
+        parts.append(f"{count} that use no database")
+    if count := left_out["others"]:
+        parts.append(f"{count} that start no installation")
     return f"Left out: {'; '.join(parts)}."

@@ -22,6 +22,17 @@ SOME_TESTS = """
         pass
 """
 
+WITH_POSTGRES_OPTION = """
+    import pytest
+
+    def pytest_addoption(parser):
+        parser.addoption("--postgres")
+
+    @pytest.fixture
+    def db():
+        pass
+"""
+
 
 @pytest.fixture
 def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
@@ -57,12 +68,26 @@ def test_require_all_passes_when_every_tool_is_there(suite: pytest.Pytester, mon
     assert result.ret == pytest.ExitCode.OK
 
 
-def test_without_installations_leaves_out_the_drills_and_says_how_to_get_them(suite: pytest.Pytester) -> None:
-    result = run(suite, "--without-installations")
+def test_without_installations_it_leaves_out_the_drills_and_says_how_to_get_them(suite: pytest.Pytester) -> None:
+    result = run(suite, "--installations=without")
     result.assert_outcomes(passed=1, deselected=2)
     result.stdout.fnmatch_lines(
         ["Left out: 1 that start whole installations or a browser (make test-all runs them); *"]
     )
+
+
+def test_only_installations_are_the_drills_and_says_so(suite: pytest.Pytester) -> None:
+    result = run(suite, "--installations=only")
+    result.assert_outcomes(passed=1, deselected=2)
+    result.stdout.fnmatch_lines(["Left out: 1 that need *; 1 that start no installation."])
+
+
+def test_another_postgresql_gets_the_tests_that_use_the_database(suite: pytest.Pytester) -> None:
+    suite.makeconftest(WITH_POSTGRES_OPTION)
+    suite.makepyfile(test_rows="def test_rows(db):\n    pass\n")
+    result = run(suite, "--postgres=/some/folder", "--installations=without")
+    result.assert_outcomes(passed=1, deselected=3)
+    result.stdout.fnmatch_lines(["Left out: 1 that start *; 1 that need *; 1 that use no database."])
 
 
 def test_the_sentence_names_everything_once() -> None:

@@ -25,8 +25,8 @@ __all__ = ["server"]
 
 TABLES = (Endpoint, AccessToken)
 # Long enough to tell a wait for the database from a slow machine.
-READ_SECONDS = 2.0
-PAUSE_SECONDS = 3.0
+READ_SECONDS = 1.0
+PAUSE_SECONDS = 1.5
 
 
 @pytest.fixture(autouse=True)

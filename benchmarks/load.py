@@ -44,7 +44,7 @@ def call_without_pause(
     command += ["--script", script] if script else []
     done = subprocess.run([*command, url], capture_output=True, text=True, check=True)
     rate = _RATE.search(done.stdout)
-    if rate is None or "Non-2xx" in done.stdout or "Socket errors" in done.stdout:
-        raise UnexpectedAnswers(f"{url}\n{done.stdout}")
     times = {match[1]: float(match[2]) * _UNITS[match[3]] for match in _LATENCY.finditer(done.stdout)}
+    if rate is None or len(times) < 2 or "Non-2xx" in done.stdout or "Socket errors" in done.stdout:
+        raise UnexpectedAnswers(f"{url}\n{done.stdout}")
     return Load(requests_per_second=float(rate[1]), p50_seconds=times["50"], p99_seconds=times["99"])

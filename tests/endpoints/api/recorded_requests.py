@@ -1,0 +1,226 @@
+"""The requests of `test_recorded_answers.py`: every way to ask, every format, dialect and kind of refusal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+CASES = Path(__file__).resolve().parents[2] / "cases"
+QUERY = "/api/endpoints/query"
+UUID_OF_ROWS = "5a0c0de0-0000-4000-8000-000000000001"
+PROJECT = {"project": "acme"}
+FORMATS = {"json": "application/json", "csv": "text/csv", "ndjson": "application/x-ndjson"}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request; `caller` names the access token that it carries, "" none."""
+
+    name: str
+    path: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    method: str = "GET"
+    body: bytes = b""
+    content_type: str = ""
+    caller: str = "everything"
+
+
+def recorded_requests() -> Iterator[Request]:
+    """Yield all requests; no two have the same name."""
+    yield from _stored()
+    yield from _bodies()
+    yield from _refusals()
+    yield from _sandbox_sql()
+    yield from _sandbox_lql()
+    yield from _bigquery()
+    yield from _loads()
+    yield from _cached()
+
+
+def _stored() -> Iterator[Request]:
+    for name, accept in FORMATS.items():
+        yield Request(f"types as {name}", f"{QUERY}/recorded.types", headers={"Accept": accept})
+        yield Request(f"log rows as {name}", f"{QUERY}/logs.all", PROJECT, {"Accept": accept})
+        redacted = {"Accept": accept, "SVC-Endpoint-Redact-PII": "true"}
+        yield Request(f"redacted as {name}", f"{QUERY}/logs.all", PROJECT, redacted)
+        yield Request(f"no rows as {name}", f"{QUERY}/logs.all", {"project": "nobody"}, {"Accept": accept})
+        yield Request(f"cut as {name}", f"{QUERY}/recorded.many", headers={"Accept": accept})
+        yield Request(f"microseconds as {name}", f"{QUERY}/recorded.microseconds", headers={"Accept": accept})
+        yield Request(f"unicode as {name}", f"{QUERY}/recorded.rows", {"word": "Zürich 𝄞\n"}, {"Accept": accept})
+    for accept in ("*/*", "text/*", "application/json;q=0.1, text/csv", "image/png", "text/html, */*;q=0.1", ""):
+        yield Request(f"accepts {accept!r}", f"{QUERY}/recorded.rows", {"n": 1}, {"Accept": accept})
+    for method in ("HEAD", "OPTIONS", "PUT", "DELETE", "PATCH"):
+        yield Request(f"method {method}", f"{QUERY}/recorded.rows", {"n": 1}, method=method)
+    yield Request("by UUID", f"{QUERY}/{UUID_OF_ROWS}", {"n": 1})
+    yield Request("trailing slash", f"{QUERY}/recorded.rows/", {"n": 1})
+    yield Request("a name beyond ASCII", f"{QUERY}/Zürich")
+    for value in ("7", "-7", "007", "1e3", "1.5", "x", "9223372036854775808", " 7 ", "true", ""):
+        yield Request(f"integer {value!r}", f"{QUERY}/recorded.rows", {"n": value})
+    for value in ("2025-06-02", "2025-06-02T08:15:02Z", "2025-06-02T08:15:02.123456+02:00", "1748852110120450", "soon"):
+        yield Request(f"timestamp {value!r}", f"{QUERY}/recorded.rows", {"moment": value})
+    for value in ("true", "0", "yes", "maybe"):
+        yield Request(f"boolean {value!r}", f"{QUERY}/recorded.rows", {"flag": value})
+    for values in (["a"], ["a", "b"], ["a,b", ""]):
+        yield Request(f"list {values!r}", f"{QUERY}/recorded.rows", {"words": values})
+    yield Request("a name twice", f"{QUERY}/recorded.rows", {"n": ["1", "2"]})
+    yield Request("several mistakes", f"{QUERY}/recorded.rows", {"n": "x", "moment": "y", "flag": "z", "level": "odd"})
+
+
+def _bodies() -> Iterator[Request]:
+    post = {"method": "POST"}
+    rows = f"{QUERY}/recorded.rows"
+    json_bodies = (
+        '{"n": 1}',
+        '{"n": "1", "words": ["a"]}',
+        "[]",
+        "{",
+        '{"n": null}',
+        '{"n": {}}',
+        "",
+        '{"n": 1, "n": 2}',
+    )
+    for text in json_bodies:
+        yield Request(f"JSON {text}", rows, body=text.encode(), content_type="application/json", **post)
+    yield Request("GET with JSON", rows, body=b'{"n": 3}', content_type="application/json")
+    for text in ("n=1", "n=1&n=2", "n=%ff", "word=%00", "words=a&words=b", "&&&", "n"):
+        form = "application/x-www-form-urlencoded"
+        yield Request(f"form {text}", rows, body=text.encode(), content_type=form, **post)
+        yield Request(f"query string {text}", f"{rows}?{text}")
+    yield Request("the query string wins", rows, {"n": 1}, body=b'{"n": 2}', content_type="application/json", **post)
+    yield Request("a type of body there is not", rows, body=b"<n/>", content_type="application/xml", **post)
+    large = json.dumps({"word": "x" * 1_100_000}).encode()
+    yield Request("a body over its limit", rows, body=large, content_type="application/json", **post)
+    many = "&".join(f"a{number}=1" for number in range(1001))
+    yield Request("too many arguments", f"{rows}?{many}")
+    for type_ in ("text/plain", "application/json; charset=latin-1", "APPLICATION/JSON"):
+        yield Request(f"content type {type_}", rows, body=b'{"n": 1}', content_type=type_, **post)
+
+
+def _refusals() -> Iterator[Request]:
+    rows = f"{QUERY}/recorded.rows"
+    yield Request("no access token", rows, caller="")
+    yield Request("a wrong access token", rows, headers={"X-API-KEY": "lqe_0"}, caller="")
+    yield Request("no access token, CSV", rows, headers={"Accept": "text/csv"}, caller="")
+    yield Request("a revoked access token", rows, caller="revoked")
+    yield Request("an endpoint there is not", f"{QUERY}/none")
+    yield Request("an endpoint that is not for it", rows, caller="logs.all")
+    yield Request("a bound argument is filled in", f"{QUERY}/logs.all", caller="bound")
+    yield Request("a bound argument as bound", f"{QUERY}/logs.all", PROJECT, caller="bound")
+    yield Request("a bound argument differs", f"{QUERY}/logs.all", {"project": "globex"}, caller="bound")
+    yield Request("an endpoint without the bound parameter", rows, caller="bound")
+    yield Request("too many calls", rows, {"n": 1}, caller="one call a minute")
+    yield Request("too many calls, again", rows, {"n": 1}, caller="one call a minute")
+    yield Request("a redaction header that is neither", rows, headers={"SVC-Endpoint-Redact-PII": "maybe"})
+    for value in ("false", "1", "TRUE", ""):
+        yield Request(f"redaction {value!r}", rows, {"word": "192.0.2.1"}, {"SVC-Endpoint-Redact-PII": value})
+    yield Request("the stored query fails", f"{QUERY}/recorded.fails", {"n": 0})
+    yield Request("the stored query takes too long", f"{QUERY}/recorded.slow")
+    yield Request("SQL where none is taken", rows, {"sql": "select 1"})
+    yield Request("LQL where none is taken", rows, {"lql": "a:b"})
+    for path in ("/api", "/api/", "/api/nothing", "/api/endpoints", "/api/endpoints/query", "/livez", "/health"):
+        yield Request(f"address {path}", path)
+    yield Request("metrics", "/metrics")
+    for method in ("GET", "POST", "DELETE"):
+        yield Request(f"cache {method}", "/api/endpoints/cache/recorded.rows", method=method)
+        yield Request(
+            f"cache {method} by who may", "/api/endpoints/cache/recorded.rows", method=method, caller="purger"
+        )
+    yield Request("cache of none", "/api/endpoints/cache/none", method="DELETE", caller="purger")
+
+
+def _cases(file: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (CASES / file).read_text("utf-8").splitlines()]
+
+
+def _sandbox_sql() -> Iterator[Request]:
+    path = f"{QUERY}/logs.all"
+    for case in _cases("legit.jsonl")[::2]:
+        if "now()" not in case["sql"].lower() and "current_" not in case["sql"].lower():
+            yield Request(f"sql {case['id']}", path, {**PROJECT, "sql": case["sql"]})
+    for case in _cases("attacks.jsonl")[::9]:
+        yield Request(f"attack {case['id']}", path, {**PROJECT, "sql": case["sql"]})
+    for name, accept in FORMATS.items():
+        sql = "select id, metadata from edge_logs order by id"
+        headers = {"Accept": accept, "SVC-Endpoint-Redact-PII": "true"}
+        yield Request(f"sql redacted as {name}", path, {**PROJECT, "sql": sql}, headers)
+    for sql in (
+        "select 1/0",
+        "select 'x'::int",
+        "select nothing from edge_logs",
+        "select",
+        "",
+        "select $1",
+        "select 1;",
+    ):
+        yield Request(f"sql {sql!r}", path, {**PROJECT, "sql": sql})
+    yield Request("sql and lql", path, {**PROJECT, "sql": "select 1", "lql": "a:b"})
+    yield Request("sql without the project", path, {"sql": "select 1"})
+    yield Request("sql by POST", path, PROJECT, method="POST", body=b'{"sql": "select 1 as one"}',
+                  content_type="application/json")  # fmt: skip
+    yield Request("sql over its limit", path, PROJECT, method="POST", content_type="application/json",
+                  body=json.dumps({"sql": f"select '{'x' * 70_000}'"}).encode())  # fmt: skip
+
+
+def _sandbox_lql() -> Iterator[Request]:
+    relative = ("now", "today", "yesterday", "this@", "last@")
+    for number, case in enumerate(_cases("lql.jsonl")):
+        if number % 3 == 0 and not any(word in case["lql"] for word in relative):
+            yield Request(f"lql {number}", f"{QUERY}/logs.all", {**PROJECT, "lql": case["lql"]})
+    for lql in ("f:auth_logs", "f:none", "m.response.status_code:>=400", "c:count(*) c:group_by(t::day)", "("):
+        for name, accept in FORMATS.items():
+            yield Request(f"lql {lql} as {name}", f"{QUERY}/logs.all", {**PROJECT, "lql": lql}, {"Accept": accept})
+
+
+def _bigquery() -> Iterator[Request]:
+    path = f"{QUERY}/recorded.bigquery"
+    texts = [case["sql"] for file in ("clients", "constructs") for case in _cases(f"bigquery/{file}.jsonl")]
+    for number, text in enumerate(texts):
+        if number % 2 == 0 and "current_" not in text.lower():
+            yield Request(f"bigquery {number}", path, {**PROJECT, "sql": text})
+    for sql in ("select nothing", "select safe_divide(1, 0) as x", "select * except(id) from edge_logs", "merge x"):
+        yield Request(f"bigquery {sql}", path, {**PROJECT, "sql": sql})
+
+
+def _loads() -> Iterator[Request]:
+    post = {"method": "POST", "content_type": "application/json", "caller": "shipper"}
+    row = {"id": "one", "timestamp": "2025-06-02T08:15:02Z", "project": "acme", "event_message": "m", "metadata": [{}]}
+    bodies = {
+        "one": row,
+        "again": row,
+        "several": [{**row, "id": "two"}, {**row, "id": "three"}],
+        "bad rows": [{**row, "timestamp": "soon"}, {**row, "id": []}, 7],
+        "no array": "text",
+    }
+    for name, body in bodies.items():
+        yield Request(f"load {name}", "/api/logs?source=edge_logs", body=json.dumps(body).encode(), **post)
+    for source in ("none", "", "edge_logs&source=auth_logs"):
+        yield Request(f"load to {source!r}", f"/api/logs?source={source}", body=json.dumps(row).encode(), **post)
+    yield Request("load nothing", "/api/logs?source=edge_logs", body=b"", **post)
+    zipped = {"Content-Encoding": "gzip"}
+    yield Request("load what is no gzip", "/api/logs?source=edge_logs", headers=zipped, body=b"{}", **post)
+    deflated = {"Content-Encoding": "deflate"}
+    yield Request("load in another encoding", "/api/logs?source=edge_logs", headers=deflated, body=b"{}", **post)
+    yield Request("load without the right", "/api/logs?source=edge_logs", body=b"{}", **{**post, "caller": "logs.all"})
+    yield Request("load by GET", "/api/logs?source=edge_logs", caller="shipper")
+
+
+def _cached() -> Iterator[Request]:
+    path = f"{QUERY}/recorded.cached"
+    yield Request("cached: a miss", path)
+    yield Request("cached: a hit", path)
+    for name, accept in FORMATS.items():
+        yield Request(f"cached as {name}", path, headers={"Accept": accept})
+    yield Request("cached and known", path, headers={"If-None-Match": "*"})
+    yield Request("cached, HEAD", path, method="HEAD")
+
+
+def query_string(request: Request) -> str:
+    """Return what follows the address: the request's own, and its arguments."""
+    own = request.path.partition("?")[2]
+    arguments = urlencode(dict(request.arguments), doseq=True)
+    return "&".join(part for part in (own, arguments) if part)

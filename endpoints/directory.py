@@ -29,6 +29,7 @@ from endpoints.models import AccessToken, Endpoint
 
 CAPACITY: Final = 1000  # items
 FRESH_SECONDS: Final = 30.0  # also the longest that a change goes unseen when Redis could not be told of it
+LONGEST_REFERENCE: Final = 100  # characters, as Endpoint.name; every way to write a UUID is shorter
 READ_SECONDS: Final = 0.5  # a call has more to wait for than this
 PAUSE_SECONDS: Final = 1.0  # in which a database that did not answer is left alone, by all threads
 # last_used_at is for people: to the minute is enough, and a write a call is not worth it.
@@ -80,8 +81,9 @@ class Directory:
 
     def endpoint(self, reference: str) -> Endpoint:
         """Return the endpoint of this UUID or name. Raises EndpointNotFound and DatabaseUnavailable."""
-        if "\0" in reference:
-            raise EndpointNotFound  # PostgreSQL cannot even compare it
+        # PostgreSQL cannot even compare a NUL. What is longer than any name need not be asked for, nor remembered.
+        if "\0" in reference or len(reference) > LONGEST_REFERENCE:
+            raise EndpointNotFound
         identifier = _as_uuid(reference)
         endpoint = self._known(("endpoint", identifier or reference), lambda: _read_endpoint(reference, identifier))
         if endpoint is None:
@@ -90,6 +92,8 @@ class Directory:
 
     def recall_endpoint(self, reference: str) -> Endpoint | None:
         """Return what this process last read of an endpoint, current or not; asks nobody and never raises."""
+        if len(reference) > LONGEST_REFERENCE:
+            return None
         with self._lock:
             item = self._items.get(("endpoint", _as_uuid(reference) or reference))
         return None if item is None else cast("Endpoint", item.value)

@@ -42,6 +42,18 @@ def test_debug_needs_no_secret_key_and_no_server() -> None:
     assert (loaded.returncode, loaded.stdout) == (0, "True True False\n")
 
 
+@pytest.mark.parametrize("word", ["maybe", "tru", "2", "None"])
+def test_a_switch_that_is_neither_on_nor_off_is_refused(word: str) -> None:
+    loaded = load_settings("s.DEBUG", SECRET_KEY="x" * 50, DEBUG=word)
+    assert loaded.returncode != 0
+    assert f"DEBUG is {word.lower()!r}: write true or false." in loaded.stderr
+
+
+@pytest.mark.parametrize(("word", "is_on"), [("TRUE", True), ("on", True), ("0", False), ("No", False), ("", False)])
+def test_a_switch_is_written_in_several_ways(word: str, is_on: bool) -> None:
+    assert load_settings("s.DEBUG", SECRET_KEY="x" * 50, DEBUG=word).stdout == f"{is_on}\n"
+
+
 def test_production_travels_over_https_only() -> None:
     loaded = load_settings(
         "s.DEBUG, s.SESSION_COOKIE_SECURE, s.CSRF_COOKIE_SECURE, s.SECURE_SSL_REDIRECT, s.ALLOWED_HOSTS",

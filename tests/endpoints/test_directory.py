@@ -136,6 +136,16 @@ def test_relies_on_nothing_while_there_is_no_generation(
         known(directory)
 
 
+@pytest.mark.parametrize("reference", ["x" * 101, "x" * 10_000, "logs\0test"])
+def test_what_is_no_name_is_neither_asked_for_nor_remembered(
+    directory: Directory, database: DatabaseWrapper, reference: str
+) -> None:
+    with queries(database, 0), pytest.raises(EndpointNotFound):
+        directory.endpoint(reference)
+    assert directory.recall_endpoint(reference) is None
+    assert not directory._items
+
+
 def test_recalls_what_was_read_last_without_asking_anybody(
     directory: Directory, database: DatabaseWrapper, generations: Generations
 ) -> None:

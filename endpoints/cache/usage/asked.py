@@ -23,6 +23,8 @@ from endpoints.cache.usage.counters import COUNTER_OF_KIND, counter_commands
 from endpoints.cache.usage.flushing import FLUSHER, send
 
 _RESULTS_LIMIT = 1000  # different results noted between two flushes; the rest is only counted
+# What is larger is not noted: a thousand requests of a megabyte each would fill the process and Redis.
+_RECIPE_BYTES_LIMIT = 16_384
 _ENDPOINTS_AT_ONCE = 100
 
 
@@ -68,7 +70,7 @@ def note_call(key: ResultKey, recipe: Recipe, *, kind: str, keep_seconds: float)
         if asked is not None:
             asked.uses += 1
             asked.last_at = now
-        elif len(_notes.asked) < _RESULTS_LIMIT:
+        elif len(_notes.asked) < _RESULTS_LIMIT and len(recipe.canonical) <= _RECIPE_BYTES_LIMIT:
             _notes.asked[key] = _Asked(recipe=recipe, keep_seconds=keep_seconds, uses=1, last_at=now)
     FLUSHER.note()
 

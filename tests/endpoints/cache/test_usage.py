@@ -127,6 +127,14 @@ def test_a_call_asks_nobody(own_redis: OwnRedis, endpoint_id: str, monkeypatch: 
     assert len(asked._notes.asked) == 3
 
 
+def test_a_request_of_a_megabyte_is_counted_and_not_remembered(endpoint_id: str) -> None:
+    note(endpoint_id, "x" * 16_000, "y" * 1_000_000)
+    usage.flush()
+    assert [len(project) for project, _ in worth(endpoint_id)] == [16_000]
+    dashed = str(UUID(endpoint_id))
+    assert usage.statistics([dashed])[dashed].hits == 2
+
+
 def test_many_notes_are_written_some_at_a_time(endpoint_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
 

@@ -7,22 +7,23 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import environ
 import structlog
 from django.core.exceptions import ImproperlyConfigured
 from django.urls import reverse_lazy
 from psycopg.conninfo import conninfo_to_dict
 
 from config import embedded, logs, rates
-from config.environment import Environment
+from config.environment import switch
 from config.gate_options import with_gate_options
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION = "0.1.0"
 
-env = Environment()
+env = environ.Env()
 
 # --- Mode and secrets -------------------------------------------------------------------------------------------------
-DEBUG = env.switch("DEBUG", default=False)
+DEBUG = switch("DEBUG", default=False)
 _DEBUG_SECRET_KEY = "insecure-secret-key-for-debug-only"  # noqa: S105
 SECRET_KEY = env.str("SECRET_KEY", default=_DEBUG_SECRET_KEY if DEBUG else "")
 if not DEBUG and (len(SECRET_KEY) < 40 or SECRET_KEY == _DEBUG_SECRET_KEY):
@@ -33,7 +34,7 @@ if not DEBUG and (len(SECRET_KEY) < 40 or SECRET_KEY == _DEBUG_SECRET_KEY):
 ALLOWED_HOSTS: list[str] = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"] if DEBUG else [])
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 # HTTPS_ONLY=false is for a service on loopback: cookies then travel over plain HTTP.
-HTTPS_ONLY = env.switch("HTTPS_ONLY", default=not DEBUG)
+HTTPS_ONLY = switch("HTTPS_ONLY", default=not DEBUG)
 # So many entries of X-Forwarded-For, from its right end, are written by proxies of ours.
 PROXIES = env.int("PROXIES", default=0)
 
@@ -117,12 +118,12 @@ ENDPOINTS_SANDBOX_QUERIES_AT_ONCE = rates.read_limit(
 ENDPOINTS_OVERRUN_SECONDS = env.float("ENDPOINTS_OVERRUN_SECONDS", default=30.0)
 # Without a token nobody reads /metrics; programs on the same machine do where that is switched on.
 ENDPOINTS_METRICS_TOKEN = env.str("ENDPOINTS_METRICS_TOKEN", default="")
-ENDPOINTS_METRICS_LOOPBACK = env.switch("ENDPOINTS_METRICS_LOOPBACK", default=False)
+ENDPOINTS_METRICS_LOOPBACK = switch("ENDPOINTS_METRICS_LOOPBACK", default=False)
 ENDPOINTS_MAX_LOAD_BYTES = env.int("ENDPOINTS_MAX_LOAD_BYTES", default=16_777_216)  # of a load, also when expanded
 ENDPOINTS_MAX_LOAD_ROWS = env.int("ENDPOINTS_MAX_LOAD_ROWS", default=100_000)  # of a load, which has ten values each
 ENDPOINTS_LOAD_CONCURRENCY = env.int("ENDPOINTS_LOAD_CONCURRENCY", default=2)  # loads at once per process
 # The OpenAPI document names every endpoint: to the public only where that is wanted, else with an access token.
-ENDPOINTS_PUBLIC_SCHEMA = env.switch("ENDPOINTS_PUBLIC_SCHEMA", default=DEBUG)
+ENDPOINTS_PUBLIC_SCHEMA = switch("ENDPOINTS_PUBLIC_SCHEMA", default=DEBUG)
 # Multipart and form bodies are read by Django, under the same limit.
 DATA_UPLOAD_MAX_MEMORY_SIZE = ENDPOINTS_MAX_BODY_BYTES
 
@@ -226,7 +227,7 @@ SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$", r"^health$"]  # probes call t
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
-if env.switch("BEHIND_HTTPS_PROXY", default=False):
+if switch("BEHIND_HTTPS_PROXY", default=False):
     # Only when a proxy that sets (and strips) this header is the one way in.
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 CORS_ALLOWED_ORIGINS: list[str] = env.list("CORS_ALLOWED_ORIGINS", default=[])

@@ -36,7 +36,7 @@ def table_rows(text):
 
 
 def variables_read():
-    """Return what each env.…("NAME", default=…) of the settings gives without DEBUG, in the words of the docs."""
+    """Return the default of each env.…("NAME", default=…) and switch(…) of the settings, in the words of the docs."""
     urls = ("database_url", "logs_database_url", "logs_gate_url", "redis_url")
     names = {
         "DEBUG": False,
@@ -48,7 +48,7 @@ def variables_read():
     }
     found = {}
     for call in ast.walk(ast.parse(read(PROJECT / "config" / "settings.py"))):
-        if isinstance(call, ast.Call) and ast.unparse(call.func).startswith("env."):
+        if isinstance(call, ast.Call) and ast.unparse(call.func).startswith(("env.", "switch")):
             (default,) = [keyword.value for keyword in call.keywords if keyword.arg == "default"]
             value = eval(ast.unparse(default), {"__builtins__": {}}, names)  # our own settings
             found[call.args[0].value] = in_words(value)

@@ -1,13 +1,18 @@
-"""Callers without pause: wrk, whose cost per request is a few microseconds, over kept connections."""
+"""Callers without pause (wrk, which costs a few microseconds a request), and one that calls at a fixed pace."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import quantiles
 from typing import Final
+from urllib.parse import urlsplit
+
+from tests.live.calls import Caller
 
 _UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
 _LATENCY: Final = re.compile(r"^\s+(50|99)%\s+([\d.]+)(us|ms|s|m)$", re.MULTILINE)
@@ -48,3 +53,22 @@ def call_without_pause(
     if rate is None or len(times) < 2 or "Non-2xx" in done.stdout or "Socket errors" in done.stdout:
         raise UnexpectedAnswers(f"{url}\n{done.stdout}")
     return Load(requests_per_second=float(rate[1]), p50_seconds=times["50"], p99_seconds=times["99"])
+
+
+def call_at_pace(urls: Sequence[str], *, secret: str, calls_per_second: float, seconds: float) -> tuple[float, ...]:
+    """Call the URLs in turn at a fixed pace, and return the 99th percentile of each one's times, in seconds.
+
+    A call that is due while the one before still runs counts from when it was due. Raises UnexpectedAnswers.
+    """
+    times: list[list[float]] = [[] for _ in urls]
+    with Caller(urlsplit(urls[0]).port or 80, secret) as caller:
+        due = time.monotonic()
+        for number in range(round(calls_per_second * seconds)):
+            time.sleep(max(0.0, due - time.monotonic()))
+            url = urls[number % len(urls)]
+            answer = caller.request("GET", f"{urlsplit(url).path}?{urlsplit(url).query}")
+            if answer.status != 200:
+                raise UnexpectedAnswers(f"{url}\n{answer.status} {answer.body!r}")
+            times[number % len(urls)].append(time.monotonic() - due)
+            due += 1 / calls_per_second
+    return tuple(quantiles(each, n=100)[-1] for each in times)

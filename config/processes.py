@@ -12,7 +12,6 @@ import os
 import shutil
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -182,20 +181,27 @@ def _put_aside_large(log: Path) -> None:
 
 
 class _Stop:
-    """Counts the signals that ask for an end."""
+    """Counts the signals that ask for an end.
+
+    A plain number: a handler runs in the middle of anything, and a lock that its own thread holds would never be free.
+    """
 
     def __init__(self) -> None:
-        self._first = threading.Event()
-        self._second = threading.Event()
+        self._signals = 0
 
     def __call__(self, _number: int, _frame: FrameType | None) -> None:
-        (self._second if self._first.is_set() else self._first).set()
+        self._signals += 1
 
     def wait_first(self, seconds: float) -> bool:
-        return self._first.wait(seconds)
+        return self._wait(1, seconds)
 
     def wait_second(self, seconds: float) -> bool:
-        return self._second.wait(seconds)
+        return self._wait(2, seconds)
+
+    def _wait(self, number: int, seconds: float) -> bool:
+        if self._signals < number:
+            time.sleep(seconds)  # goes on behind a handler
+        return self._signals >= number
 
 
 @contextmanager

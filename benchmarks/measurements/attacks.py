@@ -7,20 +7,21 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from http.client import HTTPException
 from itertools import cycle, islice
 from urllib.parse import urlencode
 
-from benchmarks.load import Load, call_without_pause
+from benchmarks.load import call_at_pace
 from benchmarks.measured import Measured, side_by_side
 from benchmarks.stand import PROJECT_NAME, Stand
 from tests.faults.test_slow_clients import SlowClients, kinds
-from tests.live.calls import Caller
+from tests.live.calls import Answer, Caller
 
 NAME = "attacks"
-CALLERS = 4
+CALLS_PER_SECOND = 100  # of somebody else; without pause they would be the load themselves
+REFUSED_PAUSE_SECONDS = 0.5  # of an attacker that is refused; every answer says a second or more
 PLAIN = "bench.plain"
+LOAD = "/api/logs?source=edge_logs"
 SLOW_CONNECTIONS = 64
 CROWD = 40
 LOGINS = 32
@@ -40,20 +41,21 @@ def measure(stand: Stand, *, rounds: int, seconds: float) -> Iterator[Measured]:
     stand.installation.save(PLAIN, "SELECT 1 AS one", cache_seconds=0)
     # With the limits that an installation has by default.
     attacker: str = stand.installation.console.do("issue", name="attacker", limits={}, may_load=True)
-    loads = {
-        "cached hits": partial(_load, stand, cached, seconds),
-        "plain calls": partial(_load, stand, plain, seconds),
-    }
-    for load in loads.values():
-        load()
+
+    def others() -> dict[str, float]:
+        secret = stand.installation.secret
+        taken = call_at_pace([cached, plain], secret=secret, calls_per_second=CALLS_PER_SECOND, seconds=seconds)
+        return dict(zip(("cached hits", "plain calls"), taken, strict=True))
+
+    others()
     for attack_name, attack in ATTACKS.items():
-        figures: dict[str, list[dict[str, float]]] = {name: [] for name in loads}
+        figures: dict[str, list[dict[str, float]]] = {}
         for _ in range(rounds):
-            calm = {name: load().p99_seconds for name, load in loads.items()}
+            calm = others()
             with attack(stand, attacker):
-                attacked = {name: load().p99_seconds for name, load in loads.items()}
-            for name in loads:
-                figures[name].append({"calm": calm[name] * 1000, "attacked": attacked[name] * 1000})
+                attacked = others()
+            for name in calm:
+                figures.setdefault(name, []).append({"calm": calm[name] * 1000, "attacked": attacked[name] * 1000})
         for name, taken in figures.items():
             yield Measured(
                 f"p99 of {name} during {attack_name}",
@@ -63,12 +65,8 @@ def measure(stand: Stand, *, rounds: int, seconds: float) -> Iterator[Measured]:
                 side_by_side(taken, "calm"),
                 target=3.0,
                 at_least=False,
-                note=f"{CALLERS} callers; an answer that is not 2xx ends the run",
+                note=f"{CALLS_PER_SECOND} calls a second; an answer that is not 200 ends the run",
             )
-
-
-def _load(stand: Stand, url: str, seconds: float) -> Load:
-    return call_without_pause(url, headers=stand.headers, connections=CALLERS, seconds=seconds)
 
 
 # --- Attacks: each goes on for the length of its block ----------------------------------------------------------------
@@ -98,10 +96,12 @@ def _costly_requests(stand: Stand, secret: str) -> AbstractContextManager[None]:
     json_type = {"content_type": "application/json"}
     packed = {"content_type": "application/x-ndjson", "content_encoding": "gzip"}
 
-    def send(caller: Caller) -> None:
-        caller.request("POST", "/api/endpoints/query/logs.all", body=keys, **json_type)
-        for body in (members, rows):
-            caller.request("POST", "/api/logs?source=edge_logs", body=body, **packed)
+    loads = ((LOAD, body, packed) for body in (members, rows))
+    requests = cycle([("/api/endpoints/query/logs.all", keys, json_type), *loads])
+
+    def send(caller: Caller) -> Answer:
+        path, body, headers = next(requests)
+        return caller.request("POST", path, body=body, **headers)
 
     return _repeated(stand, secret, 2, send)
 
@@ -116,17 +116,20 @@ def _logins(stand: Stand, secret: str) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def _repeated(stand: Stand, secret: str, threads: int, call: Callable[[Caller], object]) -> Iterator[None]:
-    """Let so many threads call without pause, whatever they are answered."""
+def _repeated(stand: Stand, secret: str, threads: int, call: Callable[[Caller], Answer]) -> Iterator[None]:
+    """Let so many threads call without pause, but for a moment after a refusal: the machine is not the attacker's."""
     over = threading.Event()
 
     def work() -> None:
         with Caller(stand.installation.port, secret) as caller:
             while not over.is_set():
                 try:
-                    call(caller)
+                    answer = call(caller)
                 except (OSError, HTTPException):  # the server may hang up on an attack
-                    over.wait(0.05)
+                    over.wait(REFUSED_PAUSE_SECONDS)
+                else:
+                    if answer.status in (429, 503):
+                        over.wait(REFUSED_PAUSE_SECONDS)
 
     workers: Sequence[threading.Thread] = [threading.Thread(target=work) for _ in range(threads)]
     for worker in workers:

@@ -85,6 +85,12 @@ def test_a_stop_signal_ends_every_program(run: Runner, tmp_path: Path, number: s
     assert not [child for child in children if is_running(child)]
 
 
+def test_a_signal_in_the_middle_of_a_wait_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = processes._Stop()
+    monkeypatch.setattr(processes.time, "sleep", lambda _: stop(signal.SIGTERM, None))
+    assert [stop.wait_first(0.1), stop.wait_second(0.1)] == [True, True]
+
+
 def test_a_program_is_asked_before_its_workers_are_cut_off(run: Runner, tmp_path: Path) -> None:
     runner = run("trap 'wait; echo wound up; exit 0' TERM; (sleep 1; echo worker done) & echo $$ > one; wait")
     _process_ids(tmp_path / "one")

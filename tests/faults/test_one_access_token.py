@@ -17,6 +17,7 @@ from tests.live.installation import Installation
 
 ATTACKERS = 40
 ATTACK_SECONDS = 4.0
+CALM_SECONDS = 0.02  # between two looks of the others, or the drill itself would be the load
 SLOW_SECONDS = 3
 # Sorts and joins of its own making, which run until the statement timeout; PostgreSQL can cancel it at any moment.
 HEAVY = "select count(*) as n from t a, t b, t c where a.n + b.n + c.n = -1"
@@ -77,8 +78,9 @@ def test_forty_sandbox_queries_of_one_access_token_leave_the_others_their_answer
             most = max(most, statements_running(installation))
             with installation.caller(secret=other) as caller:
                 seen += [caller.query(PLAIN), caller.query(CACHED), caller.request("GET", "/readyz")]
+            time.sleep(CALM_SECONDS)
     assert len(seen) >= 30
-    assert Counter(answer.status for answer in seen) == {200: len(seen)}
+    assert [answer.body for answer in seen if answer.status != 200] == []
     assert 1 <= most <= 4
     codes = sum((attack.result() for attack in attacks), Counter[str]())
     assert codes.keys() <= {"query_timeout", "too_many_sandbox_queries", "sandbox_suspended"}
@@ -97,7 +99,8 @@ def test_sandbox_queries_of_many_access_tokens_leave_connections_to_plain_calls(
         while not all(attack.done() for attack in attacks):
             with installation.caller() as caller:
                 seen += [caller.query(PLAIN), caller.request("GET", "/readyz")]
-    assert Counter(answer.status for answer in seen) == {200: len(seen)}
+            time.sleep(CALM_SECONDS)
+    assert [answer.body for answer in seen if answer.status != 200] == []
     codes = sum((attack.result() for attack in attacks), Counter[str]())
     assert codes.keys() <= {"query_timeout", "overloaded", "sandbox_suspended"}
 

@@ -26,7 +26,7 @@ FAILING = [
     "select 'x' ~ (event_message || '(') from edge_logs",
     "select jsonb_path_query(metadata, event_message::jsonpath) from edge_logs",
     "select to_timestamp(event_message, 'YYYY') from edge_logs",
-    "select to_number(event_message, event_message) from edge_logs",
+    "select to_date(event_message, 'J') from edge_logs",
     "select decode(event_message, 'hex') from edge_logs",
     "select format('%' || event_message, 1) from edge_logs",
     "select ('{' || event_message)::text[] from edge_logs",

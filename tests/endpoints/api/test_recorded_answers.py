@@ -164,7 +164,7 @@ def answer_of(application: Callable[..., Any], environ: dict[str, Any]) -> dict[
     return {**begun, "headers": dict(sorted(headers.items())), "body": body.decode()}
 
 
-def test_every_request_gets_the_recorded_answer(secrets: Mapping[str, str], settings: Any) -> None:
+def test_every_request_gets_the_recorded_answer(secrets: Mapping[str, str]) -> None:
     django = get_wsgi_application()
     answers = {request.name: answer_of(django, environ(request, secrets)) for request in REQUESTS}
     assert len(answers) == len(REQUESTS), "two requests of one name"
@@ -174,7 +174,7 @@ def test_every_request_gets_the_recorded_answer(secrets: Mapping[str, str], sett
     assert answers == recorded()
 
 
-def test_what_is_plain_gets_it_before_django(secrets: Mapping[str, str], settings: Any) -> None:
+def test_what_is_plain_gets_it_before_django(secrets: Mapping[str, str]) -> None:
     passed_on = []
 
     class Django(WSGIHandler):

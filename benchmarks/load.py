@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from statistics import quantiles
 from typing import Final
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 
 from tests.live.calls import Caller
 
+PACED_CONNECTIONS: Final = 8
 _UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
 _LATENCY: Final = re.compile(r"^\s+(50|99)%\s+([\d.]+)(us|ms|s|m)$", re.MULTILINE)
 _RATE: Final = re.compile(r"^Requests/sec:\s+([\d.]+)$", re.MULTILINE)
@@ -58,14 +60,18 @@ def call_without_pause(
 def call_at_pace(urls: Sequence[str], *, secret: str, calls_per_second: float, seconds: float) -> tuple[float, ...]:
     """Call the URLs in turn at a fixed pace, and return the 99th percentile of each one's times, in seconds.
 
-    A call that is due while the one before still runs counts from when it was due. Raises UnexpectedAnswers.
+    The calls go out by several connections, so that every web process gets some. A call that is due while the one
+    before still runs counts from when it was due. Raises UnexpectedAnswers.
     """
     times: list[list[float]] = [[] for _ in urls]
-    with Caller(urlsplit(urls[0]).port or 80, secret) as caller:
+    with ExitStack() as stack:
+        port = urlsplit(urls[0]).port or 80
+        callers = [stack.enter_context(Caller(port, secret)) for _ in range(PACED_CONNECTIONS)]
         due = time.monotonic()
         for number in range(round(calls_per_second * seconds)):
             time.sleep(max(0.0, due - time.monotonic()))
             url = urls[number % len(urls)]
+            caller = callers[number // len(urls) % PACED_CONNECTIONS]
             answer = caller.request("GET", f"{urlsplit(url).path}?{urlsplit(url).query}")
             if answer.status != 200:
                 raise UnexpectedAnswers(f"{url}\n{answer.status} {answer.body!r}")

@@ -13,8 +13,8 @@ from typing import Final
 
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 
-CHECKS_AT_ONCE: Final = 2  # per process
-MOST_WAITING: Final = 4  # threads of a process; production.md gives a process 16
+CHECKS_AT_ONCE: Final = 1  # per process; there are two by default
+MOST_WAITING: Final = 2  # threads of a process; production.md gives a process 16
 WAIT_SECONDS: Final = 2.0  # for one of the checks under way to end
 
 

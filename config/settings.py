@@ -152,6 +152,7 @@ MIDDLEWARE = [
     "endpoints.api.middleware.RequestMiddleware",
     "endpoints.admin.content_security.ContentSecurityMiddleware",
     "endpoints.admin.patience.PatienceMiddleware",
+    "endpoints.admin.logins.PasswordsBusyMiddleware",  # before a session is read
     "corsheaders.middleware.CorsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -163,7 +164,6 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "simple_history.middleware.HistoryRequestMiddleware",
     "axes.middleware.AxesMiddleware",
-    "endpoints.admin.logins.PasswordsBusyMiddleware",
 ]
 ROOT_URLCONF = "config.urls"
 WSGI_APPLICATION = "config.wsgi.application"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import multiprocessing
+import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from http.client import HTTPException
@@ -20,6 +23,8 @@ from tests.live.calls import Answer, Caller
 NAME = "attacks"
 CALLS_PER_SECOND = 100  # of somebody else; without pause they would be the load themselves
 REFUSED_PAUSE_SECONDS = 0.5  # of an attacker that is refused; every answer says a second or more
+BEGINS_SECONDS = 1.0  # what comes once for each process, such as reading a template, is no attack
+LEAST_PRIORITY = 19
 PLAIN = "bench.plain"
 LOAD = "/api/logs?source=edge_logs"
 SLOW_CONNECTIONS = 64
@@ -52,7 +57,7 @@ def measure(stand: Stand, *, rounds: int, seconds: float) -> Iterator[Measured]:
         figures: dict[str, list[dict[str, float]]] = {}
         for _ in range(rounds):
             calm = others()
-            with attack(stand, attacker):
+            with _elsewhere(attack, stand, attacker):
                 attacked = others()
             for name in calm:
                 figures.setdefault(name, []).append({"calm": calm[name] * 1000, "attacked": attacked[name] * 1000})
@@ -69,11 +74,32 @@ def measure(stand: Stand, *, rounds: int, seconds: float) -> Iterator[Measured]:
             )
 
 
+@contextmanager
+def _elsewhere(attack: Attack, stand: Stand, secret: str) -> Iterator[None]:
+    """Attack from a process of its own, whose work another machine would do: it takes what the service leaves."""
+    context = multiprocessing.get_context("fork")
+    over = context.Event()
+
+    def work() -> None:
+        os.nice(LEAST_PRIORITY)
+        with attack(stand, secret):
+            over.wait()
+
+    process = context.Process(target=work)
+    process.start()
+    try:
+        time.sleep(BEGINS_SECONDS)
+        yield
+    finally:
+        over.set()
+        process.join()
+
+
 # --- Attacks: each goes on for the length of its block ----------------------------------------------------------------
 @contextmanager
 def _slow_bodies(stand: Stand, secret: str) -> Iterator[None]:
     texts = list(islice(cycle(kinds(secret, secret).values()), SLOW_CONNECTIONS))
-    with SlowClients(stand.installation.port, texts):
+    with SlowClients(stand.installation.port, texts, pause_seconds=REFUSED_PAUSE_SECONDS):
         yield
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -13,8 +14,9 @@ from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxLengthValidator
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.http import HttpRequest, HttpResponse, UnreadablePostError
+from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils import timezone
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
@@ -27,7 +29,7 @@ logger = structlog.get_logger(__name__)
 
 
 class LoginForm(AuthenticationForm):  # type: ignore[misc]  # unfold ships no types
-    """Checks the password, and counts a failure, in one turn of the process: logins that come at once all count."""
+    """Checks the password of those who are not locked out."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -37,13 +39,12 @@ class LoginForm(AuthenticationForm):  # type: ignore[misc]  # unfold ships no ty
 
     def clean(self) -> Any:
         name = self.cleaned_data.get("username")
-        # Who is locked out is told so without waiting for a turn, and takes nobody else's.
+        # Whoever is locked out is told so without a check, which would take a core for half a second.
         if name and not AxesProxyHandler.is_allowed(self.request, {"username": name}):
             self.request.axes_locked_out = True
             self.request.axes_credentials = {"username": name}
             raise ValidationError("Too many failed logins.")  # the middleware of django-axes answers with the page
-        with PASSWORD_TURNS.turn():
-            return super().clean()
+        return super().clean()
 
 
 # Not by unfold's setting, which imports the form, and with it every page of the admin, before there is a site.
@@ -51,19 +52,33 @@ admin.site.login_form = LoginForm
 
 
 class PasswordsBusyMiddleware:
-    """Answers 503 where a password could not be looked at: at a login, or where somebody sets one."""
+    """Answers 503 where a password could not be looked at: at a login, or where somebody sets one.
+
+    A login is looked at in a turn of the process, its page included: logins that come at once all count, a flood of
+    them is refused before anything is done for it, and callers wait for one page at most.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self._get_response(request)
+        if request.method != "POST" or request.path_info != reverse("admin:login"):
+            return self._get_response(request)
+        with suppress(UnreadablePostError):  # Django answers it
+            request.POST.keys()  # reads the body: a turn waits for no client
+        try:
+            with PASSWORD_TURNS.turn():
+                return self._get_response(request)
+        except PasswordsBusy:
+            return _busy()
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        if not isinstance(exception, PasswordsBusy):
-            return None
-        logger.warning("passwords_busy")
-        return _refusal(request, "endpoints/passwords_busy.html", 503, PasswordsBusy.retry_after_seconds)
+        return _busy() if isinstance(exception, PasswordsBusy) else None
+
+
+def _busy() -> HttpResponse:
+    logger.warning("passwords_busy")
+    return _refusal("endpoints/passwords_busy.html", 503, PasswordsBusy.retry_after_seconds)
 
 
 def locked_out_page(
@@ -72,12 +87,13 @@ def locked_out_page(
     """Return the page of a login that is locked out (AXES_LOCKOUT_CALLABLE): until when, and who may lift it."""
     lock_out = lock_out_of(request, str((credentials or {}).get("username") or ""))
     seconds = lock_out.seconds_left(timezone.now()) if lock_out else settings.LOGIN_LOCKOUT_SECONDS
-    return _refusal(request, "endpoints/locked_out.html", 429, seconds, lock_out=lock_out)
+    return _refusal("endpoints/locked_out.html", 429, seconds, lock_out=lock_out)
 
 
-def _refusal(request: HttpRequest, template: str, status: int, retry_after_seconds: int, **words: Any) -> HttpResponse:
+def _refusal(template: str, status: int, retry_after_seconds: int, **words: Any) -> HttpResponse:
+    """Return a page that is made without the request, so without its session and the database."""
     context = {"minutes": -(-retry_after_seconds // 60), "seconds": retry_after_seconds, **words}
-    response = render(request, template, context, status=status)
+    response = HttpResponse(render_to_string(template, context), status=status)
     response["Retry-After"] = str(retry_after_seconds)
     response["Cache-Control"] = "no-store"
     return response

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 
 from endpoints.errors import InvalidRequest, UnsupportedMediaType
 from endpoints.sql.parameters import RawScalar, RawValue
+from logsources.json_counts import holds_more_than
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
@@ -71,7 +72,7 @@ def read_body(content_type: str, body: bytes) -> RawArguments:
     """Return the arguments of a JSON object or form body; an empty body has none.
 
     Raises UnsupportedMediaType for another content type and InvalidRequest for a body that cannot be read, or whose
-    objects have more than 1000 members.
+    objects have more than 1000 members together.
     """
     if not body:
         return RawArguments()
@@ -83,6 +84,8 @@ def read_body(content_type: str, body: bytes) -> RawArguments:
 
 
 def _read_json(body: bytes) -> RawArguments:
+    if holds_more_than(_MAX_FIELDS, (b":",), body):
+        raise InvalidRequest(f"More than {_MAX_FIELDS} arguments.")
     try:
         document = json.loads(
             body.decode("utf-8"), object_pairs_hook=_unrepeated, parse_float=_decimal, parse_constant=_refuse_constant

@@ -24,6 +24,7 @@ PIECE_BYTES: Final = 16_384
 GRACE_SECONDS: Final = 2.0  # a lost packet is sent again after 0.2 to 1 s
 # A body that has arrived is read within a millisecond: who still reads after this time holds a thread.
 SLOW_AFTER_SECONDS: Final = 0.25
+WAIT_SECONDS: Final = 0.1  # for a place: whoever waits holds a thread too
 WARY_SECONDS: Final = 60.0
 _TOO_MANY: Final = "Too many requests are still sending their body."
 
@@ -51,7 +52,8 @@ class Reader:
 class ReadingPlaces:
     """The places of one web process: half of its threads, a quarter of these for strangers.
 
-    One known caller has at most half of the others for slow bodies. Times are seconds of `clock`.
+    One known caller has at most half of the others for slow bodies. Half as many as read may wait for a place, so that a
+    quarter of the threads stays free even then. Times are seconds of `clock`.
     """
 
     threads: int
@@ -61,6 +63,7 @@ class ReadingPlaces:
     _readers: list[Reader] = field(default_factory=list)
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _watch: threading.Thread | None = None
+    _waiting: int = 0
     _cut_off: dict[str, float] = field(default_factory=dict)  # when, the last time, by caller
 
     def __post_init__(self) -> None:
@@ -68,12 +71,19 @@ class ReadingPlaces:
         self._for_strangers = max(1, places // 4)
         self._for_known = places - self._for_strangers
         self._for_one_caller = max(1, self._for_known // 2)
+        self._most_waiting = places // 2
+
+    def refuse_in_vain(self, who: str) -> None:
+        """Raise Overloaded where slow bodies hold every place of this kind: before anything is done for one more."""
+        with self._changed:
+            if not self._has_place(who) and self._is_stuck(who):
+                raise Overloaded(message=_TOO_MANY)
 
     def enter(self, who: str, hang_up: HangUp | None = None) -> Reader:
         """Take a place for a reader. Raises Overloaded where slow bodies hold all that this caller may have."""
         reader = Reader(who, hang_up)
         with self._changed:
-            self._changed.wait_for(lambda: self._has_place(who) or self._is_stuck(who), SLOW_AFTER_SECONDS)
+            self._wait_for_place(who)
             if not self._has_place(who) or self._is_hogging(who):
                 raise Overloaded(message=_TOO_MANY)
             reader.began = self.clock()
@@ -127,9 +137,20 @@ class ReadingPlaces:
                 self._cut_off[reader.who] = now
             return late
 
+    def _wait_for_place(self, who: str) -> None:
+        if self._has_place(who) or self._waiting >= self._most_waiting:
+            return
+        self._waiting += 1
+        try:
+            self._changed.wait_for(lambda: self._has_place(who) or self._is_stuck(who), WAIT_SECONDS)
+        finally:
+            self._waiting -= 1
+
+    def _places(self, who: str) -> int:
+        return self._for_strangers if who == STRANGER else self._for_known
+
     def _has_place(self, who: str) -> bool:
-        most = self._for_strangers if who == STRANGER else self._for_known
-        return sum((each.who == STRANGER) is (who == STRANGER) for each in self._readers) < most
+        return sum((each.who == STRANGER) is (who == STRANGER) for each in self._readers) < self._places(who)
 
     def _is_stuck(self, who: str) -> bool:
         """Tell whether every place of this kind is held by a slow body, so that waiting is in vain."""

@@ -22,7 +22,7 @@ from config.hang_ups import HANG_UP
 from endpoints.api.replies import error_reply
 from endpoints.api.request_ids import settle_request_id
 from endpoints.api.slow_bodies import PIECE_BYTES, STRANGER, BodyCutOff, HangUp, Reader, ReadingPlaces
-from endpoints.errors import EndpointError, HeaderTooLarge, InvalidRequest, RequestTooLarge
+from endpoints.errors import EndpointError, HeaderTooLarge, InvalidRequest, Overloaded, RequestTooLarge
 
 Environ = dict[str, Any]  # of WSGI, PEP 3333
 StartResponse = Callable[..., Any]
@@ -65,7 +65,12 @@ class SlowClients:
         if reads is None or reads.match(environ["PATH_INFO"]) is None:
             _take_body_away(environ)
             return _whole(self._application(environ, start_response))
-        body = _GuardedBody(environ, self._places)
+        if (who := _caller(environ)) == STRANGER:
+            try:
+                self._places.refuse_in_vain(STRANGER)
+            except Overloaded as error:
+                return _refuse(environ, start_response, error)
+        body = _GuardedBody(environ, who, self._places)
         environ["wsgi.input"] = io.BufferedReader(body, PIECE_BYTES)
         kept = _KeptStart()
         try:
@@ -92,8 +97,9 @@ class _KeptStart:
 class _GuardedBody(io.RawIOBase):
     """A request's body that takes a place when it is first read and is read piece by piece, each of them in time."""
 
-    def __init__(self, environ: Environ, places: ReadingPlaces) -> None:
+    def __init__(self, environ: Environ, who: str, places: ReadingPlaces) -> None:
         self._environ = environ
+        self._who = who
         self._input = environ["wsgi.input"]
         self._places = places
         self._reader: Reader | None = None
@@ -142,12 +148,11 @@ class _GuardedBody(io.RawIOBase):
         return piece
 
     def _enter(self) -> Reader:
-        who = _caller(self._environ)
-        if who == STRANGER and (self._remaining or 0) > STRANGER_BYTES:
+        if self._who == STRANGER and (self._remaining or 0) > STRANGER_BYTES:
             raise RequestTooLarge(f"Before a login, a body has at most {STRANGER_BYTES} bytes.")
         request_id = settle_request_id(self._environ)
         hang_up: HangUp | None = self._environ.get(HANG_UP)
-        return self._places.enter(who, hang_up and (lambda error: _hang_up(hang_up, error, request_id)))
+        return self._places.enter(self._who, hang_up and (lambda error: _hang_up(hang_up, error, request_id)))
 
 
 def _caller(environ: Mapping[str, Any]) -> str:

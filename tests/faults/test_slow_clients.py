@@ -56,10 +56,12 @@ def kinds(secret: str, loading_secret: str) -> dict[str, tuple[bytes, bytes]]:
 
 
 class SlowClients:
-    """Connections that send a little each half second, from one thread, made again when they are ended."""
+    """Connections that send a little each half second, from one thread, made again some seconds after their end."""
 
-    def __init__(self, port: int, texts: Sequence[tuple[bytes, bytes]]) -> None:
+    def __init__(self, port: int, texts: Sequence[tuple[bytes, bytes]], *, pause_seconds: float = 0.0) -> None:
         self._port = port
+        self._pause_seconds = pause_seconds
+        self._due: list[tuple[float, tuple[bytes, bytes]]] = []
         self._texts = texts
         self._over = threading.Event()
         self._open: dict[socket.socket, tuple[bytes, bytes]] = {}
@@ -85,7 +87,9 @@ class SlowClients:
                     self._send(selector, connection, little)
                 deadline = time.monotonic() + 0.5
                 while (left := deadline - time.monotonic()) > 0 and not self._over.is_set():
-                    for key, _ in selector.select(min(left, 0.1)):
+                    for text in self._take_due():
+                        self._begin(selector, text)
+                    for key, _ in selector.select(min(left, 0.02)):
                         assert isinstance(key.fileobj, socket.socket)
                         self._read(selector, key.fileobj)
 
@@ -115,7 +119,18 @@ class SlowClients:
         selector.unregister(connection)
         text = self._open.pop(connection)
         connection.close()
-        self._begin(selector, text)
+        if self._pause_seconds:
+            # Not all at the same moment, which would be another attack.
+            pause = self._pause_seconds * (0.5 + self.ended * 0.618 % 1)
+            self._due.append((time.monotonic() + pause, text))
+        else:
+            self._begin(selector, text)
+
+    def _take_due(self) -> list[tuple[bytes, bytes]]:
+        now = time.monotonic()
+        due = [text for at, text in self._due if at <= now]
+        self._due = [(at, text) for at, text in self._due if at > now]
+        return due
 
 
 @pytest.fixture(scope="module")

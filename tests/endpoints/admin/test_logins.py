@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from axes.models import AccessAttempt
@@ -102,14 +104,28 @@ class TestLockOut:
     def test_when_every_turn_is_taken_the_answer_is_quick_and_says_so(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(PASSWORD_TURNS, "_wait_seconds", 0.0)
         with PASSWORD_TURNS.turn():
-            PASSWORD_TURNS._of_thread.has_turn = False
-            with PASSWORD_TURNS.turn():
-                PASSWORD_TURNS._of_thread.has_turn = False
-                busy = log_in(password=RIGHT)
+            monkeypatch.setattr(PASSWORD_TURNS._of_thread, "has_turn", False)
+            busy = log_in(password=RIGHT)
         assert (busy.status_code, busy["Retry-After"]) == (503, "2")
         assert b"was not looked at" in busy.content
         assert not AccessAttempt.objects.exists()
         assert log_in(password=RIGHT).status_code == 302
+
+    def test_no_turn_is_held_while_the_form_comes_in(self) -> None:
+        free = []
+
+        class Form(io.BytesIO):
+            def read(self, size: int | None = -1) -> bytes:
+                free.append(PASSWORD_TURNS._checking.acquire(blocking=False))
+                PASSWORD_TURNS._checking.release()
+                return super().read(size)
+
+        form = urlencode({"username": "person", "password": "wrong"}).encode()
+        headers = {"CONTENT_TYPE": "application/x-www-form-urlencoded", "CONTENT_LENGTH": str(len(form))}
+        answer = Client().generic("POST", "/admin/login/", **headers, **{"wsgi.input": Form(form)})
+        assert (answer.status_code, AccessAttempt.objects.count()) == (200, 1)
+        assert free
+        assert all(free)
 
 
 def test_whoever_sets_a_password_gets_a_turn_or_is_told(person: User, settings: Any) -> None:

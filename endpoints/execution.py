@@ -35,6 +35,7 @@ from endpoints.round_trips import (
     run_transaction,
     timestamp_columns,
 )
+from endpoints.sql.guards import LARGEST_VALUE_SETTING, largest_value
 from endpoints.sql.planner_settings import parse_planner_settings
 
 if TYPE_CHECKING:
@@ -79,9 +80,10 @@ class ReaderSession:
     arguments: Mapping[str, BoundValue] = field(default_factory=dict)
     planner_settings: str = ""
 
-    def settings(self) -> dict[str, str]:
-        """Return the settings of the transaction in their order; the role comes last, for it may not set the others.
+    def settings(self, sql: str) -> dict[str, str]:
+        """Return the settings of the transaction of this statement in their order.
 
+        The role comes last, for it may not set the others.
         A text is stored behind a `=`: logs_private.argument() then tells NULL from the empty text.
         """
         return {
@@ -91,7 +93,7 @@ class ReaderSession:
             "logs.tenant": "" if self.tenant is None else f"={self.tenant}",
             **{f"logs.arg_{name}": _stored_argument(value) for name, value in self.arguments.items()},
             **_planner_settings(self.planner_settings),
-            **(SANDBOX_LIMITS if self.role == SANDBOX_READER else {}),
+            **(_sandbox_settings(sql) if self.role == SANDBOX_READER else {}),
             "role": self.role,
         }
 
@@ -171,7 +173,7 @@ def _run_once(
     """Run a statement on one connection and return its result and rows; it may stay prepared there."""
     with lent_connection(session) as connection:
         try:
-            arming, prepared = arming_statement(session), (statement.sql, statement.arguments)
+            arming, prepared = arming_statement(session, statement.sql), (statement.sql, statement.arguments)
             keep = _keeping(connection, statement, session) if may_keep else None
             return run_transaction(connection, arming, prepared, keep=keep, budget=fetch_budget(session, max_bytes))
         except OverBudget:
@@ -211,9 +213,9 @@ def _keeping(connection: GateConnection, statement: Statement, session: ReaderSe
     return Keeping(connection.kept_queries, key) if len(statement.sql) <= LONGEST_KEPT_QUERY else None
 
 
-def arming_statement(session: ReaderSession) -> tuple[str, tuple[BoundValue, ...]]:
-    """Return the SELECT that arms a transaction, and what it binds: names and values alike."""
-    settings = session.settings()
+def arming_statement(session: ReaderSession, sql: str = "") -> tuple[str, tuple[BoundValue, ...]]:
+    """Return the SELECT that arms a transaction for a statement, and what it binds: names and values alike."""
+    settings = session.settings(sql)
     return _set_configs(len(settings)), tuple(chain.from_iterable(settings.items()))
 
 
@@ -226,6 +228,10 @@ def _set_configs(number: int) -> str:
 @lru_cache(maxsize=256)
 def _planner_settings(text: str) -> Mapping[str, str]:
     return parse_planner_settings(text)
+
+
+def _sandbox_settings(sql: str) -> Mapping[str, str]:
+    return {**SANDBOX_LIMITS, LARGEST_VALUE_SETTING: str(largest_value(sql))}
 
 
 def _stored_argument(value: BoundValue) -> str:

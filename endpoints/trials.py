@@ -64,7 +64,7 @@ def _run_once(
     with lent_connection(session) as connection:
         try:
             with attend(connection):
-                arming, tried = arming_statement(session), (statement.sql, statement.arguments)
+                arming, tried = arming_statement(session, statement.sql), (statement.sql, statement.arguments)
                 # Tried once: kept as a prepared statement it would only push out those of calls.
                 return run_transaction(connection, arming, tried, budget=fetch_budget(session, max_bytes))
         except OverBudget:

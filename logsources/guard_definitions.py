@@ -28,13 +28,19 @@ from endpoints.sql.guards import (
     LARGEST_HASHED,
     LARGEST_PRODUCT,
     LARGEST_VALUE,
+    LARGEST_VALUE_SETTING,
     PASSED_ON,
     SEARCHES,
+    SMALL_VALUE,
     Search,
 )
 
-LARGEST_CARDINALITY: Final = 1_000_000  # elements of an array that is built
+BYTES_OF_ELEMENT: Final = 4  # of an array that is built, at least
 LARGEST_GROWTH: Final = 8 * LARGEST_VALUE  # bytes that replace() may make on the way
+
+def _may_be_built(size: str) -> str:
+    return f"{size} <= {SMALL_VALUE} OR {size} <= log_functions.largest_value()"
+
 
 # Domain → its type and its check.
 DOMAINS: Final = {
@@ -42,9 +48,9 @@ DOMAINS: Final = {
     "searched_bytea": ("bytea", f"octet_length(VALUE) <= {LARGEST_VALUE}"),
     "hashed_text": ("text", f"octet_length(VALUE) <= {LARGEST_HASHED}"),
     "hashed_bytea": ("bytea", f"octet_length(VALUE) <= {LARGEST_HASHED}"),
-    "built_text": ("text", f"octet_length(VALUE) <= {LARGEST_VALUE}"),
-    "built_bytea": ("bytea", f"octet_length(VALUE) <= {LARGEST_VALUE}"),
-    "built_json": ("json", f"octet_length(VALUE::text) <= {LARGEST_VALUE}"),
+    "built_text": ("text", _may_be_built("octet_length(VALUE)")),
+    "built_bytea": ("bytea", _may_be_built("octet_length(VALUE)")),
+    "built_json": ("json", _may_be_built("octet_length(VALUE::text)")),
     "format_template": ("text", f"VALUE !~ '{FORMAT_WIDTH}'"),
 }
 _RAISE: Final = f"RAISE EXCEPTION USING ERRCODE = '{GUARD_SQLSTATE}', MESSAGE = '{GUARD_MESSAGE}';"
@@ -57,7 +63,7 @@ _BOTH_DOCUMENTS: Final = (
     f"log_functions.stored_size($1)::bigint * log_functions.stored_size($2) > {4 * LARGEST_PRODUCT}"
 )
 _KEYS: Final = f"log_functions.stored_size($1)::bigint * cardinality($2) > {LARGEST_PRODUCT}"
-_BUILT: Final = f"log_functions.stored_size($1)::bigint + log_functions.stored_size($2) > {LARGEST_VALUE}"
+_BUILT: Final = f"NOT ({_may_be_built('log_functions.stored_size($1)::bigint + log_functions.stored_size($2)')})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +128,19 @@ def _search(search: Search) -> tuple[GuardFunction, GuardFunction]:
     too_large = f"octet_length($1)::bigint * octet_length($2) > {LARGEST_PRODUCT}"
     long_pattern = f"octet_length($2) > {search.straight}"
     direct = f"pg_catalog.{native}({value}{numbers[2:]})"
+    measured = f"pg_catalog.{native}({numbers})"
     if search.grows:
         growth = f"octet_length($1)::bigint * octet_length($3) / greatest(octet_length($2), 1) > {LARGEST_GROWTH}"
         too_large = f"{too_large} OR octet_length($3) > {search.straight} AND {growth}"
         long_pattern = f"{long_pattern} OR octet_length($3) > {search.straight}"
         direct = f"({direct})::log_functions.built_text::text"
+        measured = f"({measured})::log_functions.built_text::text"
     name = f'"{search.name}"'
     return (
         GuardFunction(
             slow,
             search.arguments,
-            _measured(search.returns, too_large, f"pg_catalog.{native}({numbers})", strict=""),
+            _measured(search.returns, too_large, measured, strict=""),
         ),
         GuardFunction(
             name,
@@ -152,7 +160,7 @@ def _array_to_string(arguments: tuple[str, ...]) -> tuple[GuardFunction, GuardFu
     too_large = f"cardinality($1)::bigint * octet_length($2) > {LARGEST_VALUE}"
     bounded = f"({native})::log_functions.built_text::pg_catalog.text"
     body = f"CASE WHEN pg_catalog.octet_length($2) OPERATOR(pg_catalog.>) 64 THEN {slow} ELSE {bounded} END"
-    measured = _measured("text", too_large, native, strict="").replace("IMMUTABLE", "STABLE")
+    measured = _measured("text", too_large, bounded, strict="").replace("IMMUTABLE", "STABLE")
     return (
         GuardFunction("measured_array_to_string", arguments, measured),
         GuardFunction("array_to_string", arguments, f"text LANGUAGE sql STABLE PARALLEL SAFE AS $$ SELECT {body} $$"),
@@ -234,7 +242,14 @@ def _concatenations() -> Iterator[Made]:
         yield (GuardFunction(name, (left, right), definition),), (GuardOperator("||", left, right, name, ""),)
 
 
-# Runs with the owner's right to pg_column_size(), which hardening takes from the readers.
+# Both run with the owner's right to what hardening takes from the readers: current_setting() and pg_column_size().
+# Outside a sandbox query there is no setting, or an empty one where there was one in this session.
+LARGEST_VALUE_FUNCTION: Final = GuardFunction(
+    "largest_value",
+    (),
+    "integer LANGUAGE plpgsql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog AS $$ BEGIN RETURN"
+    f" coalesce(nullif(current_setting('{LARGEST_VALUE_SETTING}', true), '')::integer, {LARGEST_VALUE}); END $$",
+)
 _STORED_SIZE: Final = GuardFunction(
     "stored_size",
     ("anyelement",),
@@ -285,16 +300,16 @@ _ARRAY_CONCATENATIONS: Final = (
 def _bounded(type_: str) -> str:
     if type_ in ("text", "bytea", "json"):
         return _inlined(type_, f"$1::log_functions.built_{type_}::{type_}")
-    too_large = (
-        f"cardinality($1) > {LARGEST_CARDINALITY} OR log_functions.stored_size($1) > {8 * LARGEST_VALUE}"
-        if type_ == "anyarray"
-        else f"log_functions.stored_size($1) > {LARGEST_VALUE}"
-    )
-    return _measured(type_, too_large, "$1")
+    fits = _may_be_built("log_functions.stored_size($1)")
+    if type_ == "anyarray":
+        elements = _may_be_built(f"cardinality($1) * {BYTES_OF_ELEMENT}")
+        fits = f"({elements}) AND ({_may_be_built('log_functions.stored_size($1) / 8')})"
+    return _measured(type_, f"NOT ({fits})", "$1")
 
 
 _MADE: Final = (*_likes(), *_containments(), *_concatenations())
 FUNCTIONS: Final = (
+    LARGEST_VALUE_FUNCTION,
     _STORED_SIZE,
     *_named_functions(),
     *(function for functions, _ in _MADE for function in functions),

@@ -7,7 +7,7 @@ from typing import Any, Final
 from psycopg import Connection, sql
 
 from logsources.function_rights import FunctionName
-from logsources.guard_definitions import DOMAINS, FUNCTIONS, OPERATORS
+from logsources.guard_definitions import DOMAINS, FUNCTIONS, LARGEST_VALUE_FUNCTION, OPERATORS
 from logsources.roles import READERS
 
 _TYPE_NAMES: Final = {"integer": "int4", "text[]": "_text"}
@@ -25,6 +25,7 @@ def ensure_guard_functions(conn: Connection[Any]) -> None:
     """Make the domains, functions and operators of this module in log_functions; repeatable. `conn` is the owner's."""
     readers = sql.SQL(", ").join(map(sql.Identifier, READERS))
     with conn.transaction():
+        conn.execute(LARGEST_VALUE_FUNCTION.create())  # the domains call it
         for name, (type_, check) in DOMAINS.items():
             _ensure_domain(conn, name, type_, check)
         for function in FUNCTIONS:

@@ -8,7 +8,8 @@ which refuse operands that are too large together:
 * `SEARCHES`: functions of a text and a pattern; the checker pins their names to log_functions instead of pg_catalog;
 * `OPERATORS`: the search path of sandbox queries has log_functions before pg_catalog, and an operator there hides
   PostgreSQL's own of the same name and types. Syntax such as LIKE finds it too, and no precedence changes;
-* `BOUNDED_RESULTS`: what can make large values; the checker puts the twin of the same name around the call;
+* `BOUNDED_RESULTS`: what can make large values; the checker puts the twin of the same name around the call. How
+  large they may be, `largest_value` says for each query;
 * array_to_string(): its delimiter times the elements;
 * `HASHES`: linear, but a row can have hundreds of them: their operand is bounded;
 * widths that a query writes down: `FORMAT_WIDTH`, `LARGEST_WIDTH`.
@@ -26,6 +27,11 @@ from typing import Final
 # PostgreSQL does 50 to 500 million steps a second in these functions: about half a second for one call.
 LARGEST_PRODUCT: Final = 50_000_000  # bytes of the one operand times bytes of the other
 LARGEST_VALUE: Final = 4 * 1024 * 1024  # bytes of a text or binary string that is built or searched
+# A query is a chain of calls, each over a value that it has built, and PostgreSQL looks at its clock between rows only:
+# the longer the text, the smaller the values it may build. upper() does 300 million bytes a second.
+SMALL_VALUE: Final = 64 * 1024  # bytes that every query may build
+LARGEST_CHAIN: Final = 2_500_000_000  # characters of the text times bytes of a value; a call takes 20 characters
+LARGEST_VALUE_SETTING: Final = "log_functions.largest_value"
 LARGEST_HASHED: Final = 1024 * 1024  # bytes
 LARGEST_WIDTH: Final = 9_999  # characters, of char(n) and of what format() pads to
 # `%40000s` takes a width from the template, `%*s` from an argument.
@@ -76,6 +82,13 @@ HASHES: Final = ("md5", "sha224", "sha256", "sha384", "sha512")
 # Name → the types of its result. The twin takes and returns the result itself.
 BOUNDED_RESULTS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("format", "concat", "concat_ws"), ("text",)),
+    # Each makes some times as much of its operand, and of its own result again.
+    **dict.fromkeys(("encode", "jsonb_pretty", "regexp_replace", "to_char"), ("text",)),
+    **dict.fromkeys(("quote_ident", "quote_literal", "quote_nullable"), ("text",)),
+    **dict.fromkeys(("array_append", "array_cat", "array_prepend", "array_replace"), ("anyarray",)),
+    **dict.fromkeys(("json_build_array", "json_build_object", "to_json"), ("json",)),
+    **dict.fromkeys(("jsonb_build_array", "jsonb_build_object", "to_jsonb"), ("jsonb",)),
+    **dict.fromkeys(("jsonb_insert", "jsonb_set", "jsonb_set_lax"), ("jsonb",)),
     "string_agg": ("text", "bytea"),
     "array_agg": ("anyarray",),
     **dict.fromkeys(("json_agg", "json_agg_strict", "json_object_agg", "json_object_agg_strict"), ("json",)),
@@ -93,6 +106,11 @@ GUARDED_CONCATENATION: Final = "OPERATOR(log_functions.||)"
 MAX_APPENDED_ARGUMENTS: Final = 4  # `|| @name` in one query that PostgreSQL's own operator joins
 
 _WIDE: Final = re.compile(FORMAT_WIDTH)
+
+
+def largest_value(sql: str) -> int:
+    """Return how many bytes a value may have that this query builds; LARGEST_VALUE_SETTING tells it to the twins."""
+    return max(SMALL_VALUE, min(LARGEST_VALUE, LARGEST_CHAIN // max(1, len(sql))))
 
 
 def is_wide_template(template: str) -> bool:

@@ -142,9 +142,9 @@ def test_planner_settings_of_a_consumers_query_leave_its_limits_and_its_plan_mod
     settings = "plan_cache_mode = force_generic_plan, enable_sort = off, jit = on, max_parallel_workers_per_gather = 4"
     names = ("plan_cache_mode", "enable_sort", "jit", "max_parallel_workers_per_gather")
     session = ReaderSession(QUERY_READER, "logs", 5, tenant="", planner_settings=settings)
-    assert [session.settings()[name] for name in names] == ["force_generic_plan", "off", "on", "4"]
+    assert [session.settings("")[name] for name in names] == ["force_generic_plan", "off", "on", "4"]
     sandboxed = replace(session, role=SANDBOX_READER)
-    assert [sandboxed.settings()[name] for name in names] == ["auto", "off", "off", "0"]
+    assert [sandboxed.settings("")[name] for name in names] == ["auto", "off", "off", "0"]
 
 
 HOSTILE = [

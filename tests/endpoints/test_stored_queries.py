@@ -201,7 +201,7 @@ def reader(log_database: psycopg.Connection[Any], session: ReaderSession) -> Ite
     """A connection of the gate that has become the reader of this session."""
     gate = {**django_settings.LOGS_GATE, "dbname": log_database.info.dbname}
     with psycopg.connect(**gate, autocommit=True, cursor_factory=psycopg.RawCursor) as connection:
-        for setting in session.settings().items():
+        for setting in session.settings("").items():
             connection.execute("SELECT set_config($1, $2, false)", setting)
         yield connection
 

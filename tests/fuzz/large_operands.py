@@ -11,12 +11,13 @@ with a result, a refusal or the timeout. Operands come from `generate_series` an
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, product
 from typing import Any, Final
 
 import psycopg
@@ -25,6 +26,7 @@ from psycopg.pq import TransactionStatus
 
 from endpoints.errors import SandboxViolation
 from endpoints.sql.functions import ALLOWED_FUNCTIONS, LOG_FUNCTIONS
+from endpoints.sql.guards import LARGEST_VALUE_SETTING, largest_value
 from endpoints.sql.sandbox import check_sandbox_query
 from endpoints.sql.sandbox.vocabulary import OPERATORS
 
@@ -174,6 +176,56 @@ SYNTAX: Final = {
     "hashes": " || ".join(["sha512(b3)"] * 60),
     "cases": " || ".join(["upper(lower(t2))"] * 20),
 }
+# What one row of a query can do many times, over the largest value that a query of this length may build: `v` is a
+# text of blanks, `d` a document of such a text.
+LINKS: Final = (
+    "length(upper(v))",
+    "length(lower(v))",
+    "length(initcap(v))",
+    "length(reverse(v))",
+    "length(v)",
+    "length(left(v, -1))",
+    "length(substr(v, 2))",
+    "length(overlay(v placing 'b' from 2))",
+    "length(quote_literal(v))",
+    "length(md5(v))",
+    "length(sha512(convert_to(v, 'UTF8')))",
+    "length(encode(convert_to(v, 'UTF8'), 'hex'))",
+    "length(regexp_replace(v, 'b', 'c', 'g'))",
+    "length(replace(v, 'b', 'c'))",
+    "length(translate(v, 'b', 'c'))",
+    "(v like '%b')::int",
+    "(v ilike '%b')::int",
+    "(v ~ 'b$')::int",
+    "(v ~* 'b$')::int",
+    "(v similar to '%b')::int",
+    "(v < v || ' ')::int",
+    "strpos(v, 'b')",
+    "length(to_jsonb(v)::text::jsonb::text)",
+    "length(to_jsonb(v)::text)",
+    "length((d ->> 'k'))",
+    "(d @> '{\"k\": 1}')::int",
+    "(d = d)::int",
+    "cardinality(string_to_array(v, 'b'))",
+    "cardinality(regexp_split_to_array(v, 'b'))",
+)
+MOST_TOKENS: Final = 2_900  # of a chain; a consumer's text has at most 3,000, and 16,384 characters
+MOST_CHARACTERS: Final = 15_000
+CHAINS: Final = (10, 40, 160, 600)
+
+
+def chains(*, lengths: Sequence[int] = CHAINS) -> Iterator[Case]:
+    """Yield queries whose one row takes as many links of a kind, each over the largest value that may be built."""
+    for link, number in product(LINKS, lengths):
+        most = min(MOST_TOKENS // (len(re.findall(r"\w+|[^\w\s]", link)) + 1), MOST_CHARACTERS // (len(link) + 3))
+        links = " + ".join([link] * min(number, most))
+        sql = check_sandbox_query(_chain(links, 1), tables=()).statement({}, max_rows=10).sql
+        yield Case(f"{number} x {link}", _chain(links, largest_value(sql) // 10_000))
+
+
+def _chain(links: str, ten_thousands: int) -> str:
+    built = f"select string_agg(format('%9999s', ''), '') as v from generate_series(1, {ten_thousands})"
+    return f"select {links} from (select v, jsonb_build_object('k', v) as d from ({built}) as a offset 0) as b"
 
 
 def _choices(types: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -216,8 +268,10 @@ def timed(conn: Connection[Any], case: Case, *, statement_timeout: float = STATE
     ending = "result"
     try:
         conn.execute("BEGIN READ ONLY")
+        statement = checked.statement({}, max_rows=10).sql
         for name, value in {
             "search_path": SEARCH_PATH,
+            LARGEST_VALUE_SETTING: str(largest_value(statement)),
             "max_parallel_workers_per_gather": "0",
             "work_mem": "8MB",
             "jit": "off",
@@ -226,7 +280,7 @@ def timed(conn: Connection[Any], case: Case, *, statement_timeout: float = STATE
         }.items():
             conn.execute("SELECT set_config(%s, %s, true)", (name, value))
         started = time.perf_counter()
-        conn.execute(checked.statement({}, max_rows=10).sql.encode())
+        conn.execute(statement.encode())
     except psycopg.OperationalError as error:
         if conn.closed:
             raise
@@ -252,7 +306,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="cases whose name contains this")
     arguments = parser.parse_args()
     with psycopg.connect(arguments.url, autocommit=True) as conn:
-        wanted = [case for case in cases(conn) if arguments.only in case.name]
+        wanted = [case for case in (*cases(conn), *chains()) if arguments.only in case.name]
         timings = [timed(conn, case) for case in wanted]
     timings.sort(key=lambda timing: -timing.seconds)
     late = [timing for timing in timings if timing.seconds > ENDS_WITHIN_SECONDS]

@@ -8,7 +8,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from endpoints.sql.guards import GUARD_SQLSTATE, LARGEST_HASHED, LARGEST_VALUE
+from endpoints.sql.guards import (
+    GUARD_SQLSTATE,
+    LARGEST_HASHED,
+    LARGEST_VALUE,
+    LARGEST_VALUE_SETTING,
+    SMALL_VALUE,
+    largest_value,
+)
 from endpoints.sql.sandbox import check_sandbox_query
 from logsources.guard_definitions import DOMAINS
 from logsources.guard_functions import GUARD_FUNCTIONS, ensure_guard_functions
@@ -72,6 +79,7 @@ SAME = [
     "json_object_agg('a', 1)",
     "array_agg(array[1, 2])",
 ]
+LONG = f"select string_agg('{'a' * 1024}', '') as v from generate_series(1, 500) offset 0"
 BUILD = f"with large as materialized (select string_agg('{'a' * 100}', '') as a, "
 BUILD += f"string_agg('{'b' * 100}', '') as b from generate_series(1, 20000)) "
 REFUSED = [
@@ -180,6 +188,43 @@ def test_reads_the_pattern_of_like_as_before(superuser: psycopg.Connection[Any])
 def test_takes_values_up_to_the_limit(reader: psycopg.Connection[Any], function: str, size: int) -> None:
     built = f"select string_agg('{'a' * 1024}', '') as v from generate_series(1, {size // 1024} - 1)"
     assert run(reader, f"select length({function}) from ({built}) as q")[0] > 30
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "v || 'x'",
+        "format('%s', v)",
+        "concat(v)",
+        "replace(v, 'b', 'c')",
+        "encode(convert_to(v, 'UTF8'), 'escape')",
+        "regexp_replace(v, 'b', 'c')",
+        "to_jsonb(v)",
+        "jsonb_build_array(v)",
+        "json_build_object('k', v)",
+        "array_append(string_to_array(v, null), '')",
+        "jsonb_agg(v)",
+    ],
+)
+def test_a_long_query_builds_smaller_values(reader: psycopg.Connection[Any], expression: str) -> None:
+    query = f"select num_nulls({expression}) from ({LONG}) as q"
+    assert run(reader, query) is not None
+    reader.execute(f"SET {LARGEST_VALUE_SETTING} = '{SMALL_VALUE}'")
+    with pytest.raises(psycopg.Error) as caught:
+        run(reader, query)
+    assert caught.value.sqlstate in (GUARD_SQLSTATE, CHECK_VIOLATION)
+
+
+def test_without_a_setting_the_limit_is_the_largest(reader: psycopg.Connection[Any]) -> None:
+    reader.execute(f"SET {LARGEST_VALUE_SETTING} = ''")  # as PostgreSQL leaves it behind a transaction that set it
+    assert run(reader, f"select length(v || 'x') from ({LONG}) as q") == (500 * 1024 + 1,)
+
+
+@pytest.mark.parametrize(
+    ("characters", "size"), [(1, LARGEST_VALUE), (500, LARGEST_VALUE), (10_000, 250_000), (10**6, SMALL_VALUE)]
+)
+def test_the_longer_a_query_the_smaller_what_it_may_build(characters: int, size: int) -> None:
+    assert largest_value("x" * characters) == size
 
 
 def test_no_domain_has_the_name_of_a_function() -> None:

@@ -52,8 +52,8 @@ class Reader:
 class ReadingPlaces:
     """The places of one web process: half of its threads, a quarter of these for strangers.
 
-    One known caller has at most half of the others for slow bodies. Half as many as read may wait for a place, so that a
-    quarter of the threads stays free even then. Times are seconds of `clock`.
+    One known caller has at most half of the others for slow bodies. Half as many as read may wait for a place, so
+    that a quarter of the threads stays free even then. Times are seconds of `clock`.
     """
 
     threads: int

@@ -38,6 +38,7 @@ from endpoints.sql.guards import (
 BYTES_OF_ELEMENT: Final = 4  # of an array that is built, at least
 LARGEST_GROWTH: Final = 8 * LARGEST_VALUE  # bytes that replace() may make on the way
 
+
 def _may_be_built(size: str) -> str:
     return f"{size} <= {SMALL_VALUE} OR {size} <= log_functions.largest_value()"
 

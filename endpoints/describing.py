@@ -65,7 +65,8 @@ def _described(statement: Statement, session: ReaderSession) -> tuple[list[Field
 def _reading(connection: GateConnection, session: ReaderSession) -> Iterator[None]:
     try:
         connection.execute("BEGIN READ ONLY")
-        connection.execute(*arming_statement(session))
+        arming, bound = arming_statement(session)
+        connection.execute(arming, [text.decode() for text in bound])
         yield
     finally:
         roll_back(connection)

@@ -11,13 +11,13 @@ A connection whose state is in doubt is closed. PostgreSQL's own messages stay i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import psycopg
 
@@ -193,15 +193,11 @@ def fetch_budget(session: ReaderSession, max_bytes: int) -> FetchBudget:
     return FetchBudget(values=max_bytes // BYTES_OF_VALUE, text_bytes=text_bytes)
 
 
-@contextmanager
-def lent_connection(session: ReaderSession) -> Iterator[GateConnection]:
+def lent_connection(session: ReaderSession) -> AbstractContextManager[GateConnection]:
     """Lend a connection of the gate pool for a statement of this session. Raises Overloaded and DatabaseUnavailable."""
     pool = gate_pool()
-    with (
-        pool.sandbox_turn() if session.role == SANDBOX_READER else nullcontext(),
-        pool.connection(statement_seconds=session.statement_timeout_seconds) as connection,
-    ):
-        yield connection
+    lend = pool.sandbox_connection if session.role == SANDBOX_READER else pool.connection
+    return lend(statement_seconds=session.statement_timeout_seconds)
 
 
 def _keeping(connection: GateConnection, statement: Statement, session: ReaderSession) -> Keeping | None:
@@ -213,10 +209,24 @@ def _keeping(connection: GateConnection, statement: Statement, session: ReaderSe
     return Keeping(connection.kept_queries, key) if len(statement.sql) <= LONGEST_KEPT_QUERY else None
 
 
-def arming_statement(session: ReaderSession, sql: str = "") -> tuple[str, tuple[BoundValue, ...]]:
-    """Return the SELECT that arms a transaction for a statement, and what it binds: names and values alike."""
+def arming_statement(session: ReaderSession, sql: str = "") -> tuple[str, tuple[bytes, ...]]:
+    """Return the SELECT that arms a transaction for a statement, and what it binds: encoded names and values alike."""
+    if session.role == SANDBOX_READER:
+        return _arming(session, sql)
+    return _arming_of_stored_query(
+        session.role, session.search_path, session.statement_timeout_seconds, session.tenant, session.planner_settings
+    )
+
+
+@lru_cache(maxsize=1024)
+def _arming_of_stored_query(*fields: Any) -> tuple[str, tuple[bytes, ...]]:
+    role, search_path, seconds, tenant, planner_settings = fields
+    return _arming(ReaderSession(role, search_path, seconds, tenant, planner_settings=planner_settings), "")
+
+
+def _arming(session: ReaderSession, sql: str) -> tuple[str, tuple[bytes, ...]]:
     settings = session.settings(sql)
-    return _set_configs(len(settings)), tuple(chain.from_iterable(settings.items()))
+    return _set_configs(len(settings)), tuple(text.encode() for text in chain.from_iterable(settings.items()))
 
 
 @lru_cache(maxsize=256)

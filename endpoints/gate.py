@@ -158,6 +158,12 @@ class GatePool:
                 connection.close()
             self._pool.putconn(connection)
 
+    @contextmanager
+    def sandbox_connection(self, *, statement_seconds: float) -> Iterator[GateConnection]:
+        """Lend a connection for a consumer's query, in its turn. Raises Overloaded and DatabaseUnavailable."""
+        with self.sandbox_turn(), self.connection(statement_seconds=statement_seconds) as connection:
+            yield connection
+
     def discard_broken(self) -> None:
         """Replace idle connections that died with the server, so that a retry meets a live one."""
         if not self._heartbeat.is_known_dead():

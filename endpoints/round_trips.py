@@ -31,7 +31,7 @@ from endpoints.prepared_statements import KeptStatements
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
 
-Parameters = Sequence[BoundValue]
+Parameters = Sequence[BoundValue | bytes]  # as texts, encoded or not
 _TIMESTAMPTZ: Final = 1184  # its oid in every PostgreSQL
 _ARRAY_SPECIAL: Final = re.compile(r'(["\\])')
 
@@ -181,7 +181,7 @@ class _RoundTrip:
         self.sent += 1
 
     def send(self, sql: str, parameters: Parameters, *, keep: Keeping | None) -> None:
-        values = [None if value is None else _text(value).encode() for value in parameters]
+        values = [value if value is None or isinstance(value, bytes) else _text(value) for value in parameters]
         name = keep.among.name_of(keep.key) if keep else None
         if keep is None or not (name or keep.among.admits(keep.key)):
             self._pgconn.send_query_params(sql.encode(), values)
@@ -240,8 +240,8 @@ def _exchange(pgconn: PGconn, fetching: _Fetching) -> Generator[Wait, Ready, lis
             results.append(result)
 
 
-def _text(value: str | Sequence[str]) -> str:
-    return value if isinstance(value, str) else array_literal(value)
+def _text(value: str | Sequence[str]) -> bytes:
+    return (value if isinstance(value, str) else array_literal(value)).encode()
 
 
 def array_literal(values: Sequence[str]) -> str:

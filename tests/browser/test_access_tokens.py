@@ -106,5 +106,5 @@ def test_several_are_revoked_from_the_list_after_a_question(open_page: OpenPage,
     page.get_by_role("button", name="Run").click()
     expect(page.get_by_text("Calls with these access tokens are refused from then on")).to_be_visible()
     page.get_by_role("button", name="Revoke").click()
-    expect(page.get_by_text("2 revoked")).to_be_visible()
+    expect(page.get_by_text("2 revoked; calls with them")).to_be_visible()
     assert [status_of(site, secret, "logs.all", project="acme") for secret in secrets] == [401, 401]

@@ -37,13 +37,20 @@ class Deadline:
 
     at: float
     server_answered: bool = False
+    is_over: bool = False
 
     def look_up(self, ready: int | None) -> None:
-        """Raise NoAnswer when the time is over."""
-        if ready and ready & Ready.R:
-            self.server_answered = True
-        if monotonic() >= self.at:
+        """Raise NoAnswer when the time is over; what has come in by then is read first.
+
+        A busy machine may wake the thread that waits long after its answer came.
+        """
+        has_come_in = bool(ready and ready & Ready.R)
+        self.server_answered |= has_come_in
+        if monotonic() < self.at:
+            return
+        if self.is_over or not has_come_in:
             raise NoAnswer("the database did not answer in time")
+        self.is_over = True
 
 
 _deadline: ContextVar[Deadline | None] = ContextVar("deadline", default=None)

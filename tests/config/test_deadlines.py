@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.generators import fetch_many
 
 from config.deadlines import BoundedConnection, NoAnswer, answer_within
 from tests.drills import MUCH_LATER_SECONDS, DrillServer, server
@@ -44,6 +45,17 @@ def test_a_trickle_of_rows_does_not_put_the_deadline_off(connection: BoundedConn
     with answer_within(0.3), pytest.raises(NoAnswer):
         connection.execute("SELECT pg_sleep(0.05), repeat('x', 9000) FROM generate_series(1, 1200)")
     assert time.monotonic() - started < MUCH_LATER_SECONDS
+
+
+def test_an_answer_that_came_in_time_counts_though_its_reader_wakes_late(connection: BoundedConnection[Any]) -> None:
+    with answer_within(0.3) as deadline:
+        connection.pgconn.send_query(b"SELECT 1")
+        while connection.pgconn.flush():
+            continue
+        time.sleep(0.5)  # the thread is not given the processor; the answer is there
+        (result,) = connection.wait(fetch_many(connection.pgconn))
+    assert result.get_value(0, 0) == b"1"
+    assert deadline.is_over
 
 
 def test_an_answer_in_time_is_an_answer(connection: BoundedConnection[Any]) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from endpoints.endpoint_files import read_endpoint_file
+from tests.files import FIXTURES
 
-FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 OLDER_NAMES = {"postgres_logs": "database_logs", "postgrest_logs": "rest_logs", "pgbouncer_logs": "pooler_logs"}
 NEWER_INTERVALS = {"minutely": "1hr", "hourly": "1day", "daily": "7day"}
 

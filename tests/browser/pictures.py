@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final, Literal
 
 from playwright.sync_api import Page
 
-PROJECT: Final = Path(__file__).resolve().parents[2]
+from tests.files import PROJECT
+
 FOLDER: Final = PROJECT / ".local" / "pictures"
 WIDE, NARROW = 1280, 390
 HEIGHTS: Final = {WIDE: 900, NARROW: 844}

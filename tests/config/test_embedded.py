@@ -20,8 +20,8 @@ from config import embedded
 from config.embedded import Servers, databases, places
 from config.embedded.state import load_secrets
 from tests.config.installations import FAST, execute, kill, postmaster, redis_process, scalar
+from tests.files import PROJECT
 
-PROJECT = Path(__file__).resolve().parents[2]
 USER_OF_SERVERS = """
 import sys
 from pathlib import Path

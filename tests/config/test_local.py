@@ -16,8 +16,8 @@ import pytest
 from config import local
 from config.embedded.state import load_listening
 from config.local import LocalSecrets, LocalSetupError, ensure_local_secrets, keep_local_secrets, needs_servers
+from tests.files import PROJECT
 
-PROJECT = Path(__file__).resolve().parents[2]
 OWN_SERVERS = {
     "DATABASE_URL": "postgresql://a@127.0.0.1:1/service",
     "LOGS_DATABASE_URL": "postgresql://b@127.0.0.1:1/logs",

@@ -14,8 +14,7 @@ import pytest
 
 from config import processes
 from config.embedded.places import is_running
-
-PROJECT = Path(__file__).resolve().parents[2]
+from tests.files import PROJECT
 
 # Runs the shell scripts given as arguments, each as a program whose log is <number>.log in the folder.
 RUNNER = """

@@ -5,13 +5,11 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from config import serve
-
-PROJECT = Path(__file__).resolve().parents[2]
+from tests.files import PROJECT
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).resolve().parents[2]
+from tests.files import PROJECT
+
 URLS = {
     "DATABASE_URL": "postgresql://service:secret@db.example.org:5433/service?sslmode=require",
     "LOGS_DATABASE_URL": "postgresql://owner:secret@db.example.org/logs",

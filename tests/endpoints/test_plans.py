@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from endpoints.plans import PlanNode, PlanTree, read_plan, tables_without_time_bound
+from tests.files import CASES
 
-CASES = [
-    json.loads(line)
-    for line in (Path(__file__).parents[1] / "cases" / "plans.jsonl").read_text(encoding="utf-8").splitlines()
-]
+CASES = [json.loads(line) for line in (CASES / "plans.jsonl").read_text(encoding="utf-8").splitlines()]
 PARTITIONS = {
     "auth_logs": ("auth_logs_default", "auth_logs_p20250602"),
     "edge_logs": ("edge_logs_default", "edge_logs_p20250602", "edge_logs_p20250603", "edge_logs_p20250604"),

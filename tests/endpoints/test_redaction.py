@@ -5,19 +5,16 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from endpoints.redaction import REDACTED, redact_json, redact_text
+from tests.files import CASES
 from tests.linear import takes_longer_than
 
-CASES = [
-    json.loads(line)
-    for line in (Path(__file__).parents[1] / "cases" / "redaction.jsonl").read_text(encoding="utf-8").splitlines()
-]
+CASES = [json.loads(line) for line in (CASES / "redaction.jsonl").read_text(encoding="utf-8").splitlines()]
 MEGABYTE = 1_000_000
 
 # Tokens as other readers of a log would cut them.

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -12,10 +11,11 @@ from logsources import rolling, services
 from logsources.models import ExtractedColumn, LogSource
 from logsources.services import PartitionAction, PartitionsNotRolled, SourceTableError
 from logsources.tables import ColumnType, ExtractedColumnShape
+from tests.files import FIXTURES
 
 pytestmark = pytest.mark.django_db(databases=["default", "logs"])
 
-FIXTURE = Path(__file__).parents[2] / "fixtures" / "log_sources.json"
+FIXTURE = FIXTURES / "log_sources.json"
 PATH = ExtractedColumnShape("request_path", "request.path", ColumnType.TEXT, indexed=True)
 STATUS = ExtractedColumnShape("status", "response.status_code", ColumnType.INTEGER)
 METADATA = [{"project_ref": "acme", "request": [{"path": "/x"}], "response": [{"status_code": 404}]}]

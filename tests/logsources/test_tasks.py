@@ -19,8 +19,8 @@ from psycopg.conninfo import make_conninfo
 
 from config.celery import app
 from logsources.tasks import roll_partitions
+from tests.files import PROJECT
 
-PROJECT = Path(__file__).resolve().parents[2]
 QUEUE = "test-roll-partitions"
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-CASES = Path(__file__).resolve().parents[2] / "cases"
+from tests.files import CASES
+
 QUERY = "/api/endpoints/query"
 UUID_OF_ROWS = "5a0c0de0-0000-4000-8000-000000000001"
 PROJECT = {"project": "acme"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +12,9 @@ from django.core.management import call_command
 from endpoints.models import Endpoint
 from endpoints.services import save_endpoint
 from tests.conftest import ApiClient
+from tests.files import PROJECT
 
 pytestmark = pytest.mark.django_db
-PROJECT = Path(__file__).resolve().parents[3]
 NOW = datetime.now(UTC).replace(microsecond=123456)
 TABLES = (
     "edge_logs postgres_logs function_edge_logs function_logs auth_logs realtime_logs storage_logs postgrest_logs"

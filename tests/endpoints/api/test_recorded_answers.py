@@ -10,7 +10,6 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -29,9 +28,9 @@ from endpoints.models import AccessToken, Endpoint
 from endpoints.services import issue_access_token, revoke_access_tokens, save_endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from tests.endpoints.api.recorded_requests import CASES, UUID_OF_ROWS, Request, query_string, recorded_requests
+from tests.files import PROJECT
 
 pytestmark = pytest.mark.django_db
-PROJECT = Path(__file__).resolve().parents[3]
 RECORDED = CASES / "recorded_answers.jsonl"
 REQUESTS = list(recorded_requests())
 HOST = "logs.example.org"

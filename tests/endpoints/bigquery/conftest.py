@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,8 +21,9 @@ from endpoints.services.sessions import sandbox_session
 from endpoints.sql.parameters import DeclaredParameter
 from endpoints.sql.sandbox import CheckedQuery, SandboxTable, check_sandbox_query
 from logsources.connections import owner_connection
+from tests.files import CASES
 
-ROWS = Path(__file__).resolve().parents[2] / "cases" / "bigquery" / "rows.jsonl"
+ROWS = CASES / "bigquery" / "rows.jsonl"
 # The names that such clients use, and the log tables here.
 LOG_TABLES = {
     "edge_logs": "edge_logs",

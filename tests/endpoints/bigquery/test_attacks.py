@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from endpoints.bigquery import check_bigquery, log_table
 from endpoints.errors import EndpointError
 from endpoints.outcomes import Column
+from tests.files import CASES
 from tests.fuzz.oracle import complaints, parses
 
-CASES = Path(__file__).resolve().parents[2] / "cases"
 COLUMNS = (
     Column("timestamp", "timestamp with time zone"),
     Column("id", "uuid"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-CASES = Path(__file__).resolve().parents[2] / "cases" / "bigquery"
+from tests.files import CASES
+
+CASES = CASES / "bigquery"
 
 
 def cases(name: str) -> list[Any]:

@@ -10,8 +10,9 @@ import pytest
 from endpoints import bigquery
 from endpoints.bigquery import log_table, translate
 from endpoints.outcomes import Column
+from tests.files import CASES
 
-PAIRS = Path(__file__).resolve().parents[2] / "cases" / "bigquery" / "rewrites.jsonl"
+PAIRS = CASES / "bigquery" / "rewrites.jsonl"
 COLUMNS = (
     Column("timestamp", "timestamp with time zone"),
     Column("id", "uuid"),

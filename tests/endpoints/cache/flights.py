@@ -15,10 +15,10 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-PROJECT = Path(__file__).resolve().parents[3]
+from tests.files import PROJECT
+
 RUNS = "test:runs"  # how often the query ran, over all processes
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from datetime import date, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,10 +30,9 @@ from endpoints.lql import (
     parse_lql,
     print_lql,
 )
+from tests.files import CASES
 
-CASES = [
-    json.loads(line) for line in (Path(__file__).parents[2] / "cases" / "lql.jsonl").read_text("utf-8").splitlines()
-]
+CASES = [json.loads(line) for line in (CASES / "lql.jsonl").read_text("utf-8").splitlines()]
 DEVIATIONS = {
     "a:1b:2": "white space must separate clauses",
 }

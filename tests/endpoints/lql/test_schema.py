@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from datetime import date, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,10 +25,11 @@ from endpoints.lql.rules import (
 from endpoints.lql.rules import Operator as Op
 from endpoints.lql.schema import CheckedFilter, check_rules, declared_schema, table_schema
 from endpoints.outcomes import Column
+from tests.files import CASES
 
 CASES = [
     case
-    for line in (Path(__file__).parents[2] / "cases" / "lql.jsonl").read_text(encoding="utf-8").splitlines()
+    for line in (CASES / "lql.jsonl").read_text(encoding="utf-8").splitlines()
     if (case := json.loads(line))["mode"] == "typed"
 ]
 RELATIVE = "a time relative to the clock"

@@ -21,8 +21,8 @@ import pytest
 
 from config import embedded
 from config.embedded import places
+from tests.files import PROJECT
 
-PROJECT = Path(__file__).resolve().parents[3]
 SETTINGS = ("DATABASE_URL", "LOGS_DATABASE_URL", "LOGS_GATE_URL", "REDIS_URL", "SECRET_KEY", "HTTPS_ONLY")
 
 

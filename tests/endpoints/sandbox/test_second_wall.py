@@ -6,7 +6,6 @@ Nothing outside the project's sandbox rows may come back, in rows or in messages
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +15,8 @@ from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
 
 from endpoints.sql.sandbox import SandboxTable, check_sandbox_query
+from tests.files import CASES
 
-CASES = Path(__file__).resolve().parents[2] / "cases"
 COLUMNS = ("timestamp", "id", "event_message", "metadata")
 # Rows outside the sandbox, password hashes, files, stored SQL: none of it is ever seen.
 # The last is the secret as bytea is written.

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,12 +19,10 @@ from endpoints.sql.parameters import (
     effective_parameters,
     find_parameters,
 )
+from tests.files import CASES
 
 T = ParameterType
-CASES = [
-    json.loads(line)
-    for line in (Path(__file__).parents[2] / "cases" / "parameter_lexing.jsonl").read_text("utf-8").splitlines()
-]
+CASES = [json.loads(line) for line in (CASES / "parameter_lexing.jsonl").read_text("utf-8").splitlines()]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: ascii(case["sql"]))

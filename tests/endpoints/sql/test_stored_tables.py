@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from endpoints.sql.composition import CompositionError
 from endpoints.sql.stored_tables import StoredTable, StoredTablesError, stored_tables
-
-FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
+from tests.files import FIXTURES
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from endpoints.errors import EndpointError
 from endpoints.sql.sandbox import SandboxTable, check_sandbox_query
+from tests.files import CASES
 from tests.fuzz.oracle import complaints, parses
 
-CASES = Path(__file__).resolve().parents[3] / "cases"
 COLUMNS = ("id", "timestamp", "event_message", "metadata")
 NAMES = ("edge_logs", "auth_logs", "database_logs", "function_logs", "function_edge_logs", "storage_logs")
 TABLES = tuple(SandboxTable(name, COLUMNS) for name in NAMES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -11,12 +10,12 @@ import pytest
 from endpoints.sql.functions import AGGREGATES, ALLOWED_FUNCTIONS, SET_RETURNING, SYNTAX_FUNCTIONS
 from endpoints.sql.sandbox import SandboxTable, check_sandbox_query
 from endpoints.sql.sandbox.cursor import Cursor
+from tests.files import CASES
 from tests.fuzz.generator import QueryGenerator
 from tests.fuzz.mutations import mutated
 from tests.fuzz.rewritten import rewrite_oracle
 from tests.fuzz.sandbox import accepted, corpus
 
-CASES = Path(__file__).resolve().parents[3] / "cases"
 COLUMNS = ("id", "timestamp", "event_message", "metadata")
 NAMES = ("edge_logs", "auth_logs", "database_logs", "function_logs", "function_edge_logs", "storage_logs")
 TABLES = tuple(SandboxTable(name, COLUMNS) for name in NAMES)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from endpoints.plans import PlanNode, PlanTree, read_plan, tables_without_time_bound
-from tests.files import CASES
+from tests.files import cases
 
-CASES = [json.loads(line) for line in (CASES / "plans.jsonl").read_text(encoding="utf-8").splitlines()]
+CASES = cases("plans.jsonl")
 PARTITIONS = {
     "auth_logs": ("auth_logs_default", "auth_logs_p20250602"),
     "edge_logs": ("edge_logs_default", "edge_logs_p20250602", "edge_logs_p20250603", "edge_logs_p20250604"),

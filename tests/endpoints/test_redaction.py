@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from endpoints.redaction import REDACTED, redact_json, redact_text
-from tests.files import CASES
+from tests.files import cases
 from tests.linear import takes_longer_than
 
-CASES = [json.loads(line) for line in (CASES / "redaction.jsonl").read_text(encoding="utf-8").splitlines()]
+CASES = cases("redaction.jsonl")
 MEGABYTE = 1_000_000
 
 # Tokens as other readers of a log would cut them.

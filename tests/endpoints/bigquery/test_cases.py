@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.files import CASES
-
-CASES = CASES / "bigquery"
-
 
 def cases(name: str) -> list[Any]:
-    loaded = [json.loads(line) for line in (CASES / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+    loaded = [
+        json.loads(line) for line in (CASES / "bigquery" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     return [pytest.param(case, id=f"{number}-{case['construct']}") for number, case in enumerate(loaded, 1)]
 
 

@@ -6,7 +6,6 @@ differs. `DEVIATIONS` are the lines that this language rules otherwise without s
 
 from __future__ import annotations
 
-import json
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -30,9 +29,9 @@ from endpoints.lql import (
     parse_lql,
     print_lql,
 )
-from tests.files import CASES
+from tests.files import cases
 
-CASES = [json.loads(line) for line in (CASES / "lql.jsonl").read_text("utf-8").splitlines()]
+CASES = cases("lql.jsonl")
 DEVIATIONS = {
     "a:1b:2": "white space must separate clauses",
 }

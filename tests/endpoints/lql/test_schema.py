@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -25,13 +24,9 @@ from endpoints.lql.rules import (
 from endpoints.lql.rules import Operator as Op
 from endpoints.lql.schema import CheckedFilter, check_rules, declared_schema, table_schema
 from endpoints.outcomes import Column
-from tests.files import CASES
+from tests.files import cases
 
-CASES = [
-    case
-    for line in (CASES / "lql.jsonl").read_text(encoding="utf-8").splitlines()
-    if (case := json.loads(line))["mode"] == "typed"
-]
+CASES = [case for case in cases("lql.jsonl") if case["mode"] == "typed"]
 RELATIVE = "a time relative to the clock"
 COLUMNS = (
     Column("timestamp", "timestamp(3) with time zone"),

@@ -19,10 +19,10 @@ from endpoints.sql.parameters import (
     effective_parameters,
     find_parameters,
 )
-from tests.files import CASES
+from tests.files import cases
 
 T = ParameterType
-CASES = [json.loads(line) for line in (CASES / "parameter_lexing.jsonl").read_text("utf-8").splitlines()]
+CASES = cases("parameter_lexing.jsonl")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: ascii(case["sql"]))

@@ -9,9 +9,7 @@ import pytest
 
 
 def cases(name: str) -> list[Any]:
-    loaded = [
-        json.loads(line) for line in (CASES / "bigquery" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
+    loaded = files.cases(f"bigquery/{name}.jsonl")
     return [pytest.param(case, id=f"{number}-{case['construct']}") for number, case in enumerate(loaded, 1)]
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests import files
+
 
 def cases(name: str) -> list[Any]:
     loaded = files.cases(f"bigquery/{name}.jsonl")

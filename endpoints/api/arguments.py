@@ -28,7 +28,7 @@ class RawArguments:
     repeated: frozenset[str] = frozenset()
 
     def overridden_by(self, other: RawArguments) -> RawArguments:
-        """Return all arguments; a name in both places has the other's value."""
+        """Return all arguments; if a name is in both places, the other's value counts."""
         return RawArguments(
             values={**self.values, **other.values},
             repeated=(self.repeated - other.values.keys()) | other.repeated,
@@ -131,7 +131,7 @@ def _refuse_constant(name: str) -> RawValue:
 
 
 def _refuse_unstorable(name: str, value: object) -> None:
-    """PostgreSQL text holds neither NUL characters nor lone surrogates."""
+    """PostgreSQL text can contain neither NUL characters nor lone surrogates."""
     texts = [name, *(value if isinstance(value, list) else [value])]
     for text in texts:
         if isinstance(text, str) and ("\0" in text or not _encodes(text)):

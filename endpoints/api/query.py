@@ -44,7 +44,7 @@ _NO_BODY: Final = RawArguments()
 # A few different ones are requested again and again, and most are short.
 _REMEMBERED_CALLS: Final = 512
 _LONGEST_REMEMBERED: Final = 8 * 1024  # characters
-_MOST_REMEMBERED: Final = 64  # arguments, each of which takes memory of its own
+_MOST_REMEMBERED: Final = 64  # arguments; each takes memory of its own
 _BYTES_PER_ARGUMENT: Final = 250
 
 

@@ -1,6 +1,6 @@
-"""The connections of this process as the kernel sees them: granian, which accepted them, shows none.
+"""The connections of this process as the kernel sees them: granian, which accepted them, does not show them.
 
-Linux tells how far each has come (tcp(7), TCP_INFO); elsewhere there are none to be found.
+Linux reports the progress of each (tcp(7), TCP_INFO); on other systems none are found.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-_OPEN_STATES: Final = (1, 8)  # TCP_ESTABLISHED; TCP_CLOSE_WAIT, whose client sends no more but may read
+_OPEN_STATES: Final = (1, 8)  # TCP_ESTABLISHED; TCP_CLOSE_WAIT: the client sends no more but may still read
 # struct tcp_info of linux/tcp.h, since 4.19: tcpi_unacked, tcpi_bytes_acked, tcpi_notsent_bytes, tcpi_bytes_sent.
 _TCP_INFO: Final = struct.Struct("@24xI92xQ16xI52xQ")
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How many bytes have been sent, how many of them have arrived, and whether any are still to arrive."""
+    """The bytes sent, the bytes that have arrived, and whether any have still to arrive."""
 
     sent: int
     arrived: int
@@ -27,12 +27,12 @@ class Progress:
 
 
 def inode(connection: socket.socket) -> int:
-    """Return what tells a socket from others; its duplicates have the same."""
+    """Return the identity of a socket; its duplicates have the same."""
     return os.fstat(connection.fileno()).st_ino
 
 
 def sent_so_far(connection: socket.socket) -> Progress | None:
-    """Return the progress of a connection, None where the system does not tell."""
+    """Return the progress of a connection, None if the system does not report it."""
     try:
         told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
     except OSError:
@@ -44,9 +44,9 @@ def sent_so_far(connection: socket.socket) -> Progress | None:
 
 
 def open_connections(port: int) -> Iterator[socket.socket]:
-    """Yield a duplicate of each connection that clients of this port have with this process; the reader closes it.
+    """Yield a duplicate of each connection from this port's clients to this process; the caller closes it.
 
-    A duplicate made meanwhile may be listed too: see `inode`.
+    Duplicates made meanwhile may be listed too: see `inode`.
     """
     try:
         names = os.listdir("/proc/self/fd")
@@ -58,7 +58,7 @@ def open_connections(port: int) -> Iterator[socket.socket]:
                 continue
             duplicate = _duplicate(int(name))
         except OSError:
-            continue  # It was closed meanwhile.
+            continue  # It has been closed meanwhile.
         if _is_connection_of(duplicate, port):
             yield duplicate
         else:

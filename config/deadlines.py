@@ -1,11 +1,11 @@
-"""How long PostgreSQL may keep somebody waiting: a deadline kept by the connection that waits, whatever hangs.
+"""Bounds how long PostgreSQL may keep a connection waiting: the connection keeps the deadline, whatever hangs.
 
     with answer_within(0.5):
         connection.execute("SELECT 1")      # raises NoAnswer after 0.5 s, and the connection is closed
 
 A server whose processes are stopped keeps its sockets open: no timeout of its own can fire, and TCP sees nothing wrong.
-psycopg wakes its waits every 0.1 s (`interval` of `Connection.wait`) and passes that on to the generator it waits for,
-as a value that says "nothing is ready"; `watched` looks up there.
+psycopg wakes its waits every 0.1 s (`interval` of `Connection.wait`) and passes a value that means "nothing is ready"
+on to the generator it waits for; `watched` looks at the time there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from psycopg.rows import Row
 from psycopg.waiting import Ready
 
 Result = TypeVar("Result")
-# What psycopg sends into a generator: the sockets that are ready, 0 at each interval, None when it takes up a wait.
+# psycopg sends into a generator: the ready sockets, 0 at each interval, None when it begins a wait.
 LookUp = Callable[["int | None"], None]
 
 
@@ -33,7 +33,7 @@ class NoAnswer(psycopg.OperationalError):
 
 @dataclass(slots=True)
 class Deadline:
-    """Until when, on the monotonic clock, there must be an answer; and whether the server has sent anything at all."""
+    """The time on the monotonic clock by which an answer must come, and whether the server has sent anything at all."""
 
     at: float
     server_answered: bool = False
@@ -58,9 +58,9 @@ _deadline: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 
 @contextmanager
 def answer_within(seconds: float) -> Iterator[Deadline]:
-    """Bound everything that bounded connections do inside, connecting included, by this time from now on.
+    """Give everything that bounded connections do inside, connecting included, this time from now on.
 
-    Waits raise NoAnswer at the deadline, to a tenth of a second. An inner deadline can only be the earlier one.
+    Waits raise NoAnswer at the deadline, to a tenth of a second. An inner deadline can only be earlier.
     """
     outer = _deadline.get()
     own = monotonic() + seconds
@@ -73,10 +73,10 @@ def answer_within(seconds: float) -> Iterator[Deadline]:
 
 
 class BoundedConnection(Connection[Row]):
-    """A psycopg connection that keeps the deadline of `answer_within`; without one it is an ordinary connection."""
+    """A psycopg connection that keeps the deadline of `answer_within`; without a deadline it is an ordinary one."""
 
     def wait(self, gen: Generator[Any, Any, Result], *args: Any, **kwargs: Any) -> Result:
-        """Consume a generator of psycopg. Raises NoAnswer, with the connection closed, when the deadline passes."""
+        """Consume a generator of psycopg. If the deadline passes, closes the connection and raises NoAnswer."""
         deadline = _deadline.get()
         if deadline is None:
             return super().wait(gen, *args, **kwargs)
@@ -88,14 +88,14 @@ class BoundedConnection(Connection[Row]):
 
     @classmethod
     def _connect_gen(cls, *args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        # libpq's connect_timeout counts whole seconds, from 2 on; a private method is the only way to a shorter one.
+        # libpq's connect_timeout counts whole seconds, at least 2; a private method is the only way to a shorter one.
         connecting = super()._connect_gen(*args, **kwargs)
         deadline = _deadline.get()
         return connecting if deadline is None else watched(connecting, deadline.look_up)
 
 
 def watched(gen: Generator[Any, Any, Result], look_up: LookUp) -> Generator[Any, Any, Result]:
-    """Pass on what goes in and out of a generator of psycopg; `look_up` sees all that comes in, and may raise."""
+    """Pass on everything that goes in and out of a psycopg generator; `look_up` sees each input, and may raise."""
     try:
         wanted = next(gen)
         while True:

@@ -1,4 +1,4 @@
-"""Switches of the environment: a word that is neither yes nor no is an error, never quietly a no."""
+"""Switches of the environment: a word that is neither yes nor no is an error, not silently a no."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NO = frozenset({"false", "0", "no", "off"})
 
 
 def switch(name: str, *, default: bool) -> bool:
-    """Return whether a setting is on; unset and empty are the default. Raises ImproperlyConfigured."""
+    """Return whether a setting is on; unset or empty means the default. Raises ImproperlyConfigured."""
     word = os.environ.get(name, "").strip().lower()
     if not word:
         return default

@@ -1,7 +1,7 @@
-"""The start-up options of the gate's sessions: the service's own, and what `options=` of LOGS_GATE_URL adds.
+"""The start-up options of the gate's sessions: the service's own, and those that `options=` of LOGS_GATE_URL adds.
 
-libpq takes one text of options, so an `options=` of the URL would otherwise stand in place of the service's own: times
-in another zone, bytes in another form, and transactions that may write.
+libpq takes only one text of options, so an `options=` in the URL would otherwise replace the service's own: times would
+come in another zone, bytes in another form, and transactions could write.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WORD: Final = re.compile(r"(?:\\.|[^\s\\])+", re.DOTALL)  # "Connection Strings
 def with_gate_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the gate's connection parameters with the service's own options after those of the URL.
 
-    Raises ImproperlyConfigured where the URL sets one of the service's own to something else, or cannot be read.
+    Raises ImproperlyConfigured if the URL contradicts one of the service's own options or cannot be read.
     """
     given = str(parameters.get("options") or "")
     own = {name.lower(): value for name, value in GATE_OPTIONS.items()}
@@ -35,7 +35,7 @@ def with_gate_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
             raise ImproperlyConfigured(
                 f"LOGS_GATE_URL: options= sets {name} to {value!r}, but the service needs {wanted!r}. Leave it out."
             )
-    # PostgreSQL takes the last of two.
+    # If an option comes twice, PostgreSQL takes the last.
     ours = " ".join(f"-c {name}={value}" for name, value in GATE_OPTIONS.items())
     return {**parameters, "options": f"{given} {ours}".strip()}
 

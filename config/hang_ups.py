@@ -1,9 +1,10 @@
-"""Ends a connection of granian whose body does not come, while a thread waits for it.
+"""Ends a connection of granian whose body does not arrive, while a thread waits for it.
 
 granian gives a WSGI application no way to stop reading: only the end of the connection frees the thread, and the
-application is not told which connection is the request's. So the answer says it: its body is the error followed by
-blanks (JSON allows them) in pieces of lengths made up here, and the one socket that has sent just these is shut down.
-Linux alone counts what a socket has sent (tcp(7), TCP_INFO); elsewhere the answer goes out and the thread waits on.
+application does not know which connection carries the request. So the answer marks it: its body is the error followed
+by blanks (JSON allows them) in pieces of lengths made up here, and the one socket that has sent exactly these is shut
+down. Only Linux counts the bytes that a socket has sent (tcp(7), TCP_INFO); elsewhere the answer goes out and the
+thread keeps waiting.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from config.connections import inode, open_connections, sent_so_far
 
 HANG_UP: Final = "endpoints.hang_up"  # in the environ (WSGI, PEP 3333) of a request with a body
 ROUNDS: Final = 3
-MOST_ROUNDS: Final = 8  # on a busy machine a piece may go out together with the next one
+MOST_ROUNDS: Final = 8  # on a busy machine a piece may be sent together with the next one
 ROUND_SECONDS: Final = 0.1
 _LONGEST_BLANKS: Final = 400
 
-# PEP 3333. The process's own environment, which holds secrets, is not a request's business.
+# PEP 3333. A request must not see the process's own environment, which contains secrets.
 _ENVIRON: Final[Mapping[str, Any]] = {
     "GATEWAY_INTERFACE": "CGI/1.1",
     "SCRIPT_NAME": "",
     "SERVER_SOFTWARE": "granian",
     "wsgi.errors": sys.stderr,
-    "wsgi.input_terminated": True,  # the end of a body in chunks is told
+    "wsgi.input_terminated": True,  # the server reports the end of a body in chunks
     "wsgi.multiprocess": True,
     "wsgi.multithread": True,
     "wsgi.run_once": False,
@@ -49,15 +50,15 @@ _one_at_a_time = threading.Lock()
 
 
 def use_hang_ups() -> None:
-    """Let granian's workers that are started from now on call the application by `runner`."""
+    """Make granian's workers that start from now on call the application by `runner`."""
     mp._wsgi_call_wrap = lambda application, *_: runner(application)  # type: ignore[attr-defined]  # private
 
 
 def runner(application: Application) -> Runner:
-    """Return what granian calls for each request; it stands in for granian.wsgi's own.
+    """Return the function that granian calls for each request, in place of granian.wsgi's own.
 
-    HANG_UP is in the environ of a request with a body. The answer must be a list: it is handed over at once, so that
-    no thread waits for a client to read it.
+    HANG_UP is in the environ of a request with a body. The answer must be a list: it is handed over at once, so no
+    thread waits for a client to read it.
     """
 
     def run(protocol: Any, scope: dict[str, Any]) -> None:
@@ -77,9 +78,9 @@ def runner(application: Application) -> Runner:
 
 
 def hang_up(protocol: Any, port: int, status: int, headers: Headers, body: bytes) -> bool:
-    """Answer from whichever thread, then shut the connection down; tell whether it was found.
+    """Answer from any thread, then shut the connection down; tell whether it was found.
 
-    `protocol` is granian's WSGIProtocol. Where the request has been answered already, nothing happens.
+    `protocol` is granian's WSGIProtocol. If the request is already answered, nothing happens.
     """
     answer = _TellingAnswer(body, port)
     with _one_at_a_time, answer:
@@ -88,17 +89,17 @@ def hang_up(protocol: Any, port: int, status: int, headers: Headers, body: bytes
 
 
 class _Pieces:
-    """What granian asks for one piece after another, and closes."""
+    """The iterator that granian asks for one piece after another, and closes."""
 
     def __init__(self, answer: _TellingAnswer) -> None:
         self.__next__ = iter(answer).__next__
 
     def close(self) -> None:
-        """Nothing is open: the answer closes its sockets when it is left."""
+        """Do nothing: the answer closes its own sockets."""
 
 
 class _TellingAnswer:
-    """The body of the answer, sent piece by piece, and the sockets that may be the one it goes out by."""
+    """The body of the answer, sent piece by piece, and the sockets that may carry it."""
 
     def __init__(self, body: bytes, port: int) -> None:
         self._body = body
@@ -120,7 +121,7 @@ class _TellingAnswer:
         for _ in range(MOST_ROUNDS):
             if not self._sockets or self._rounds == ROUNDS:
                 return
-            sleep(0.01)  # until the piece before is out
+            sleep(0.01)  # until the previous piece is sent
             blanks = secrets.randbelow(_LONGEST_BLANKS) + 1
             before = _bytes_sent(self._sockets)
             yield b" " * blanks
@@ -130,7 +131,7 @@ class _TellingAnswer:
                 self._rounds += 1
 
     def shut_down(self) -> bool:
-        """Shut the connection down if it is the only one that sent what was given out."""
+        """Shut the connection down if it is the only one that sent exactly these lengths."""
         if self._rounds < ROUNDS or len(self._sockets) != 1:
             return False
         (connection,) = self._sockets.values()
@@ -154,6 +155,6 @@ class _TellingAnswer:
 
 
 def _bytes_sent(sockets: Mapping[int, socket.socket]) -> dict[int, int]:
-    """Return how many bytes each has sent so far; those that cannot tell are left out."""
+    """Return how many bytes each has sent so far; sockets that do not report it are left out."""
     sent = {number: sent_so_far(each) for number, each in sockets.items()}
     return {number: progress.sent for number, progress in sent.items() if progress is not None}

@@ -1,6 +1,6 @@
-"""What manage.py sets up when the environment names no servers: the embedded ones, and a secret key of its own.
+"""Sets manage.py up if the environment names no servers: with the embedded ones and a secret key of its own.
 
-No Django: all of it comes before the settings load.
+No Django: all of this happens before the settings load.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from config.embedded.state import write_private_json
 DATABASE_VARIABLES = ("DATABASE_URL", "LOGS_DATABASE_URL", "LOGS_GATE_URL")
 DEMO_ADDRESS = "127.0.0.1"
 DEMO_PORT = 8000
-REMAINS_SECONDS = 5.0  # what is left of a demo that was killed is gone by then, on a busy machine too
-# Commands that read and write files only; `check` is one of them as long as it names no database. Not makemigrations,
-# which compares with what has been applied, nor spectacular, whose document lists the stored endpoints.
+REMAINS_SECONDS = 5.0  # by then the remains of a killed demo are gone, even on a busy machine
+# Commands that only read and write files, including `check` if it names no database. Not makemigrations, which compares
+# with the applied migrations, and not spectacular, whose document lists the stored endpoints.
 COMMANDS_WITHOUT_SERVERS = frozenset(
     {
         *("check", "collectstatic", "compilemessages", "diffsettings", "findstatic", "help"),
@@ -37,12 +37,12 @@ COMMANDS_WITHOUT_SERVERS = frozenset(
 
 
 class LocalSetupError(Exception):
-    """The command cannot run as things are; the text is one line for its user."""
+    """The command cannot run in this situation; the text is one line for its user."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalSecrets:
-    """What the demo makes once and shows again on every run."""
+    """The secrets that the demo creates once and shows on every run."""
 
     secret_key: str = field(repr=False)
     admin_password: str = field(repr=False)
@@ -50,7 +50,7 @@ class LocalSecrets:
 
 
 def ensure_local_secrets(root: Path) -> LocalSecrets:
-    """Return the secrets kept in this folder's demo.json, making them on first use."""
+    """Return the secrets kept in this folder's demo.json; create them on first use."""
     try:
         return LocalSecrets(**json.loads((root / "demo.json").read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -60,16 +60,16 @@ def ensure_local_secrets(root: Path) -> LocalSecrets:
 
 
 def keep_local_secrets(root: Path, values: LocalSecrets) -> None:
-    """Write the secrets, readable by their owner alone."""
+    """Write the secrets; only their owner can read them."""
     write_private_json(root / "demo.json", asdict(values))
 
 
 @contextmanager
 def servers_for(arguments: Sequence[str], project: Path) -> Iterator[None]:
-    """Give a management command the servers it needs and the environment does not name, while it runs.
+    """While a management command runs, give it the servers that it needs and that the environment does not name.
 
-    `arguments` are sys.argv's. Raises LocalSetupError before anything is started, EmbeddedServerError when a server
-    cannot be.
+    `arguments` are sys.argv's. Raises LocalSetupError before anything is started, EmbeddedServerError if a server
+    cannot be started.
     """
     command = arguments[1] if len(arguments) > 1 else "help"
     needs_postgres = not _names_databases()
@@ -78,14 +78,14 @@ def servers_for(arguments: Sequence[str], project: Path) -> Iterator[None]:
         _refuse_taken_port(arguments)
     if not needs_servers(arguments):
         if needs_postgres:
-            # Nothing it signs outlives the command.
+            # Nothing that it signs outlives the command.
             os.environ.setdefault("SECRET_KEY", secrets.token_urlsafe(50))
         yield
     elif not needs_postgres and not needs_redis:
         yield
     else:
         root = embedded.local_folder(project)
-        signal.signal(signal.SIGTERM, _exit)  # so that the servers are stopped on the way out
+        signal.signal(signal.SIGTERM, _exit)  # so that leaving the block stops the servers
         with embedded.using(root, postgres=needs_postgres, redis=needs_redis) as servers:
             os.environ.update(servers.environment())
             if needs_postgres:
@@ -104,7 +104,7 @@ def needs_servers(arguments: Sequence[str]) -> bool:
 
 
 def port_is_taken(port: int) -> bool:
-    """Tell whether another program listens where the demo's web server is going to."""
+    """Tell whether another program listens on the port of the demo's web server."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -132,13 +132,13 @@ def _set_local_defaults(root: Path) -> None:
 
 
 def _refuse_taken_port(arguments: Sequence[str]) -> None:
-    """Read --port as the command itself will, and look at once: before servers, migrations and rows."""
+    """Read --port as the command itself will, and check the port at once: before servers, migrations and rows."""
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
     parser.add_argument("--port", type=int, default=DEMO_PORT)
     try:
         port: int = parser.parse_known_args(list(arguments[2:]))[0].port
     except argparse.ArgumentError:
-        return  # The command explains it.
+        return  # The command itself explains the error.
     if not 0 < port < 65536:
         raise LocalSetupError(f"{port} is not a port number (1 to 65535).")
     deadline = time.monotonic() + REMAINS_SECONDS

@@ -1,4 +1,4 @@
-"""How the service logs: one JSON object a line on stderr, standard library and structlog alike."""
+"""The log of the service: one JSON object per line on stderr, from the standard library and from structlog."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LOGGING: dict[str, Any] = {
             "foreign_pre_chain": _SHARED,
             "processors": [
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                # Tracebacks without local variables: those could hold row values or an access token.
+                # Tracebacks without local variables, which could contain row values or an access token.
                 structlog.processors.ExceptionRenderer(
                     structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
                 ),
@@ -48,17 +48,17 @@ LOGGING: dict[str, Any] = {
         # Django's own request lines repeat ours and quote the query string.
         "django.request": {"level": "CRITICAL"},
         "django.server": {"level": "CRITICAL"},
-        # psycopg tells of every pipeline that a failed statement ended; the failure itself is logged by us.
+        # psycopg logs every pipeline that a failed statement ended; we log the failure itself.
         "psycopg": {"level": "ERROR"},
     },
 }
 
 
 class _Stderr:
-    """Writes a line with one system call, so that lines of several threads and processes never mix."""
+    """Writes each line with one system call, so that lines of several threads and processes never mix."""
 
     def msg(self, line: bytes) -> None:
-        # A log that cannot be written (disk full, reader gone) must not fail the call that it tells of.
+        # If the log cannot be written (disk full, reader gone), the logged call must not fail.
         with suppress(OSError):
             os.write(2, line + b"\n")
 
@@ -66,7 +66,7 @@ class _Stderr:
 
 
 def direct_logger(name: str) -> FilteringBoundLogger:
-    """Return a logger of the same lines that skips the standard library: a fifth of its cost, for the hottest line."""
+    """Return a logger with the same lines at a fifth of the cost, without the standard library: for hot lines."""
     logger: FilteringBoundLogger = structlog.wrap_logger(
         _Stderr(),
         processors=[

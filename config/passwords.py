@@ -1,7 +1,7 @@
-"""Passwords of the admin are checked a few at a time: each check takes a core for half a second, on purpose.
+"""Checks the passwords of the admin a few at a time: each check takes a core for half a second, on purpose.
 
-Whoever finds every place taken waits a little, and there are few places to wait in: a burst of logins never holds all
-threads of a process, and the cores stay free for calls.
+If every place is taken, a login waits a little, and only a few may wait: a burst of logins never holds all threads of a
+process, and the cores stay free for calls.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from django.contrib.auth.hashers import PBKDF2PasswordHasher
 
 CHECKS_AT_ONCE: Final = 1  # per process; there are two by default
 MOST_WAITING: Final = 2  # threads of a process; production.md gives a process 16
-WAIT_SECONDS: Final = 2.0  # for one of the checks under way to end
+WAIT_SECONDS: Final = 2.0  # for one of the running checks to end
 
 
 class PasswordsBusy(Exception):
-    """Too many passwords are being checked; this one was not looked at."""
+    """Too many passwords are being checked; this one was not checked."""
 
     retry_after_seconds: Final = 2
 
 
 class PasswordTurns:
-    """So many may check a password at once and so many wait for it; a thread that has its turn needs no second one."""
+    """Limits how many threads check a password at once and how many wait; a thread with a turn needs no second one."""
 
     def __init__(self, *, at_once: int, waiting: int, wait_seconds: float) -> None:
         self._checking = threading.BoundedSemaphore(at_once)
@@ -35,7 +35,7 @@ class PasswordTurns:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Hold a turn; raises PasswordsBusy at once where nobody may wait any more, else after the longest wait."""
+        """Hold a turn; raises PasswordsBusy at once if too many already wait, otherwise after the longest wait."""
         if getattr(self._of_thread, "has_turn", False):
             yield
             return
@@ -58,7 +58,7 @@ PASSWORD_TURNS: Final = PasswordTurns(at_once=CHECKS_AT_ONCE, waiting=MOST_WAITI
 
 
 class BoundedPasswordHasher(PBKDF2PasswordHasher):
-    """Django's own hasher, whose hashes it reads and writes, within the process's turns. Raises PasswordsBusy."""
+    """Django's own hasher, with the same hashes, limited by the process's turns. Raises PasswordsBusy."""
 
     def encode(self, password: str, salt: str, iterations: int | None = None) -> str:
         with PASSWORD_TURNS.turn():

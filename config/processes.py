@@ -1,9 +1,9 @@
-"""Runs several programs together until told to stop: restarts what dies, and leaves nothing behind. No Django.
+"""Runs several programs together until told to stop: restarts those that die, and leaves nothing behind. No Django.
 
-Each program leads a session of its own, so Ctrl-C reaches this process alone, which ends the others in order. A guard
-(a shell that waits for the end of a pipe) ends them when this process cannot: after kill -9 the pipe closes, and the
-guard kills every group it was told of. PR_SET_PDEATHSIG would reach the direct children only, and the workers of
-granian outlive a killed parent.
+Each program leads a session of its own, so Ctrl-C reaches only this process, which ends the others in order. A guard (a
+shell that waits for the end of a pipe) ends them if this process cannot: after kill -9 the pipe closes, and the guard
+kills every group that it knows. PR_SET_PDEATHSIG would reach only the direct children, and granian's workers outlive a
+killed parent.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GRACE_SECONDS = 10.0
 TICK_SECONDS = 0.1
 LOG_LIMIT_BYTES = 10 * 1024 * 1024
-STEADY_SECONDS = 60.0  # A program that ran so long has recovered; its earlier failures are forgotten.
-# In a row; delays of 1, 2, 4 and 8 s lie between them. A program that is killed (by the kernel for want of memory, by
-# somebody) has not failed, and comes back as often as that happens.
+STEADY_SECONDS = 60.0  # After so long a program has recovered, and its earlier failures are forgotten.
+# In a row, with delays of 1, 2, 4 and 8 s between them. A killed program (by the kernel for lack of memory, or by a
+# person) has not failed, and is restarted every time.
 MOST_FAILURES = 5
 
 # Every line replaces the list of process groups; an empty one means that all is well and nothing is left to kill.
@@ -36,13 +36,13 @@ while read -r line; do groups=$line; done
 for group in $groups; do kill -KILL "-$group" 2>/dev/null; done
 exit 0
 """
-# A program begins once the guard knows of it; when this process dies before, the shell reads the end and is gone.
+# A program begins once the guard knows it; if this process dies before, the shell reads the end of file and exits.
 LAUNCH_SCRIPT = 'read -r known && exec "$@" </dev/null'
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to run, under which name to report it, and the file its output is appended to."""
+    """A program to run, its name in reports, and the file for its output."""
 
     name: str
     arguments: Sequence[str]
@@ -74,8 +74,8 @@ def run_together(
 ) -> None:
     """Run the programs in this folder until SIGINT, SIGTERM or SIGHUP, then end them; a second signal kills them.
 
-    `announce` is called once, when `is_up` first says so; `report` gets one line for each death and restart. Call it
-    from the main thread. Raises ProgramFailed, after ending the others, when one keeps dying.
+    `announce` is called once, when `is_up` is first true; `report` gets one line for each death and restart. Call it
+    from the main thread. Raises ProgramFailed, after ending the others, if one keeps dying.
     """
     runs = [_Run(program) for program in programs]
     with ExitStack() as stack:
@@ -155,7 +155,7 @@ def _end_all(runs: Sequence[_Run], stop: _Stop) -> None:
     """End every program: politely first, its whole group by force when the grace is over or a second signal comes."""
     processes = [run.process for run in runs if run.process is not None]
     for process in processes:
-        # To the leader alone: it winds up its workers; a signal to all would cut a worker's task short.
+        # Only to the leader, which ends its workers in order; a signal to all would cut a worker's task short.
         if process.poll() is None:
             process.terminate()
     deadline = time.monotonic() + GRACE_SECONDS
@@ -168,13 +168,13 @@ def _end_all(runs: Sequence[_Run], stop: _Stop) -> None:
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill what is left of a program's process group; its id stays taken while any member lives."""
+    """Kill the rest of a program's process group; its id stays taken while any member lives."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def _put_aside_large(log: Path) -> None:
-    """Keep a log bounded: copy a large one to `.1` and empty it; its writers append, so they go on at the start."""
+    """Keep a log bounded: copy a large one to `.1` and empty it; its writers append, so they continue at the start."""
     if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
         shutil.copyfile(log, log.with_name(f"{log.name}.1"))
         os.truncate(log, 0)
@@ -200,14 +200,14 @@ class _Stop:
 
     def _wait(self, number: int, seconds: float) -> bool:
         if self._signals < number:
-            time.sleep(seconds)  # goes on behind a handler
+            time.sleep(seconds)  # continues after a handler
         return self._signals >= number
 
 
 @contextmanager
 def _stop_requests() -> Iterator[_Stop]:
     stop = _Stop()
-    # Under nohup SIGHUP is ignored, and stays so.
+    # Under nohup SIGHUP is ignored, and stays ignored.
     numbers = [
         number for number in STOP_SIGNALS if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN
     ]
@@ -221,7 +221,7 @@ def _stop_requests() -> Iterator[_Stop]:
 
 @contextmanager
 def _guard() -> Iterator[Callable[[str], None]]:
-    """Run the guard; yield what tells it the process groups to kill, should this process die."""
+    """Run the guard; yield the function that tells it which process groups to kill if this process dies."""
     guard = subprocess.Popen(  # noqa: S603  # the script above
         ["/bin/sh", "-c", GUARD_SCRIPT],
         stdin=subprocess.PIPE,
@@ -235,7 +235,7 @@ def _guard() -> Iterator[Callable[[str], None]]:
     assert pipe is not None  # noqa: S101  # stdin=PIPE
 
     def tell(groups: str) -> None:
-        # A guard that was killed itself is missed only if this process is killed too.
+        # A killed guard matters only if this process is killed too.
         with suppress(BrokenPipeError):
             pipe.write(groups + "\n")
             pipe.flush()

@@ -1,7 +1,7 @@
-"""Whether the web processes still do anything: each counts up a number that their parent can read.
+"""Shows whether the web processes still do anything: each increases a number that their parent can read.
 
-A stopped process keeps its place in the kernel's list of listeners: it is given its share of new connections and
-answers none of them.
+A stopped process keeps its place in the kernel's list of listeners: it gets its share of new connections and answers
+none of them.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _SLOTS: Final = mmap.PAGESIZE // _COUNT.size
 
 
 class Pulses:
-    """Counters in memory that is shared with child processes made by fork."""
+    """Counters in memory that child processes made by fork share."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, mmap.PAGESIZE)
         self._given = 0
 
     def new_slot(self) -> int:
-        """Return the place of a process that is about to start; there are enough for those that live together."""
+        """Return the place of a process that is about to start; there are enough for all that live at the same time."""
         slot = 1 + self._given % (_SLOTS - 1)
         self._given += 1
         _COUNT.pack_into(self._memory, slot * _COUNT.size, 0)
@@ -44,22 +44,22 @@ class Pulses:
         _COUNT.pack_into(self._memory, slot * _COUNT.size, self.count(slot) + 1)
 
     def note_start(self) -> None:
-        """Note that a process has come so far that it serves."""
+        """Note that a process has begun to serve."""
         self.beat(0)
 
     def has_started(self) -> bool:
-        """Tell whether any process ever has."""
+        """Tell whether any process ever has begun to serve."""
         return self.count(0) > 0
 
     def keep_beating(self, slot: int) -> None:
-        """Beat from a thread of this process as long as it lives, and end it when its parent is gone."""
+        """Beat from a thread of this process as long as it lives; end the process if its parent is gone."""
         parent = os.getppid()
 
         def beat() -> None:
             while os.getppid() == parent:
                 self.beat(slot)
                 time.sleep(BEAT_SECONDS)
-            # Nobody would restart or end it, and its port could not be used again.
+            # Otherwise nobody would restart or end it, and its port could not be used again.
             os.kill(os.getpid(), signal.SIGKILL)
 
         threading.Thread(target=beat, name="pulse", daemon=True).start()
@@ -67,9 +67,9 @@ class Pulses:
 
 @dataclass(slots=True)
 class SilenceCounter:
-    """Counts the looks at a process between which it did not beat.
+    """Counts the looks at a process without a new beat.
 
-    Looks, not seconds: when the whole machine slept or the parent itself was stopped, nobody looked.
+    Looks, not seconds: if the whole machine slept or the parent itself was stopped, nobody looked.
     """
 
     most: int
@@ -88,7 +88,7 @@ class SilenceCounter:
 
 
 def watch(processes: Callable[[], dict[int, int]], *, silent_seconds: float, report: Callable[[int], None]) -> None:
-    """Kill each process whose count has stood still for so long; `processes` returns the counts by process id."""
+    """Kill each process whose count has not moved for so long; `processes` returns the counts by process id."""
     silence = SilenceCounter(most=max(1, round(silent_seconds / BEAT_SECONDS)))
     while True:
         time.sleep(BEAT_SECONDS)
@@ -103,7 +103,7 @@ def watch(processes: Callable[[], dict[int, int]], *, silent_seconds: float, rep
 
 
 def tell_systemd(message: str) -> None:
-    """Send a message to whoever started this, sd_notify(3); nobody else has set NOTIFY_SOCKET."""
+    """Send a message to the service manager that started this, sd_notify(3); only it sets NOTIFY_SOCKET."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if address:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, suppress(OSError):

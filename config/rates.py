@@ -1,4 +1,4 @@
-"""Rates and limits as settings, forms and commands write them: ``600/minute``, ``6``, ``none``."""
+"""Rates and limits in the form used by settings, forms and commands: ``600/minute``, ``6``, ``none``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
 
 
 class Rate(NamedTuple):
-    """At most so many calls in a window of so many seconds."""
+    """A limit of so many calls in a window of so many seconds."""
 
     calls: int
     seconds: int
@@ -25,7 +25,7 @@ class Rate(NamedTuple):
 
 
 def read_rate(text: str, *, setting: str) -> Rate | None:
-    """Return the rate a setting names, None when it is empty. Raises ImproperlyConfigured for anything else."""
+    """Return the rate in a setting, None if it is empty. Raises ImproperlyConfigured for anything else."""
     if not text:
         return None
     match = _RATE.fullmatch(text)
@@ -37,7 +37,7 @@ def read_rate(text: str, *, setting: str) -> Rate | None:
 
 
 def read_limit(text: str, *, setting: str) -> int | None:
-    """Return the number that a limit names, None for ``none``. Raises ImproperlyConfigured for anything else."""
+    """Return the number in a limit, None for ``none``. Raises ImproperlyConfigured for anything else."""
     try:
         return parse_limit(text)
     except ValueError as error:
@@ -45,7 +45,7 @@ def read_limit(text: str, *, setting: str) -> int | None:
 
 
 def parse_limit(text: str) -> int | None:
-    """Return the number that a limit names, None for ``none``; a ValueError says what would be right."""
+    """Return the number in a limit, None for ``none``; the message of a ValueError says what would be right."""
     if text == NO_LIMIT:
         return None
     if _LIMIT.fullmatch(text) is None:

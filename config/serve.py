@@ -1,7 +1,7 @@
 """Starts the web server, the same way for the demo, the image and the units: `python -m config.serve`.
 
-granian with what this service needs of it: processes that die, grow or hang are replaced one by one; heads that do not
-come to their end are given up; a port is never shared with another installation. No Django before the processes load.
+It adapts granian: processes that die, grow or hang are replaced one by one; unfinished heads are given up; a port is
+never shared with another installation. No Django before the processes load.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from config.unread_answers import cut_off_unread_answers
 
 TARGET: Final = "config.wsgi:application"
 HEAD_BYTES: Final = 65_536  # request lines of 32 KiB are promised
-# Between two requests too: a proxy must give its idle connections up earlier (deploy/nginx).
+# Also between two requests: a proxy must give up its idle connections earlier (deploy/nginx).
 HEAD_SECONDS: Final = 30
 BACKLOG: Final = 2048
-# Of one process; each open connection takes a few KiB while it sends nothing.
+# Per process; an open connection that sends nothing takes a few KiB.
 MOST_CONNECTIONS: Final = 8192
 _FILES_BESIDE_CONNECTIONS: Final = 256
-STOP_SECONDS: Final = 20  # calls under way are finished; a statement timeout is 15 s
-MOST_DEATHS: Final = 20  # in DEATHS_SECONDS: then the service cannot start, and whoever started this should know
+STOP_SECONDS: Final = 20  # running calls finish in this time; a statement timeout is 15 s
+MOST_DEATHS: Final = 20  # in DEATHS_SECONDS: then the service cannot start, and the program that started it should know
 DEATHS_SECONDS: Final = 60.0
 # A call waits for the interpreter's lock several times, each time so long for a thread that computes (a large body, a
-# page): with Python's 5 ms another caller's p99 was 70 ms, with 1 ms 17, and no thread does less for it.
+# page): with Python's 5 ms another caller's p99 was 70 ms, with 1 ms it is 17, and no thread gets less done.
 SWITCH_SECONDS: Final = 0.001
-PATIENCE_SECONDS: Final = 5.0  # the processes of a server that was killed are gone in a moment
+PATIENCE_SECONDS: Final = 5.0  # the processes of a killed server are gone in a moment
 
 
 class PortTaken(Exception):
-    """Another program listens there; the text says where and what to do."""
+    """Another program listens on the port; the text says where and what to do."""
 
 
 class WebServer(MPServer):
-    """granian's server, with a pulse of each process."""
+    """granian's server, with a pulse for each process."""
 
     def __init__(self, *, unread_seconds: float, **options: Any) -> None:
         super().__init__(TARGET, **options)
@@ -78,9 +78,9 @@ class WebServer(MPServer):
         return worker
 
     def _respawn_workers(self, workers: Any, spawn_target: Any, target_loader: Any, delay: float = 0) -> None:
-        """Replace processes, or give up: soon until one has started, since the settings may be wrong; later seldom.
+        """Replace processes, or give up: early until one has started, since the settings may be wrong; later rarely.
 
-        granian itself gives up when one process dies twice within seconds, and never when two die in turn.
+        granian itself gives up if one process dies twice within seconds, but never if two die in turn.
         """
         now = monotonic()
         self._deaths = [each for each in self._deaths if now - each < DEATHS_SECONDS] + [now]
@@ -94,7 +94,7 @@ class WebServer(MPServer):
 
 
 def _load(pulses: Pulses, slot: int, port: int, unread_seconds: float, callback_loader: Callable[[], Any]) -> Any:
-    """What a new process does first."""
+    """The first steps of a new process."""
     sys.setswitchinterval(SWITCH_SECONDS)
     pulses.keep_beating(slot)
     cut_off_unread_answers(port, unread_seconds)
@@ -105,9 +105,9 @@ def _load(pulses: Pulses, slot: int, port: int, unread_seconds: float, callback_
 
 def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
-    # What the processes inherit: the application shares its threads out by this number.
+    # The processes inherit it: the application divides its threads by this number.
     os.environ["ENDPOINTS_WEB_THREADS"] = str(options.threads)
-    # The pulses are memory that only forked processes share.
+    # Only forked processes share the memory of the pulses.
     multiprocessing.set_start_method("fork")
     connections = _raise_file_limit() - _FILES_BESIDE_CONNECTIONS
     try:
@@ -152,8 +152,9 @@ def _start_watch(server: WebServer, silent_seconds: float) -> None:
 def claimed(host: str, port: int, *, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[None]:
     """Hold this address for one web server. Raises PortTaken.
 
-    granian lets its processes share the port by SO_REUSEPORT, and any other of the same user share it too: each would
-    get some of the calls. A name that only one program can have keeps out a second start at the same moment.
+    granian lets its processes share the port by SO_REUSEPORT, so any other program of the same user could share it too,
+    and each would get some of the calls. A name that only one program can have prevents a second start at the same
+    moment.
     """
     deadline = monotonic() + patience_seconds
     while True:
@@ -185,7 +186,7 @@ def _family(host: str) -> socket.AddressFamily:
 
 
 def _raise_file_limit() -> int:
-    """Let this process and its children have as many open files as the system allows; return how many."""
+    """Allow this process and its children as many open files as the system permits; return the number."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 2 * MOST_CONNECTIONS
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

@@ -33,15 +33,15 @@ if not DEBUG and (len(SECRET_KEY) < 40 or SECRET_KEY == _DEBUG_SECRET_KEY):
     )
 ALLOWED_HOSTS: list[str] = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"] if DEBUG else [])
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", default=[])
-# HTTPS_ONLY=false is for a service on loopback: cookies then travel over plain HTTP.
+# HTTPS_ONLY=false is for a service on loopback: cookies then go over plain HTTP.
 HTTPS_ONLY = switch("HTTPS_ONLY", default=not DEBUG)
-# So many entries of X-Forwarded-For, from its right end, are written by proxies of ours.
+# The number of entries at the right end of X-Forwarded-For that our own proxies write.
 PROXIES = env.int("PROXIES", default=0)
 
 # --- Servers: your own by URL, or the embedded ones -------------------------------------------------------------------
 LOCAL_DIR = Path(env.str("ENDPOINTS_LOCAL_DIR", default=str(BASE_DIR / ".local")))
 _embedded = embedded.known_urls(LOCAL_DIR) or embedded.Servers()
-# Before the embedded servers exist the settings must still load (checks, migrations to be written); connecting fails.
+# The settings must load even before the embedded servers exist (checks, makemigrations); connecting then fails.
 _NOWHERE = f"postgresql://nobody@/none?host={LOCAL_DIR}/run"
 DATABASE_URL = env.str("DATABASE_URL", default=_embedded.database_url or _NOWHERE)
 LOGS_DATABASE_URL = env.str("LOGS_DATABASE_URL", default=_embedded.logs_database_url or _NOWHERE)
@@ -64,8 +64,8 @@ def _django_database(url: str) -> dict[str, Any]:
 
 
 DATABASES = {"default": _django_database(DATABASE_URL), "logs": _django_database(LOGS_DATABASE_URL)}
-# One connection per thread, checked before use, so that a restarted PostgreSQL is noticed and not answered with a 500;
-# and waited for no longer than a call may take.
+# One connection per thread, checked before use, so that a restarted PostgreSQL does not cause a 500; the wait for it
+# is no longer than a call may take.
 DATABASES["default"] |= {"ENGINE": "config.state_database", "CONN_MAX_AGE": 600, "CONN_HEALTH_CHECKS": True}
 DATABASE_ROUTERS = ["logsources.router.LogDatabaseRouter"]
 LOGS_GATE: dict[str, Any] = with_gate_options(conninfo_to_dict(LOGS_GATE_URL))
@@ -88,43 +88,43 @@ CACHES = {
 ENDPOINTS_HEADER_PREFIX = env.str("ENDPOINTS_HEADER_PREFIX", default="SVC")
 ENDPOINTS_POOL_SIZE = env.int("ENDPOINTS_POOL_SIZE", default=8)  # gate connections per process
 ENDPOINTS_POOL_WAIT_SECONDS = env.float("ENDPOINTS_POOL_WAIT_SECONDS", default=0.8)  # then 503 overloaded
-# Calls of a process that may wait for a result which another call computes: half of its threads, then 503 overloaded.
+# Calls of a process that may wait for another call's result: half of its threads, then 503 overloaded.
 ENDPOINTS_WAITING_CALLS = env.int("ENDPOINTS_WAITING_CALLS", default=8)
-# How much manage.py check_sandbox must find in order: "row_security" where the log database has no superuser.
+# The guarantees that manage.py check_sandbox must confirm: "row_security" if the log database has no superuser.
 ENDPOINTS_SANDBOX_LEVEL = env.str("ENDPOINTS_SANDBOX_LEVEL", default="full")
-# The threads of one web process; config.serve starts so many.
+# The threads of one web process, as started by config.serve.
 ENDPOINTS_WEB_THREADS = env.int("ENDPOINTS_WEB_THREADS", default=16)
-ENDPOINTS_BODY_SECONDS = env.float("ENDPOINTS_BODY_SECONDS", default=60.0)  # until a body has come, then 408
+ENDPOINTS_BODY_SECONDS = env.float("ENDPOINTS_BODY_SECONDS", default=60.0)  # until a body has arrived, then 408
 ENDPOINTS_BODY_MIN_BYTES_PER_SECOND = env.int("ENDPOINTS_BODY_MIN_BYTES_PER_SECOND", default=4096)
 ENDPOINTS_MAX_BODY_BYTES = env.int("ENDPOINTS_MAX_BODY_BYTES", default=1_048_576)
 ENDPOINTS_SANDBOX_MAX_SQL_BYTES = env.int("ENDPOINTS_SANDBOX_MAX_SQL_BYTES", default=16_384)  # of the consumer's text
 ENDPOINTS_SANDBOX_MAX_BYTES = env.int("ENDPOINTS_SANDBOX_MAX_BYTES", default=33_554_432)  # of a result, encoded
 ENDPOINTS_MAX_RESULT_BYTES = env.int("ENDPOINTS_MAX_RESULT_BYTES", default=67_108_864)  # of a stored query's, encoded
-# How long after its caching period a result may still be answered, marked stale, when nothing newer can be had.
+# How long after its caching period a result may still be sent, marked stale, if there is nothing newer.
 ENDPOINTS_STALE_SECONDS = env.int("ENDPOINTS_STALE_SECONDS", default=3600)
 ENDPOINTS_WARM_RESULTS = env.int("ENDPOINTS_WARM_RESULTS", default=100)  # argument sets of one warm run
 ENDPOINTS_WARM_SECONDS = env.float("ENDPOINTS_WARM_SECONDS", default=60.0)  # in the database, of one warm run
 ENDPOINTS_WARM_CONCURRENCY = env.int("ENDPOINTS_WARM_CONCURRENCY", default=2)  # endpoints warmed at the same time
-# Calls of one access token, such as 600/minute; empty: as many as it likes.
+# Calls of one access token, such as 600/minute; empty: no limit.
 ENDPOINTS_RATE_LIMIT = rates.read_rate(env.str("ENDPOINTS_RATE_LIMIT", default=""), setting="ENDPOINTS_RATE_LIMIT")
-# The same of calls that reach PostgreSQL, each a number or "none"; below the pool's size, or one takes it all.
+# Limits of calls that reach PostgreSQL, a number or "none"; below the pool's size, or one access token takes it all.
 ENDPOINTS_CALLS_AT_ONCE = rates.read_limit(
     env.str("ENDPOINTS_CALLS_AT_ONCE", default="6"), setting="ENDPOINTS_CALLS_AT_ONCE"
 )
 ENDPOINTS_SANDBOX_QUERIES_AT_ONCE = rates.read_limit(
     env.str("ENDPOINTS_SANDBOX_QUERIES_AT_ONCE", default="4"), setting="ENDPOINTS_SANDBOX_QUERIES_AT_ONCE"
 )
-# For so long an access token gets no sandbox queries after one of its own reached the statement timeout; 0: never.
+# How long an access token gets no sandbox queries after one of them reached the statement timeout; 0: no pause.
 ENDPOINTS_OVERRUN_SECONDS = env.float("ENDPOINTS_OVERRUN_SECONDS", default=30.0)
-# Without a token nobody reads /metrics; programs on the same machine do where that is switched on.
+# Without a token nobody can read /metrics, except programs on the same machine if that is switched on.
 ENDPOINTS_METRICS_TOKEN = env.str("ENDPOINTS_METRICS_TOKEN", default="")
 ENDPOINTS_METRICS_LOOPBACK = switch("ENDPOINTS_METRICS_LOOPBACK", default=False)
 ENDPOINTS_MAX_LOAD_BYTES = env.int("ENDPOINTS_MAX_LOAD_BYTES", default=16_777_216)  # of a load, also when expanded
 ENDPOINTS_MAX_LOAD_ROWS = env.int("ENDPOINTS_MAX_LOAD_ROWS", default=100_000)  # of a load, which has ten values each
 ENDPOINTS_LOAD_CONCURRENCY = env.int("ENDPOINTS_LOAD_CONCURRENCY", default=2)  # loads at once per process
-# The OpenAPI document names every endpoint: to the public only where that is wanted, else with an access token.
+# The OpenAPI document names every endpoint: public only if that is wanted, otherwise with an access token.
 ENDPOINTS_PUBLIC_SCHEMA = switch("ENDPOINTS_PUBLIC_SCHEMA", default=DEBUG)
-# Multipart and form bodies are read by Django, under the same limit.
+# Django reads multipart and form bodies, with the same limit.
 DATA_UPLOAD_MAX_MEMORY_SIZE = ENDPOINTS_MAX_BODY_BYTES
 
 # --- Applications -----------------------------------------------------------------------------------------------------
@@ -199,9 +199,9 @@ AXES_LOCKOUT_CALLABLE = "endpoints.admin.logins.locked_out_page"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address"]
 AXES_FAILURE_LIMIT = LOGIN_FAILURES
 AXES_COOLOFF_TIME = timedelta(seconds=LOGIN_LOCKOUT_SECONDS)
-AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # a lock-out ends, whatever is sent meanwhile
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # a lock-out ends, even if more attempts come meanwhile
 AXES_DISABLE_ACCESS_LOG = True
-AXES_ENABLE_ADMIN = False  # endpoints/admin/logins.py shows what is counted
+AXES_ENABLE_ADMIN = False  # endpoints/admin/logins.py shows the counters
 AXES_VERBOSE = False
 
 # --- Pages ------------------------------------------------------------------------------------------------------------
@@ -211,8 +211,8 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "static/"
 STATIC_ROOT = BASE_DIR / "staticfiles"
-STATIC_ROOT.mkdir(exist_ok=True)  # whitenoise warns at every start where it is missing
-WHITENOISE_USE_FINDERS = True  # static files are served without a collectstatic step; the image collects them
+STATIC_ROOT.mkdir(exist_ok=True)  # whitenoise warns at every start if it is missing
+WHITENOISE_USE_FINDERS = True  # static files need no collectstatic step; the image collects them
 FIXTURE_DIRS = [BASE_DIR / "fixtures"]
 
 # --- Security headers, cookies and CORS -------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 if switch("BEHIND_HTTPS_PROXY", default=False):
-    # Only when a proxy that sets (and strips) this header is the one way in.
+    # Only if a proxy that sets (and strips) this header is the only way in.
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 CORS_ALLOWED_ORIGINS: list[str] = env.list("CORS_ALLOWED_ORIGINS", default=[])
 CORS_URLS_REGEX = r"^/api/"
@@ -247,7 +247,7 @@ REST_FRAMEWORK = {
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "endpoints.api.exceptions.handle_exception",
     "UNAUTHENTICATED_USER": None,
-    "URL_FORMAT_OVERRIDE": None,  # besides sql and lql no query parameter name is reserved
+    "URL_FORMAT_OVERRIDE": None,  # no query parameter name is reserved except sql and lql
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Log Query Endpoints",
@@ -266,7 +266,7 @@ UNFOLD = {
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": "endpoints.admin.navigation.favicon"}],
     "SIDEBAR": {"navigation": "endpoints.admin.navigation.sidebar"},
     "DASHBOARD_CALLBACK": "endpoints.admin.dashboard.dashboard",
-    # Else unfold writes its colours into the page, which the admin's content security policy refuses.
+    # Otherwise unfold writes its colours into the page, which the admin's content security policy refuses.
     "COLORS": "endpoints.admin.navigation.no_inline_colors",
     "STYLES": ["endpoints.admin.navigation.theme_styles"],
     "SCRIPTS": ["endpoints.admin.navigation.strict_scripts"],
@@ -282,7 +282,7 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
 CELERY_BEAT_SCHEDULE = {
     "roll-partitions": {"task": "logsources.tasks.roll_partitions", "schedule": 3600.0},
-    # A heartbeat that waited for a worker longer than until the next one says nothing.
+    # A heartbeat that a worker takes only after the next one is due is meaningless.
     "note-heartbeat": {"task": "endpoints.tasks.note_heartbeat", "schedule": 60.0, "options": {"expires": 60}},
     "drop-old-sandbox-schemas": {"task": "endpoints.tasks.drop_old_sandbox_schemas", "schedule": 3600.0},
 }
@@ -290,7 +290,7 @@ CELERY_BEAT_SCHEDULE = {
 # --- Logs: one JSON object a line on stderr ---------------------------------------------------------------------------
 LOGGING = logs.LOGGING
 DJANGO_STRUCTLOG_CELERY_ENABLED = False
-DJANGO_STRUCTLOG_TRUST_UPSTREAM_REQUEST_ID = True  # our middleware has settled it: echoed where fit, else made
+DJANGO_STRUCTLOG_TRUST_UPSTREAM_REQUEST_ID = True  # our middleware has settled it: the caller's if safe, else a new one
 DJANGO_STRUCTLOG_IP_LOGGING_ENABLED = False  # an address is personal data
 DJANGO_STRUCTLOG_USER_ID_FIELD = None
 DJANGO_STRUCTLOG_STATUS_START_LOG_LEVEL = logging.DEBUG  # one line a request, when it is done

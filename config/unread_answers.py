@@ -1,4 +1,4 @@
-"""Closes connections whose clients do not read their answers: these would stay in memory for as long as they like."""
+"""Closes connections of clients that do not read their answers, which would otherwise stay in memory indefinitely."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import Final
 
 from config.connections import Progress, inode, open_connections, sent_so_far
 
-LOOKS: Final = 6  # in the time that a client has
+LOOKS: Final = 6  # in the time allowed for a client
 BYTES_PER_SECOND: Final = 1024
 _NO_LINGERING: Final = struct.pack("ii", 1, 0)
 
 
 @dataclass(slots=True)
 class SlowReaders:
-    """Which connections have taken less of their answer than they must, over the last so many seconds."""
+    """The connections that have taken too little of their answer in the last so many seconds."""
 
     seconds: float
-    _since: dict[int, tuple[float, int]] = field(default_factory=dict)  # connection: when, and what had arrived then
+    _since: dict[int, tuple[float, int]] = field(default_factory=dict)  # connection: a time, and what had arrived then
 
     def look(self, connections: Mapping[int, Progress], now: float) -> list[int]:
-        """Note how far the connections are and return those to close."""
+        """Note the progress of the connections and return those to close."""
         slow: list[int] = []
         since: dict[int, tuple[float, int]] = {}
         for connection, progress in connections.items():
@@ -44,7 +44,7 @@ class SlowReaders:
 
 
 def cut_off_unread_answers(port: int, seconds: float) -> None:
-    """Look after the connections of this process in a thread, as long as it lives."""
+    """Watch the connections of this process in a thread, as long as it lives."""
     readers = SlowReaders(seconds)
 
     def look_again_and_again() -> None:
@@ -64,7 +64,7 @@ def _look(readers: SlowReaders, port: int) -> None:
         known = {number: progress for number, progress in told.items() if progress is not None}
         for number in readers.look(known, time.monotonic()):
             with suppress(OSError):
-                # socket(7): without lingering, what is unsent is thrown away when granian closes it, and the client is
-                # told by a reset; an orderly end would wait behind the very bytes that nobody takes.
+                # socket(7): without lingering, unsent data is thrown away when granian closes the socket, and the
+                # client gets a reset; an orderly end would wait for the bytes that nobody reads.
                 sockets[number].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGERING)
                 sockets[number].shutdown(socket.SHUT_RDWR)

@@ -24,5 +24,5 @@ application = SlowClients(
         bytes_per_second=settings.ENDPOINTS_BODY_MIN_BYTES_PER_SECOND,
     ),
 )
-# What is loaded by now stays: the collector need not look through it again while calls are answered.
+# Everything loaded by now stays, so the collector need not look through it while calls are answered.
 gc.freeze()

@@ -42,7 +42,7 @@ from psycopg.types.string import TextLoader
 from endpoints.outcomes import OverBudget, ResultFormat, Rows, TimestampForm
 from endpoints.redaction import redact_json, redact_text
 
-CHUNK_ROWS: Final = 128  # one chunk has the hundred rows of most calls
+CHUNK_ROWS: Final = 128  # one chunk holds the hundred rows of most calls
 UNBOUNDED: Final = sys.maxsize
 Chunk = Sequence[Sequence[Any]]
 
@@ -62,7 +62,7 @@ class _JSONBLoader(Loader):
 
 
 class _JSONLoader(Loader):
-    """The json type keeps its author's white space; a line break in it would break NDJSON."""
+    """The json type keeps its author's white space; a line break there would break NDJSON."""
 
     def load(self, data: Buffer) -> bytes:
         text = bytes(data)
@@ -98,7 +98,7 @@ class _TimestamptzLoader(_TimestampLoader):
 
     def load(self, data: Buffer) -> str:
         text = str(data, "ascii")
-        if len(text) == 29 and text[4] == "-" and text.endswith("+00"):  # the usual one: nothing has to be filled up
+        if len(text) == 29 and text[4] == "-" and text.endswith("+00"):  # the usual length: nothing to fill up
             return f"{text[:10]}T{text[11:26]}Z"
         if len(text) < 22 or text[4] != "-" or not text.endswith("+00"):
             return text
@@ -149,7 +149,7 @@ _LOADERS: tuple[tuple[type[Loader], tuple[str, ...]], ...] = (
 
 
 def register_loaders(context: AdaptContext) -> None:
-    """Make a connection load the values of the table above; its session must have TimeZone UTC and DateStyle ISO."""
+    """Make a connection load values as in the table above; its session must have TimeZone UTC and DateStyle ISO."""
     adapters = context.connection.adapters if context.connection else context.adapters
     for loader, type_names in _LOADERS:
         for type_name in type_names:
@@ -171,9 +171,9 @@ def encode_rows(
     timestamps_as: TimestampForm = TimestampForm.ISO,
     max_bytes: int = UNBOUNDED,
 ) -> bytes:
-    """Return the body of a result: columns in query order, of columns of one name the last one's value.
+    """Return the body of a result: columns in query order; if two share a name, the last one's value is returned.
 
-    Columns of type timestamptz are written in the form asked for, at the outermost level alone. Rows are loaded and
+    Columns of type timestamptz are written in the requested form, only at the outermost level. Rows are loaded and
     encoded a chunk at a time. Raises OverBudget as soon as the body has more than `max_bytes`.
     """
     chunks = _chunks(rows, redact=redact, timestamps_as=timestamps_as)
@@ -228,7 +228,7 @@ def _documents(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterato
     return map(dict, map(zip, repeat(columns), rows))
 
 
-# What orjson does not know is bytes, and those are JSON: straight to the type, without a call of Python for each value.
+# The only type that orjson does not know is bytes, which are JSON: this avoids a Python call for each value.
 _raw_json: Final = orjson.Fragment
 
 

@@ -1,11 +1,12 @@
 """Statements run as a least-privileged reader in one read-only round trip on a connection of the gate pool.
 
     BEGIN READ ONLY
-    SELECT set_config(…, true)            -- scope, tenant, arguments, limits, search path, and last the role
+    SELECT set_config(…, true)            -- scope, tenant, arguments, limits, search path; the role last
     <statement>                           -- server-side binding, never the simple protocol
-    ROLLBACK                              -- nothing a query does to its session survives
+    ROLLBACK                              -- undoes anything that the query did to its session
 
-A connection whose state is in doubt is closed. PostgreSQL's own messages stay in `StatementFailed`, for the log.
+If the state of a connection is in doubt, it is closed. PostgreSQL's own messages stay in `StatementFailed`, for the
+log.
 """
 
 from __future__ import annotations
@@ -43,18 +44,18 @@ if TYPE_CHECKING:
 
 QUERY_READER: Final = "query_reader"
 SANDBOX_READER: Final = "sandbox_reader"
-# A consumer's query has one process, and memory for about one sort at a time; there may be a pool of them.
+# A consumer's query has one process, and memory for about one sort at a time; a whole pool of them may run.
 SANDBOX_LIMITS: Final[Mapping[str, str]] = {
     "max_parallel_workers_per_gather": "0",
     "work_mem": "8MB",
     "hash_mem_multiplier": "1",
     "lock_timeout": "1s",
     "jit": "off",
-    # Its arguments are in the views, by name: what is bound is the consumer's own, and worth a plan of its own.
+    # The views read its arguments by name; the bound values are the consumer's own and deserve their own plan.
     "plan_cache_mode": "auto",
 }
 
-# What a value counts at least against a budget: in JSON few are shorter than `"a":12,`.
+# A value counts as at least so much against a budget: in JSON few are shorter than `"a":12,`.
 BYTES_OF_VALUE: Final = 8
 LONGEST_KEPT_QUERY: Final = 2_500  # characters
 
@@ -67,10 +68,10 @@ _UNAVAILABLE_CLASSES = ("08", "57P", "53300")
 
 @dataclass(frozen=True, slots=True)
 class ReaderSession:
-    """As whom and under which limits a statement runs.
+    """The role and the limits under which a statement runs.
 
-    `tenant` is the project whose rows PostgreSQL shows; None shows the rows of every project. `arguments` are what
-    the views of a sandbox schema read for ``@name``; `planner_settings` are the operator's, as text.
+    `tenant` is the project whose rows PostgreSQL shows; None shows the rows of every project. The views of a sandbox
+    schema read `arguments` for ``@name``; `planner_settings` are the operator's, as text.
     """
 
     role: str
@@ -81,10 +82,10 @@ class ReaderSession:
     planner_settings: str = ""
 
     def settings(self, sql: str) -> dict[str, str]:
-        """Return the settings of the transaction of this statement in their order.
+        """Return the settings of this statement's transaction in order.
 
-        The role comes last, for it may not set the others.
-        A text is stored behind a `=`: logs_private.argument() then tells NULL from the empty text.
+        The role comes last because it may not set the others.
+        A text is stored after a `=`, so that logs_private.argument() can tell NULL from the empty text.
         """
         return {
             "statement_timeout": f"{round(self.statement_timeout_seconds * 1000)}ms",
@@ -99,7 +100,7 @@ class ReaderSession:
 
 
 class StatementFailed(Exception):
-    """PostgreSQL refused or aborted a statement. Its text may hold row values: for the log, never for a caller."""
+    """PostgreSQL refused or aborted a statement. The text may contain row values: for the log, never for a caller."""
 
     def __init__(self, error: psycopg.Error) -> None:
         self.sqlstate = error.sqlstate or ""
@@ -119,8 +120,8 @@ class StatementFailed(Exception):
 def run_statement(statement: Statement, session: ReaderSession, *, max_rows: int, max_bytes: int = UNBOUNDED) -> Rows:
     """Run one statement that asks for at most `max_rows + 1` rows and return the first `max_rows`.
 
-    Raises StatementFailed, QueryTimeout, Overloaded or DatabaseUnavailable, and OverBudget for rows that are surely
-    more than `max_bytes` when they are encoded.
+    Raises StatementFailed, QueryTimeout, Overloaded or DatabaseUnavailable, and OverBudget if the encoded rows will
+    certainly have more than `max_bytes`.
     """
     started = perf_counter()
     result, rows = on_living_connection(
@@ -138,16 +139,16 @@ def run_statement(statement: Statement, session: ReaderSession, *, max_rows: int
 
 
 def on_living_connection(attempt: Callable[[], T], *, again: Callable[[], T], session: ReaderSession) -> T:
-    """Return what `attempt` returns, or `again` where a fresh connection may do better; neither may change anything.
+    """Return the result of `attempt`, or of `again` if a fresh connection may do better; neither may change anything.
 
-    Raises what `failure_of` makes of an error of psycopg, Overloaded and DatabaseUnavailable.
+    Raises the exception that `failure_of` makes from an error of psycopg, Overloaded and DatabaseUnavailable.
     """
     try:
         return attempt()
     except psycopg.Error as error:
         if not _may_be_sent_again(error):
             raise failure_of(error, session) from error
-    # The usual causes are a connection that died with a restarted server, and a log table that was altered.
+    # Usually the connection died with a restarted server, or a log table was altered.
     gate_pool().discard_broken()
     try:
         return again()
@@ -177,18 +178,18 @@ def _run_once(
             keep = _keeping(connection, statement, session) if may_keep else None
             return run_transaction(connection, arming, prepared, keep=keep, budget=fetch_budget(session, max_bytes))
         except OverBudget:
-            connection.close()  # PostgreSQL stops at once: nobody takes the rest of its rows
+            connection.close()  # PostgreSQL stops at once: nobody reads the rest of its rows
             raise
         except psycopg.Error as error:
             roll_back(connection)
             if _is_stale(error):
-                connection.close()  # it would fail with this statement again and again
+                connection.close()  # with this statement it would fail again and again
             raise
 
 
 def fetch_budget(session: ReaderSession, max_bytes: int) -> FetchBudget:
-    """Return what may come in of a result that may have so many bytes when it is encoded."""
-    # A text is seldom shorter when it is encoded, and never by half; a sandbox query counts its own.
+    """Return the limits on arrival for a result that may have so many bytes when encoded."""
+    # Encoding seldom makes a text shorter, and never by half; a sandbox query counts its own bytes.
     text_bytes = None if session.role == SANDBOX_READER else 2 * max_bytes
     return FetchBudget(values=max_bytes // BYTES_OF_VALUE, text_bytes=text_bytes)
 
@@ -201,7 +202,7 @@ def lent_connection(session: ReaderSession) -> AbstractContextManager[GateConnec
 
 
 def _keeping(connection: GateConnection, statement: Statement, session: ReaderSession) -> Keeping | None:
-    # Under other planner settings it has another plan, in another schema other tables.
+    # Other planner settings give another plan, another schema other tables.
     key = (session.planner_settings, session.search_path, statement.sql)
     if session.role != SANDBOX_READER:
         return Keeping(connection.kept_statements, key)
@@ -210,7 +211,7 @@ def _keeping(connection: GateConnection, statement: Statement, session: ReaderSe
 
 
 def arming_statement(session: ReaderSession, sql: str = "") -> tuple[str, tuple[bytes, ...]]:
-    """Return the SELECT that arms a transaction for a statement, and what it binds: encoded names and values alike."""
+    """Return the SELECT that arms a transaction for a statement, and the encoded names and values that it binds."""
     if session.role == SANDBOX_READER:
         return _arming(session, sql)
     return _arming_of_stored_query(
@@ -251,7 +252,7 @@ def _stored_argument(value: BoundValue) -> str:
 
 
 def failure_of(error: psycopg.Error, session: ReaderSession) -> Exception:
-    """Return what to raise for an error of psycopg: QueryTimeout, DatabaseUnavailable or StatementFailed."""
+    """Return the exception for an error of psycopg: QueryTimeout, DatabaseUnavailable or StatementFailed."""
     if isinstance(error, psycopg.errors.QueryCanceled):
         return QueryTimeout(session.statement_timeout_seconds)
     if isinstance(error, psycopg.OperationalError) and _is_unavailable(error):
@@ -260,9 +261,9 @@ def failure_of(error: psycopg.Error, session: ReaderSession) -> Exception:
 
 
 def _may_be_sent_again(error: psycopg.Error) -> bool:
-    """Tell whether a fresh connection may do better with a read-only statement."""
+    """Tell whether a read-only statement may succeed on a fresh connection."""
     if isinstance(error, NoAnswer):
-        return False  # a server that hangs has had the call's time already
+        return False  # a server that hangs has already used the call's time
     return _is_stale(error) or (isinstance(error, psycopg.OperationalError) and _is_unavailable(error))
 
 

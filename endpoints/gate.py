@@ -1,8 +1,8 @@
-"""The gate pool: this process's connections of the gate login, which reads nothing until it becomes a reader.
+"""The gate pool: this process's connections of the gate login, which can read nothing until it becomes a reader.
 
-No wait on them lasts for ever, even when every process of the server is stopped: a connection that hears nothing for
-PATIENCE_SECONDS asks the heartbeat, and when that stays silent too the connection is closed and the call ends. A slow
-statement on a living server is never cut before its statement timeout.
+No wait on them lasts for ever, even if every process of the server is stopped: a connection that hears nothing for
+PATIENCE_SECONDS asks the heartbeat; if that stays silent too, the connection is closed and the call ends. On a living
+server a slow statement is never cut before its statement timeout.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from endpoints.heartbeat import PROBE_SECONDS, Heartbeat
 from endpoints.prepared_statements import KEPT_QUERIES, KEPT_STATEMENTS, KeptStatements, RepeatedStatements
 
 PATIENCE_SECONDS: Final = 0.2
-# Below it a living server on a busy machine might be taken for dead.
+# With less, a living server on a busy machine might be declared dead.
 SHORTEST_PROBE_SECONDS: Final = 0.5
-# PostgreSQL ends a statement at its timeout. When that passes by this much, its process is stopped or its host is gone.
+# PostgreSQL ends a statement at its timeout. So much later, its process is stopped or its host is gone.
 OVERTIME_SECONDS: Final = 5.0
-LONGEST_STATEMENT_SECONDS: Final = 300.0  # where a statement brings no timeout of its own
+LONGEST_STATEMENT_SECONDS: Final = 300.0  # if a statement has no timeout of its own
 ROLLBACK_SECONDS: Final = 2.0
-KEPT_FROM_SANDBOX: Final = 2  # connections of a pool that sandbox queries leave to everything else
+KEPT_FROM_SANDBOX: Final = 2  # connections of a pool that sandbox queries leave free for everything else
 
 
 class GateConnection(BoundedConnection[tuple[Any, ...]]):
-    """A connection of the gate pool, which raises NoAnswer and closes itself when its server hangs."""
+    """A connection of the gate pool; if its server hangs, it raises NoAnswer and closes itself."""
 
     heartbeat: Heartbeat | None = None
-    kept_statements: KeptStatements  # of the service and of stored queries
-    kept_queries: KeptStatements  # of consumers
+    kept_statements: KeptStatements  # statements of the service and stored queries
+    kept_queries: KeptStatements  # consumers' queries
     longest_wait = LONGEST_STATEMENT_SECONDS + OVERTIME_SECONDS
     probe_seconds = PROBE_SECONDS
 
@@ -48,7 +48,7 @@ class GateConnection(BoundedConnection[tuple[Any, ...]]):
         if self.heartbeat is None:
             return super().wait(gen, *args, **kwargs)
         vigil = _Vigil(self, self.heartbeat)
-        # Most statements are done before anybody has to be asked, and a vigil over each read costs as much as the read.
+        # Most statements are done before a check is due, and a vigil over each read costs as much as the read.
         with suppress(psycopg.errors._WaitTimeout):
             return super().wait(gen, timeout=PATIENCE_SECONDS)
         try:
@@ -59,7 +59,7 @@ class GateConnection(BoundedConnection[tuple[Any, ...]]):
 
 
 class _Vigil:
-    """One wait of a connection: since when it has heard nothing, and whether the server was found dead meanwhile."""
+    """One wait of a connection: when it last heard something, and whether the server was found dead since."""
 
     __slots__ = ("_connection", "_found_dead", "_heartbeat", "_quiet_since")
 
@@ -80,18 +80,18 @@ class _Vigil:
         if quiet_for > self._connection.longest_wait:
             raise NoAnswer("the log database has not kept the statement timeout")
         if quiet_for >= PATIENCE_SECONDS:
-            # Given up at the next look only: what has come in while the heartbeat was asked is read first.
+            # Give up only at the next look: first read anything that arrived while the heartbeat was asked.
             self._found_dead = not self._heartbeat.answers(within=self._connection.probe_seconds)
 
 
 class GatePool:
-    """Connections of the gate login, opened on first use, bounded in number and in the wait for one."""
+    """Connections of the gate login, opened on first use; their number and the wait for one are bounded."""
 
     def __init__(self, conninfo: dict[str, Any], *, size: int, wait_seconds: float) -> None:
         self._size = size
         self._wait_seconds = wait_seconds
-        # Consumers' own queries may take as long as their timeout: they never get every connection. Each ends or is
-        # given up soon after it, so that no turn is lost; and few wait for one, since each who waits keeps a thread.
+        # Consumers' own queries may take as long as their timeout, so they never get every connection. Each ends or is
+        # given up soon after its timeout, so no turn is lost. Few calls wait for one, since each wait keeps a thread.
         self._sandbox_turns = threading.BoundedSemaphore(max(1, size - KEPT_FROM_SANDBOX))
         self._sandbox_in_hand = threading.BoundedSemaphore(max(1, size - KEPT_FROM_SANDBOX) + max(1, size // 4))
         self._in_use = 0
@@ -109,7 +109,7 @@ class GatePool:
             max_size=size,
             timeout=wait_seconds,
             max_idle=300,
-            # Given up soon, for the next call then asks for a connection anew: no pause delays a server that is back.
+            # Give up soon: the next call then asks for a connection anew, and no pause delays a server that is back.
             reconnect_timeout=1,
             configure=self._configure,
             open=True,
@@ -118,7 +118,7 @@ class GatePool:
 
     @contextmanager
     def sandbox_turn(self) -> Iterator[None]:
-        """Count a sandbox query, around its connection. Raises Overloaded when those before it take too long."""
+        """Count a sandbox query, around its connection. Raises Overloaded if earlier ones take too long."""
         if not self._sandbox_in_hand.acquire(blocking=False):
             raise Overloaded
         try:
@@ -135,7 +135,7 @@ class GatePool:
     def connection(self, *, statement_seconds: float = LONGEST_STATEMENT_SECONDS) -> Iterator[GateConnection]:
         """Lend a connection for statements with this timeout.
 
-        Raises Overloaded when all stay busy, and DatabaseUnavailable when none can be made or the server hangs.
+        Raises Overloaded if all stay busy, and DatabaseUnavailable if none can be opened or the server hangs.
         """
         if self._heartbeat.refuses():
             raise DatabaseUnavailable
@@ -160,7 +160,7 @@ class GatePool:
 
     @contextmanager
     def sandbox_connection(self, *, statement_seconds: float) -> Iterator[GateConnection]:
-        """Lend a connection for a consumer's query, in its turn. Raises Overloaded and DatabaseUnavailable."""
+        """Lend a connection for a consumer's query when its turn comes. Raises Overloaded and DatabaseUnavailable."""
         with self.sandbox_turn(), self.connection(statement_seconds=statement_seconds) as connection:
             yield connection
 
@@ -174,7 +174,7 @@ class GatePool:
         self._heartbeat.close()
 
     def _configure(self, connection: GateConnection) -> None:
-        """Prepare a new connection; a server that reads strings or encodes text otherwise is refused."""
+        """Prepare a new connection; refuse a server that reads strings or encodes text in another way."""
         connection.heartbeat = self._heartbeat
         connection.kept_statements = KeptStatements("kept", KEPT_STATEMENTS)
         connection.kept_queries = RepeatedStatements("repeated", KEPT_QUERIES)
@@ -183,7 +183,7 @@ class GatePool:
         if connection.info.encoding != "utf-8":
             raise psycopg.OperationalError("the log database must talk UTF8")
         register_loaders(connection)
-        connection.prepare_threshold = None  # what is worth preparing is prepared by `round_trips`
+        connection.prepare_threshold = None  # `round_trips` prepares the statements that are worth it
 
 
 _pool: GatePool | None = None
@@ -213,7 +213,7 @@ def close_gate_pool() -> None:
 
 
 def roll_back(connection: GateConnection) -> None:
-    """End a failed transaction; a connection that can't even do that is closed and so never reused."""
+    """End a failed transaction; if even that fails, the connection is closed and so never reused."""
     connection.longest_wait = ROLLBACK_SECONDS
     try:
         if connection.info.transaction_status != TransactionStatus.IDLE:

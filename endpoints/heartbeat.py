@@ -1,7 +1,7 @@
-"""Whether the log database still answers anybody: asked while a statement waits, before it is given up.
+"""Tells whether the log database still answers anybody: asked while a statement waits, before it is given up.
 
-A slow statement and a server that hangs look the same to the connection that waits. So a second, small question goes
-out on a connection of its own, and its answer is shared by everybody who waits in this process.
+A slow statement and a server that hangs look the same to the waiting connection. So a second, small question goes out
+on a connection of its own, and all who wait in this process share its answer.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import psycopg
 
 from config.deadlines import BoundedConnection, answer_within
 
-# A verdict serves everybody who asks in the meantime. One of life is soon out of date: the server may stop right after.
+# A verdict serves everybody who asks meanwhile. "Alive" is soon out of date: the server may stop right after it.
 ALIVE_FOR: Final = 0.2  # seconds
-DEAD_FOR: Final = 0.5  # seconds in which calls are refused at once, before somebody asks again
+DEAD_FOR: Final = 0.5  # seconds in which calls are refused at once, before the next question
 PROBE_SECONDS: Final = 0.8
-# A firewall may have forgotten a connection that was idle for longer, and would swallow the question.
+# A firewall may have forgotten a connection that was idle for longer, and then swallows the question.
 KEPT_IDLE_SECONDS: Final = 30.0
 
 
@@ -33,12 +33,12 @@ class Heartbeat:
         self._judged_at = float("-inf")
 
     def answers(self, *, within: float = PROBE_SECONDS) -> bool:
-        """Tell whether the server answers within these seconds: by a fresh verdict, or by asking now."""
+        """Tell whether the server answers within these seconds, from a fresh verdict or by asking now."""
         asked_at = monotonic()
         if self._is_fresh(asked_at):
             return self._is_alive
         if not self._asking.acquire(timeout=within):
-            return self._is_alive and self._is_fresh(monotonic())  # whoever asks has had no answer for as long
+            return self._is_alive and self._is_fresh(monotonic())  # the thread that is asking has had no answer for as long
         try:
             if not self._is_fresh(monotonic()):
                 self._judge(self._probe(asked_at + within - monotonic()))
@@ -47,7 +47,7 @@ class Heartbeat:
             self._asking.release()
 
     def is_known_dead(self) -> bool:
-        """Tell whether the server was found dead a moment ago; asks nobody."""
+        """Tell whether the server was found dead a moment ago, without asking it."""
         return not self._is_alive and self._is_fresh(monotonic())
 
     def refuses(self) -> bool:
@@ -93,7 +93,7 @@ class Heartbeat:
         return True
 
     def _connected_anew(self, seconds: float) -> bool:
-        """Connect; a server that refuses the login, for want of a free place say, is alive too."""
+        """Connect; a server that refuses the login, for example because it is full, is alive too."""
         with answer_within(seconds) as deadline:
             try:
                 self._connection = BoundedConnection.connect(**self._conninfo, autocommit=True)

@@ -1,8 +1,8 @@
-"""The load pool: this process's connections of the log database's owner, on which batches of rows are stored.
+"""The load pool: this process's connections of the log database's owner, which store batches of rows.
 
-It gives up on a server that hangs as the gate pool does, and bounds how many loads a process has in hand: as many as it
-has connections are expanded, read and stored, as many again wait with their bodies as they were sent, and any more are
-sent away at once, before their bodies are read. So loads never take all the threads of a web process, nor its memory.
+Like the gate pool, it gives up on a server that hangs. It also bounds how many loads a process has in hand: as many as
+it has connections are expanded, read and stored; the same number wait with their bodies as sent; any more are sent away
+at once, before their bodies are read. So loads never take all threads or all memory of a web process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from logsources.connections import owner_parameters
 
 
 class LoadPool(GatePool):
-    """Connections of the owner, in autocommit and free to write."""
+    """Connections of the owner, in autocommit and allowed to write."""
 
     def __init__(self, conninfo: dict[str, Any], *, size: int, wait_seconds: float) -> None:
         super().__init__(conninfo, size=size, wait_seconds=wait_seconds)
@@ -30,7 +30,7 @@ class LoadPool(GatePool):
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """Count a load that is received, waits or is worked on. Raises Overloaded, at once, when there are too many."""
+        """Count a load that is being received, waiting or in work. Raises Overloaded at once if there are too many."""
         if not self._in_hand.acquire(blocking=False):
             raise Overloaded
         try:
@@ -40,7 +40,7 @@ class LoadPool(GatePool):
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Count a load that is worked on, in its place. Raises Overloaded when the wait for a turn is too long."""
+        """Count a load in work. Raises Overloaded if the wait for its turn is too long."""
         if not self._worked_on.acquire(timeout=self._wait_seconds):
             raise Overloaded
         try:

@@ -1,10 +1,10 @@
-"""PostgreSQL's plans as trees: what EXPLAIN (FORMAT JSON) says, of PostgreSQL 15 to 18, with the partitions it touches.
+"""PostgreSQL's plans as trees, from EXPLAIN (FORMAT JSON) of PostgreSQL 15 to 18, with the partitions they touch.
 
     read_plan(b'[{"Plan": {"Node Type": "Append", …}, "Execution Time": 0.4}]', partitions={…})  ->  PlanTree
-    tables_without_time_bound(…)  ->  ("edge_logs",)  where no scan condition compares `timestamp`
+    tables_without_time_bound(…)  ->  ("edge_logs",)  if no scan condition compares `timestamp`
 
-The keys are those of the PostgreSQL manual, "Using EXPLAIN". Times of a node are of all its loops; below a Gather the
-loops run side by side, so that their sum is divided by the processes.
+The keys are those of the PostgreSQL manual, "Using EXPLAIN". Times of a node include all its loops; below a Gather
+the loops run side by side, so their sum is divided by the number of processes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from endpoints.sql.lexemes import Kind, Lexeme, LexicalError, lex
 
-# A day's table or the default one: edge_logs_p20250602, edge_logs_default. No log source has such a name.
+# The table of a day, or the default one: edge_logs_p20250602, edge_logs_default. No log source has such a name.
 _PARTITION: Final = re.compile(r"(?P<table>[a-z][a-z0-9_]*?)(?:_p[0-9]{8}|_default)", re.ASCII)
 _DETAILS: Final = (
     "Join Type", "Strategy", "CTE Name", "Subplan Name", "Function Name", "Index Cond", "Recheck Cond", "TID Cond",
@@ -33,7 +33,7 @@ Plan = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PlanNode:
-    """One step of a plan. Rows are of all loops together; milliseconds and buffers include the children's."""
+    """One step of a plan. Rows are the sum of all loops; milliseconds and buffers include the children's."""
 
     node: str
     relation: str
@@ -53,13 +53,13 @@ class PlanNode:
 
     @property
     def executed(self) -> bool:
-        """Whether PostgreSQL ran it at all."""
+        """Whether PostgreSQL ran this step at all."""
         return self.loops > 0
 
 
 @dataclass(frozen=True, slots=True)
 class TouchedPartitions:
-    """Which partitions of a log table a statement has read, and which it was spared."""
+    """The partitions of a log table that a statement has read, and those that it could skip."""
 
     table: str
     touched: tuple[str, ...]
@@ -77,7 +77,7 @@ class PlanTree:
 
 
 def read_plan(explained: str | bytes, *, partitions: Mapping[str, Sequence[str]]) -> PlanTree:
-    """Return what EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) has written; `partitions` are those of each log table.
+    """Return the plan that EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) wrote; `partitions` are those of each log table.
 
     Raises ValueError for text that is not such an explanation.
     """
@@ -97,8 +97,8 @@ def read_plan(explained: str | bytes, *, partitions: Mapping[str, Sequence[str]]
 def tables_without_time_bound(explained: str | bytes) -> tuple[str, ...]:
     """Return the log tables that a plan reads at least once without comparing their timestamp with anything.
 
-    Only a plain comparison counts, for it alone prunes partitions whatever the plan: not one inside OR or CASE, and
-    not one of an expression over the timestamp, such as date_trunc(). The plan need not have been executed.
+    Only a plain comparison counts, because only it prunes partitions in every plan: not one inside OR or CASE, and not
+    one of an expression over the timestamp, such as date_trunc(). The plan need not have been executed.
     """
     (explanation,) = json.loads(explained)
     found = (_table_read_without_bound(plan) for plan in _plans(explanation["Plan"]))
@@ -142,7 +142,7 @@ def _touched(root: PlanNode, partitions: Mapping[str, Sequence[str]]) -> Iterato
     nodes = list(_nodes(root))
     read = {node.relation for node in nodes if node.executed and node.relation}
     named = {node.relation for node in nodes}
-    # A table whose partitions were all pruned while planning is not in the plan at all: it has nothing to tell.
+    # If all partitions of a table were pruned while planning, the table is not in the plan, and nothing can be said.
     for table, all_of_it in sorted(partitions.items()):
         if not named.intersection(all_of_it):
             continue
@@ -180,7 +180,7 @@ def _compares_timestamp(condition: str) -> bool:
     try:
         lexemes = [lexeme for lexeme in lex(condition) if not lexeme.is_blank]
     except LexicalError:
-        return True  # not ours to read: better no warning than a wrong one
+        return True  # a condition that we do not understand: no warning is better than a wrong one
     return any(_is_comparison(conjunct) for conjunct in _conjuncts(_without_parentheses(lexemes)))
 
 

@@ -1,4 +1,4 @@
-"""Which statements a connection has prepared; each takes memory of its server process, above all its plan."""
+"""The prepared statements of a connection; each takes memory of its server process, mostly for its plan."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Hashable
 from itertools import count
 from typing import Final
 
-KEPT_STATEMENTS: Final = 100  # an installation has fewer stored queries than that in use
-# Consumers' queries: a plan over 200 partitions takes about a megabyte for each table it reads, and is made in 8 ms.
+KEPT_STATEMENTS: Final = 100  # an installation uses fewer stored queries than that
+# Consumers' queries: a plan over 200 partitions takes about a megabyte for each table that it reads, and 8 ms to make.
 KEPT_QUERIES: Final = 8
 _REMEMBERED_QUERIES: Final = 200
 
 
 class KeptStatements:
-    """The statements that one connection has prepared, each under a key, the longest unused first."""
+    """The statements that one connection has prepared, each under a key, the least recently used first."""
 
     def __init__(self, prefix: str, capacity: int) -> None:
         self._prefix = prefix
@@ -23,11 +23,11 @@ class KeptStatements:
         self._numbers = count()
 
     def admits(self, key: Hashable) -> bool:
-        """Tell whether a statement that is not prepared shall be; asked once each time that it comes."""
+        """Tell whether to prepare a statement that is not prepared; called once for each use of it."""
         return True
 
     def name_of(self, key: Hashable) -> bytes | None:
-        """Return the name of a prepared statement, None where it is not prepared yet."""
+        """Return the name of a prepared statement, None if it is not prepared yet."""
         name = self._names.get(key)
         if name is not None:
             self._names.move_to_end(key)
@@ -40,16 +40,16 @@ class KeptStatements:
         self._names[key] = name
 
     def give_up(self) -> list[bytes]:
-        """Return the names beyond the capacity, which are to be deallocated."""
+        """Return the names beyond the capacity, for the caller to deallocate."""
         return [self._names.popitem(last=False)[1] for _ in range(len(self._names) - self._capacity)]
 
 
 class RepeatedStatements(KeptStatements):
-    """Those that came before: what comes once only would push out what comes again."""
+    """Keeps only repeated statements: single ones would push them out."""
 
     def __init__(self, prefix: str, capacity: int) -> None:
         super().__init__(prefix, capacity)
-        self._came_once: set[int] = set()  # hashes: two texts of one hash would only be prepared a time too early
+        self._came_once: set[int] = set()  # hashes: if two texts share one, a text is only prepared one time too early
 
     def admits(self, key: Hashable) -> bool:
         if hash(key) in self._came_once:

@@ -1,19 +1,19 @@
 """IP and e-mail addresses in any text or JSON value become ``REDACTED`` (section 7 of the service contract).
 
-What counts as an address, where a text alone cannot tell:
+The following rules decide cases that a text alone leaves open:
 
-- A dotted number of exactly four parts, each at most 255, is an IPv4 address wherever it stands, in a user agent
-  (``Chrome/126.0.0.0``) too, and so are parts with leading zeros, which ``inet_aton`` reads. Three or five parts stay,
-  and so does a part over 255. Only ASCII digits count.
-- An IPv6 address (RFC 4291 section 2.2) is a run of hexadecimal groups and colons standing as a token of its own, with
-  the zone it may carry (RFC 4007). Times, MAC addresses and fingerprints do not parse as one and stay; eight groups do.
-- ``::`` touching a word (``std::vector``, ``'x'::text``) is code. Bare ``::`` is an address only where it fills the
+- A dotted number of exactly four parts, each at most 255, is an IPv4 address anywhere, even in a user agent
+  (``Chrome/126.0.0.0``) or with leading zeros, which ``inet_aton`` reads. Numbers with three or five parts, or with a
+  part over 255, stay. Only ASCII digits count.
+- An IPv6 address (RFC 4291 section 2.2) is a run of hexadecimal groups and colons that is a token of its own, with its
+  zone if it has one (RFC 4007). Times, MAC addresses and fingerprints do not parse as one and stay; eight groups do.
+- ``::`` touching a word (``std::vector``, ``'x'::text``) is code. Bare ``::`` is an address only if it fills the
   value or is delimited as one: ``[::]``, ``::/0``, ``bind=::,``, ``address "::"``.
-- An e-mail address needs a local part and a domain with a dot (RFC 5321 and 6531), or a bracketed address for a domain.
-  ``user@198.51.100.7`` is a login on a host: only the host goes.
+- An e-mail address needs a local part and a domain with a dot (RFC 5321 and 6531), or a bracketed address as domain.
+  ``user@198.51.100.7`` is a login on a host: only the host is replaced.
 
 Ports, prefix lengths and brackets stay: ``[2001:db8::1]:443`` gives ``[REDACTED]:443``. A percent-encoded ``@`` or
-``:`` counts as the character. The time taken grows linearly with the text, whatever the text.
+``:`` counts as the character. The time grows linearly with the length of any text.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ import re
 
 REDACTED = "REDACTED"
 
-# An address run into another hides it from the first pass (a@::1.example.org); limited, so that time stays linear.
+# An address that touches another hides it from the first pass (a@::1.example.org); limited, to keep the time linear.
 _PASSES = 5
 
-# Letters of an internationalised address: all but white space, punctuation and symbols, by block.
+# Letters of an internationalised address: everything but white space, punctuation and symbols, by block.
 _LETTER = (
     r"A-Za-z\u00aa\u00b5\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u167f\u1681-\u1fff\u200c\u200d\u2c00-\u2dff"
     r"\u3005-\u3007\u3021-\ud7ff\uf900-\ufdff\ufe70-\ufefc\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uffdc"
@@ -34,12 +34,12 @@ _LETTER = (
 )
 _UTF8_ESCAPE = "%[89A-Fa-f][0-9A-Fa-f]"
 
-# Escapes that stand for a delimiter: digits in them belong to no address ("%20198.51.100.7").
+# Escapes of a delimiter: their digits belong to no address ("%20198.51.100.7").
 _DELIMITER_ESCAPES = frozenset(f"{ord(character):02x}" for character in "\t\n\r \"#&'(),/:;<=>?@[\\]{|}")
 
 _LABEL = rf"(?:[0-9_\-{_LETTER}]|{_UTF8_ESCAPE})++"
-# The part of an e-mail address from its @ on. The greedy loop over labels may give back labels, each at most once, and
-# no match crosses the next @, so all matches together read each character a fixed number of times.
+# The part of an e-mail address from its @ on. The greedy loop gives back each label at most once, and no match crosses
+# the next @, so all matches together read each character a fixed number of times.
 _EMAIL_DOMAIN = re.compile(
     r"(?:@|%(?:25)?40|\\u0040)"
     r"(?:(?![1-9]x\.(?:png|jpe?g|gif|webp|svg)(?!\w))"  # icon@2x.png is an image for dense screens
@@ -65,7 +65,7 @@ _ZONE = (
     r"(?!:[0-9A-Fa-f]*+:))?+"
 )
 _IPV4_TAIL = rf"(?P<tail>(?:\.{_OCTET}){{3}}(?!\.?[0-9]))?+"
-# The look-behinds let a match start only where a run starts, or a long run would be read once for each character.
+# The look-behinds let a match start only where a run starts; otherwise a long run would be read once per character.
 _IPV6_RUN = re.compile(
     rf"(?<![0-9A-Fa-f:])(?P<run>[0-9A-Fa-f]*+:[0-9A-Fa-f]*+:[0-9A-Fa-f:]*+){_IPV4_TAIL}{_ZONE}", re.ASCII
 )
@@ -78,7 +78,7 @@ _IPV6_COMPRESSED = re.compile(
     r"(?:[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4})*+)?+::(?:[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4})*+)?+"
 )
 _IPV6_FULL = re.compile(r"(?:[0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4}")
-# With a decimal digit, and three groups or a first group in use on networks (2000::/3, fc00::/7, fe80::/10).
+# With a decimal digit, and with three groups or a first group that networks use (2000::/3, fc00::/7, fe80::/10).
 _IPV6_UNMISTAKABLE = re.compile(
     r"(?=[^0-9]*+[0-9])(?::*+[0-9A-Fa-f.]++:++[0-9A-Fa-f.]++:++[0-9A-Fa-f]|[23fF][0-9A-Fa-f]{3}:)"
 )
@@ -92,13 +92,13 @@ _TERMINAL_COLOUR = re.compile(r"\x1b\[[0-9;]{0,12}m\Z")
 _BARE_BEFORE = re.compile(r"(?:\A\s*|[=,\[]|(?<![(+\\])(?<![(+] )\\?[\"'])\Z")
 _BARE_AFTER = re.compile(r"(?:\s*\Z|[\],;&\"'\\\s)]|/[0-9])")
 
-# The closing quote is optional so that a literal without one is found once, not again from each quote inside it.
+# The closing quote is optional: so a literal without one is found once, not again from each quote inside it.
 _STRING_LITERAL = re.compile(r'"(?:[^"\\]++|\\.)*+(?P<closed>"(?P<key>[ \t\r\n]*+:)?+)?+', re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def redact_text(text: str) -> str:
-    """Return the text with every address in it replaced; redacting twice changes nothing more."""
+    """Return the text with every address replaced; redacting a second time changes nothing."""
     for _ in range(_PASSES):
         redacted = _redact_once(text)
         if redacted == text:
@@ -138,7 +138,7 @@ def _literal_replacement(match: re.Match[str]) -> str:
     redacted = redact_text(value)
     if redacted == value:
         return literal
-    # Half a surrogate pair cannot be encoded as UTF-8; escaped it can travel on.
+    # Half a surrogate pair cannot be encoded as UTF-8, but it can be escaped.
     return json.dumps(redacted, ensure_ascii=_SURROGATE.search(redacted) is not None)
 
 
@@ -194,7 +194,7 @@ def _ipv6_replacement(match: re.Match[str]) -> str:
 
 
 def _ipv6_span(body: str, match: re.Match[str], *, end: int) -> tuple[int, int] | None:
-    """Return where in the run the address stands: all of it, or without the name or port a colon ties to it."""
+    """Return the place of the address in the run: all of it, or without a name or port tied to it by a colon."""
     text, start = match.string, match.start()
     before, after = text[start - 1 : start] if start else "", text[end : end + 1]
     colon = body.find(":")
@@ -229,22 +229,22 @@ def _is_ipv4(text: str) -> bool:
 
 
 def _is_ipv6(text: str) -> bool:
-    """Say whether the text is an IPv6 address without zone (as ``ipaddress`` would, but zeros may lead an octet)."""
+    """Say whether the text is an IPv6 address without zone (like ``ipaddress``, but octets may have leading zeros)."""
     if "." in text:
         head, _, tail = text.rpartition(":")
         if not _is_ipv4(tail):
             return False
         text = head + ":0:0"
     if "::" in text:
-        # "::" stands for at least one group, and each group but the outermost brings one colon.
+        # "::" stands for at least one group, and each group except the outermost adds one colon.
         colons = text.count(":") - text.startswith("::") - text.endswith("::")
         return colons <= 7 and _IPV6_COMPRESSED.fullmatch(text) is not None
     return _IPV6_FULL.fullmatch(text) is not None
 
 
 def _escape_lengths(text: str, start: int) -> tuple[int, ...]:
-    """Return how many characters at the start end an escaped delimiter (%20, a JSON text's \\u0022) or REDACTED."""
-    if text.startswith("REDACTED", start - 6):  # redacting again must not read the last two letters as a group
+    """Return how many characters at the start belong to an escaped delimiter (%20, JSON's \\u0022) or REDACTED."""
+    if text.startswith("REDACTED", start - 6):  # a second redaction must not read the last two letters as a group
         return (2,)
     if text[start - 1 : start] == "%" and text[start : start + 2].lower() in _DELIMITER_ESCAPES:
         return (2,)
@@ -270,7 +270,7 @@ def _is_unmistakable(address: str) -> bool:
 
 
 def _is_cast(address: str, before: str, after: str) -> bool:
-    """Say whether the text is the cast '1'::dec, to the one PostgreSQL type whose name is hexadecimal."""
+    """Say whether the text is the cast '1'::dec: dec is the only PostgreSQL type with a hexadecimal name."""
     return address.lower() == "::dec" and before in {"'", '"', ")", "]"} and after != before
 
 

@@ -1,11 +1,11 @@
 """A read-only transaction in one round trip: libpq's pipeline mode (PostgreSQL manual, "Pipeline Mode"), by hand.
 
-psycopg's own pipeline does the same at more than twice the cost in Python, which for a small result is most of a call.
+psycopg's own pipeline does the same at more than twice the cost in Python, which is most of a call with a small result.
 
     [DEALLOCATE …]  BEGIN READ ONLY  [prepare]  arming  [prepare]  statement  ROLLBACK  sync
 
 Everything is sent before anything is awaited; an error skips what follows up to the sync. Rows come in chunks (manual,
-"Retrieving Query Results in Chunks"), so that a result over its budget is given up while it comes in.
+"Retrieving Query Results in Chunks"), so that a result over its budget is given up while it arrives.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ARRAY_SPECIAL: Final = re.compile(r'(["\\])')
 
 
 class Keeping(NamedTuple):
-    """Among which statements of its connection a statement is kept, and under which key."""
+    """The set of prepared statements in which a statement is kept, and its key there."""
 
     among: KeptStatements
     key: Hashable
@@ -51,10 +51,10 @@ def run_transaction(
     keep: Keeping | None = None,
     budget: FetchBudget | None = None,
 ) -> tuple[PGresult, FetchedRows]:
-    """Run the arming statement and then the other one in a transaction of their own, and return the latter's result.
+    """Run the arming statement and then the other one in a transaction of their own; return the result of the latter.
 
     The result has no rows: they are in the second value. With `keep` the statement stays prepared for the connection.
-    Raises psycopg.Error, and OverBudget for rows beyond the budget: the transaction is in doubt then.
+    Raises psycopg.Error, and OverBudget for rows beyond the budget: the state of the transaction is then in doubt.
     """
     trip = _RoundTrip(connection)
     trip.send_plain(b"BEGIN READ ONLY")
@@ -75,9 +75,9 @@ def timestamp_columns(result: PGresult) -> tuple[int, ...]:
 
 
 class FetchBudget(NamedTuple):
-    """What a result may have while it comes in; libpq takes 16 bytes for a value, and its text.
+    """The limits of a result while it arrives; libpq takes 16 bytes for a value, plus its text.
 
-    `text_bytes` is None where the statement itself counts them, as those under `size_limit` do.
+    `text_bytes` is None if the statement itself counts them, as with `size_limit`.
     """
 
     values: int
@@ -85,9 +85,9 @@ class FetchBudget(NamedTuple):
 
 
 class FetchedRows(Sequence[tuple[Any, ...]]):
-    """Rows as libpq holds them: loaded a chunk at a time whenever they are gone through, by any thread.
+    """Rows as libpq holds them: each iteration, in any thread, loads them a chunk at a time.
 
-    Loaded all at once, narrow rows would take ten times as much memory.
+    If they were loaded all at once, narrow rows would take ten times as much memory.
     """
 
     __slots__ = ("_chunks", "_count")
@@ -116,7 +116,7 @@ class FetchedRows(Sequence[tuple[Any, ...]]):
 
 
 class _Loaders(threading.local):
-    """A thread's loaders of the types that it has met."""
+    """A thread's loaders for the types that it has met."""
 
     def __init__(self) -> None:
         adapters = AdaptersMap(psycopg.adapters)
@@ -138,7 +138,7 @@ def _load_rows(result: PGresult) -> list[tuple[Any, ...]]:
 
 @dataclass(slots=True)
 class _Fetching:
-    """The rows of one command of a round trip, by its number, as they come in."""
+    """The rows of one command of a round trip, known by its number, as they arrive."""
 
     of: int
     budget: FetchBudget | None
@@ -149,7 +149,7 @@ class _Fetching:
     def take(self, chunk: PGresult) -> None:
         """Keep a chunk. Raises OverBudget.
 
-        The first one, all of most results, is not weighed: it is in memory already.
+        The first one, which is all of most results, is not weighed: it is in memory already.
         """
         if self.chunks and self.budget is not None:
             self._weigh(chunk, self.budget)
@@ -165,12 +165,12 @@ class _Fetching:
 
 
 class _RoundTrip:
-    """What is sent before one sync, and its results."""
+    """The commands sent before one sync, and their results."""
 
     def __init__(self, connection: GateConnection) -> None:
         self._connection = connection
         self._pgconn: PGconn = connection.pgconn
-        self._prepared: dict[int, tuple[Keeping, bytes]] = {}  # by the index of the result that tells
+        self._prepared: dict[int, tuple[Keeping, bytes]] = {}  # by the index of the result that reports it
         self.sent = 0
         self._pgconn.enter_pipeline_mode()
         for name in (*connection.kept_statements.give_up(), *connection.kept_queries.give_up()):
@@ -228,7 +228,7 @@ def _exchange(pgconn: PGconn, fetching: _Fetching) -> Generator[Wait, Ready, lis
             pgconn.consume_input()
         result = pgconn.get_result()
         if result is None:  # between two commands
-            # Behind one that failed the others have no results to come in chunks.
+            # After a failed command the others have no results that could come in chunks.
             if len(results) == fetching.of and results[-1].status != ExecStatus.FATAL_ERROR:
                 pgconn.set_chunked_rows_mode(CHUNK_ROWS)
             continue

@@ -1,4 +1,4 @@
-"""The registry of log sources in the admin. Saving makes or alters the table, deleting drops it."""
+"""The registry of log sources in the admin. Saving creates or alters the table, deleting drops it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TABLE_ERROR = "log_source_table_error"  # name of a request attribute
 
 
 class LogSourceForm(ConflictForm):
-    """The form of a source; `table_error` is what the log database said when this very form was saved a moment ago."""
+    """The form of a source; `table_error` is the log database's error when this form was saved a moment ago."""
 
     table_error: str | None = None
     inline_rows = ("extracted_columns",)
@@ -44,7 +44,7 @@ class LogSourceForm(ConflictForm):
 
 
 class ExtractedColumnForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable at run time
-    """A row of a table: the labels stand in its head alone, so each field is named for who hears the page."""
+    """A row of a table: the labels are only in its head, so each field gets a name for screen readers."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -75,7 +75,7 @@ class LogSourceAdmin(ConflictAdmin, MeasuredAdmin):
 
     def formfield_for_dbfield(self, db_field: Field[Any, Any], request: HttpRequest, **kwargs: Any) -> Any:
         if db_field.name == "producer_names":
-            # One line, and no hidden second field for a default that is made anew each time.
+            # One line, and no hidden second field for a default that is new each time.
             kwargs |= {"widget": UnfoldAdminTextInputWidget(), "show_hidden_initial": False}
             return db_field.formfield(**kwargs)
         return super().formfield_for_dbfield(db_field, request, **kwargs)
@@ -84,7 +84,7 @@ class LogSourceAdmin(ConflictAdmin, MeasuredAdmin):
         return ("name",) if obj else ()
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        # A table with all its rows is dropped one at a time, each on a page that says so.
+        # Tables with all their rows are dropped one at a time, each on a page that says so.
         actions: dict[str, Any] = super().get_actions(request)
         actions.pop("delete_selected", None)
         return actions
@@ -103,7 +103,7 @@ class LogSourceAdmin(ConflictAdmin, MeasuredAdmin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """Show the form again, with what was typed and the reason, when the log database refuses the change."""
+        """If the log database refuses the change, show the form again with the typed values and the reason."""
         try:
             return self._changeform(request, object_id, form_url, extra_context)
         except (SourceTableError, ValidationError) as error:
@@ -126,7 +126,7 @@ class LogSourceAdmin(ConflictAdmin, MeasuredAdmin):
         change: bool,
     ) -> None:
         (columns,) = formsets
-        columns.save(commit=False)  # fills in what the admin's history says was changed
+        columns.save(commit=False)  # fills in the changes for the admin's history
         services.save_source(
             form.instance,
             [

@@ -1,15 +1,15 @@
-"""One batch of rows, as a shipper sends it: all of it is stored or none, once however often it is sent.
+"""One batch of rows from a shipper: it is stored whole or not at all, and only once however often it is sent.
 
-A shipper that heard no answer sends the very same body again, so a row of it must be known again:
+A shipper that got no answer sends exactly the same body again, so its rows must be recognised:
 
-    row brings            its key in the table (id, timestamp)
+    the row has           its key in the table (id, timestamp)
     id and timestamp      both as sent
     timestamp             an id made from the body and the row's place in it
     id                    the time of its arrival: it is the same row if its id arrived within RETRY_HOURS
     neither               an id made from the body and the row's place, then as above
 
-Equal rows inside one body stay apart, and so do those of different bodies: an id is made of the whole body, never of
-one row's content, for two equal lines of a log are two lines.
+Equal rows in one body stay separate, and so do those of different bodies: an id is made from the whole body, never from
+one row's content, because two equal lines of a log are two lines.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from logsources.rows import BadRow, read_row
 from logsources.storing import PreparedRow, RowStore
 
 MAX_BAD_ROWS_LISTED: Final = 100
-# In which a row without a timestamp is known again by its id. Shippers try again within a minute; an hour covers an
-# outage that began just after the rows were stored.
+# A row without a timestamp is recognised by its id within this time. Shippers try again within a minute; an hour covers
+# an outage that began just after the rows were stored.
 RETRY_HOURS: Final = 1
-LOCK_TIMEOUT: Final = "5s"  # for an earlier sending of the same rows, or the table being altered
+LOCK_TIMEOUT: Final = "5s"  # for an earlier sending of the same rows, or for an ALTER of the table
 STATEMENT_TIMEOUT_SECONDS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class BadRowAt:
-    """A row that cannot be stored: its index in the batch, from 0, and why. The reason holds none of its values."""
+    """A row that cannot be stored: its index in the batch, from 0, and why. The reason contains none of its values."""
 
     index: int
     reason: str
@@ -51,14 +51,14 @@ class BadRowAt:
 
 @dataclass(frozen=True, slots=True)
 class BadRows:
-    """How many rows of a batch cannot be stored, and the first 100 of them."""
+    """The number of rows in a batch that cannot be stored, and the first 100 of them."""
 
     count: int
     listed: tuple[BadRowAt, ...]
 
 
 class BatchRefused(Exception):
-    """A batch with rows that cannot be stored; nothing of it was."""
+    """A batch has rows that cannot be stored, so nothing of it was stored."""
 
     def __init__(self, bad_rows: BadRows, *, rows: int) -> None:
         self.bad_rows = bad_rows
@@ -68,7 +68,7 @@ class BatchRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """What became of a batch that is committed."""
+    """The result of a committed batch."""
 
     loaded: int
     already_there: int
@@ -77,11 +77,11 @@ class BatchReport:
 
 @dataclass(slots=True)
 class Batch:
-    """The rows of one body in their stored form; `bad_rows` are those that have none."""
+    """The rows of one body in their stored form; `bad_rows` are those without one."""
 
     size: int
     rows: list[PreparedRow]
-    untimed: dict[str, list[int]]  # indexes by id, of the rows that brought no timestamp
+    untimed: dict[str, list[int]]  # indexes by id, for rows without a timestamp
     arrived_at: datetime
     bad_rows: list[BadRowAt] = field(default_factory=list)
 
@@ -93,9 +93,9 @@ class Batch:
 def read_batch(
     body: bytes, *, project_path: str | None, now: datetime, sending: str = "", max_rows: int = MAX_ROWS
 ) -> Batch:
-    """Return the rows of a body; raises TooManyRows, and BadJSON when it cannot be read as rows at all.
+    """Return the rows of a body; raises TooManyRows, and BadJSON if it cannot be read as rows at all.
 
-    `sending` tells bodies apart that say the same and are meant to be stored twice.
+    `sending` distinguishes equal bodies that are meant to be stored twice.
     """
     values = read_rows(body, max_rows=max_rows)
     batch = Batch(size=len(values), rows=[], untimed={}, arrived_at=now)
@@ -117,10 +117,10 @@ def read_batch(
 
 
 def load_batch(conn: Connection[Any], source: RolledSource, batch: Batch, *, skip_bad_rows: bool) -> BatchReport:
-    """Store a batch and return what became of it once it is committed to disk. `conn` is in autocommit.
+    """Store a batch, commit it to disk and return the result. `conn` is in autocommit.
 
-    Raises BatchRefused when there are bad rows, unless they are to be skipped, and psycopg.Error; nothing is stored
-    then. Partitions for the rows' days are made first, and stay.
+    Raises BatchRefused if there are bad rows and they are not to be skipped, and psycopg.Error; nothing is stored
+    then. Partitions for the rows' days are created first, and stay.
     """
     bad_rows = list(batch.bad_rows)
     if bad_rows and not skip_bad_rows:
@@ -140,7 +140,7 @@ def load_batch(conn: Connection[Any], source: RolledSource, batch: Batch, *, ski
 
 
 class _MadeIds:
-    """Ids for rows that bring none, the same each time the same body comes (UUID version 8, RFC 9562)."""
+    """Ids for rows without one, the same each time the same body arrives (UUID version 8, RFC 9562)."""
 
     def __init__(self, body: bytes, sending: str) -> None:
         self._body = body
@@ -170,7 +170,7 @@ def _prepare_days(conn: Connection[Any], source: RolledSource, days: set[date]) 
 
 
 def _arm(conn: Connection[Any]) -> None:
-    """What was answered with success is on disk, even where the server is set to commit without waiting for that."""
+    """Make success mean "on disk", even if the server is set to commit without waiting for the disk."""
     conn.execute(
         "SELECT set_config('lock_timeout', %s, true), set_config('statement_timeout', %s, true),"
         " CASE WHEN current_setting('synchronous_commit') = 'off'"
@@ -180,13 +180,13 @@ def _arm(conn: Connection[Any]) -> None:
 
 
 def _arrived_before(conn: Connection[Any], name: str, batch: Batch) -> set[int]:
-    """Return the indexes of rows without timestamps that came before; whoever loads such rows now waits for us."""
+    """Return the indexes of rows without timestamps that came before; other loads of such rows wait for us."""
     if not batch.untimed:
         return set()
     conn.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (LockSpace.UNTIMED_ROWS.value, name))
     window = timedelta(hours=RETRY_HOURS)
     found = conn.execute(
-        # The end too, or every partition made ahead would be looked through; clocks of web hosts may differ a little.
+        # With an end, so that partitions created ahead are not searched; clocks of web hosts may differ a little.
         sql.SQL("SELECT id FROM {} WHERE id = ANY(%s) AND timestamp >= %s AND timestamp <= %s").format(
             tables.parent(name)
         ),

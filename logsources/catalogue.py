@@ -1,4 +1,4 @@
-"""What is in the log tables: their columns, their partitions, and the paths that recent metadata really has."""
+"""The content of the log tables: their columns, their partitions, and the actual paths of recent metadata."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from logsources.roles import LOGS_SCHEMA
 
 SAMPLE_ROWS: Final = 200
 SAMPLE_MILLISECONDS: Final = 500  # a table that takes longer shows no paths
-_PAGES_FROM_THE_END: Final = 100  # of 8 kB; the rows loaded last stand there
+_PAGES_FROM_THE_END: Final = 100  # of 8 kB, with the rows that were loaded last
 _LAST_PAGES: Final = 10
-_MOST_PARTITIONS: Final = 3  # that hold rows and are looked into
+_MOST_PARTITIONS: Final = 3  # partitions with rows to look into
 
 
 def partitions_by_table(conn: Connection[Any]) -> dict[str, tuple[str, ...]]:
@@ -31,7 +31,7 @@ def partitions_by_table(conn: Connection[Any]) -> dict[str, tuple[str, ...]]:
 
 
 def columns_by_table(conn: Connection[Any]) -> dict[str, tuple[tuple[str, str], ...]]:
-    """Return name and type of the columns of every log table, in their order."""
+    """Return name and type of the columns of every log table, in order."""
     columns: dict[str, list[tuple[str, str]]] = {}
     found = conn.execute(
         "SELECT relname, attname, format_type(atttypid, atttypmod)"
@@ -45,10 +45,10 @@ def columns_by_table(conn: Connection[Any]) -> dict[str, tuple[tuple[str, str], 
 
 
 def recent_metadata(conn: Connection[Any], table: str, partitions: Sequence[str]) -> list[Any]:
-    """Return the metadata of up to SAMPLE_ROWS rows from the ends of the newest partitions that hold any.
+    """Return the metadata of up to SAMPLE_ROWS rows from the ends of the newest partitions with rows.
 
-    Only pages at the end of each are read, so that the size of the table does not matter. Raises psycopg.Error, among
-    it QueryCanceled when it takes too long.
+    Only pages at the end of each are read, so the size of the table does not matter. Raises psycopg.Error, including
+    QueryCanceled if it takes too long.
     """
     samples: list[Any] = []
     with _in_short(conn):
@@ -67,9 +67,10 @@ def recent_metadata(conn: Connection[Any], table: str, partitions: Sequence[str]
 
 
 def sample_rows(conn: Connection[Any], table: str, partitions: Sequence[str], *, rows: int) -> list[dict[str, Any]]:
-    """Return some rows that were loaded lately into the newest partition that holds any, newest first, as JSON.
+    """Return some recently loaded rows of the newest partition with rows, newest first, as JSON.
 
-    Read as `recent_metadata` reads them: of the newest rows some may be elsewhere. Raises psycopg.Error.
+    They are read in the same way as in `recent_metadata`, so some of the newest rows may be missing. Raises
+    psycopg.Error.
     """
     with _in_short(conn):
         pages = _pages(conn, partitions)
@@ -92,7 +93,7 @@ def _in_short(conn: Connection[Any]) -> Iterator[None]:
 
 
 def _pages(conn: Connection[Any], partitions: Sequence[str]) -> dict[str, int]:
-    """Return how many pages each partition has, without the empty ones."""
+    """Return the number of pages of each partition, without the empty ones."""
     names = [sql.Identifier(LOGS_SCHEMA, partition).as_string(conn) for partition in partitions]
     found = conn.execute(
         "SELECT name, pg_relation_size(to_regclass(qualified)) / current_setting('block_size')::int"
@@ -109,7 +110,7 @@ def _newest_first(table: str, partitions: Sequence[str]) -> Iterator[str]:
 
 
 def _tail(partition: str, columns: LiteralString, *, first_page: int, rows: int) -> sql.Composed:
-    """Return the query of the rows from a page on; a range of ctid is read directly ("TID Range Scan")."""
+    """Return the query for the rows from a page on; a range of ctid is read directly ("TID Range Scan")."""
     return sql.SQL("SELECT {columns} FROM {table} AS t WHERE ctid >= {start}::tid LIMIT {rows}").format(
         columns=sql.SQL(columns),
         table=sql.Identifier(LOGS_SCHEMA, partition),

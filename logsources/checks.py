@@ -23,7 +23,7 @@ def _server(parameters: Mapping[str, Any], host: str, port: str) -> _Server:
 def check_log_database(
     app_configs: Sequence[AppConfig] | None = None, databases: Sequence[str] | None = None, **kwargs: object
 ) -> list[CheckMessage]:
-    """Say where the URLs leave row security without effect, or the two databases without a border."""
+    """Report URLs that leave row security without effect, or the two databases without a border."""
     if not databases or LOGS_ALIAS not in databases:
         return []
     owner = connections[LOGS_ALIAS].settings_dict

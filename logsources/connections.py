@@ -11,16 +11,16 @@ from psycopg.rows import TupleRow
 from config.deadlines import BoundedConnection, answer_within
 
 LOGS_ALIAS = "logs"
-CONNECTED_WITHIN_SECONDS: Final = 5.0  # a server that hangs takes connections, and says nothing
+CONNECTED_WITHIN_SECONDS: Final = 5.0  # a server that hangs accepts connections but does not answer
 
-# Options that Django's backend understands and libpq does not.
+# Options that Django's backend understands but libpq does not.
 _DJANGO_OPTIONS = frozenset({"assume_role", "isolation_level", "pool", "server_side_binding"})
 
 
 def owner_parameters() -> dict[str, Any]:
-    """Return how the log database's owner connects, in libpq's words.
+    """Return the connection parameters of the log database's owner for libpq.
 
-    The database is the one that Django's alias `logs` names at this moment, a test database included.
+    The database is the one that Django's alias `logs` names at this moment, which may be a test database.
     """
     settings = connections[LOGS_ALIAS].settings_dict
     parameters: dict[str, Any] = {
@@ -41,8 +41,8 @@ def owner_parameters() -> dict[str, Any]:
 def owner_connection() -> psycopg.Connection[TupleRow]:
     """Return a new autocommit connection as the log database's owner, to be used as a context manager.
 
-    It is never Django's own connection: what is done here is committed whatever becomes of a surrounding `atomic`
-    block. The session's time zone is UTC. Raises psycopg.OperationalError when the server cannot be reached within
+    It is never Django's own connection: changes are committed here even if a surrounding `atomic` block fails. The
+    session's time zone is UTC. Raises psycopg.OperationalError if the server cannot be reached within
     CONNECTED_WITHIN_SECONDS.
     """
     with answer_within(CONNECTED_WITHIN_SECONDS):

@@ -1,8 +1,8 @@
-"""Rows into PostgreSQL by COPY in its binary format, into the log table itself or by way of a staging table.
+"""Writes rows to PostgreSQL by COPY in binary format, into the log table itself or through a staging table.
 
 Binary, because the server then neither scans for line ends nor undoes escapes, and reads a timestamp as a number: over
-20,000 rows of 2 kB it took 45 us a row against 51 us for the text format. The format is that of PostgreSQL's "COPY"
-reference page: a header, then for each row the number of fields and each field behind its length in bytes.
+20,000 rows of 2 kB it took 45 us a row against 51 us for the text format. PostgreSQL's "COPY" reference page describes
+the format: a header, then for each row the number of fields, and each field after its length in bytes.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _pack_length = struct.Struct("!i").pack
 _pack_timestamp = struct.Struct("!iqi").pack  # 8, the timestamp, length of the next field
 _pack_jsonb = struct.Struct("!ib").pack
 
-# What is sent at a time: the server stores these rows while the next ones are being read.
+# Sent at a time: the server stores these rows while we read the next ones.
 _CHUNK_BYTES: Final = 64 * 1024
 
 
 def encode_row(row: Row) -> bytes:
-    """Return the row as COPY reads it; a project of None is left out, as PostgreSQL generates it."""
+    """Return the row in the form for COPY; a project of None is left out because PostgreSQL generates it."""
     row_id, message, metadata = row.id.encode(), row.event_message.encode(), row.metadata_json
     moment = (row.timestamp - _POSTGRES_EPOCH) // _MICROSECOND
     if row.project is None:
@@ -65,11 +65,11 @@ class TableCopy:
         self._has_staging = False
 
     def copy(self, encoded_rows: Iterable[bytes]) -> None:
-        """Add the rows; raises psycopg.errors.UniqueViolation when one is there already, and adds none then."""
+        """Add the rows; if one already exists, adds none and raises psycopg.errors.UniqueViolation."""
         self._copy_into(self._table, encoded_rows)
 
     def make_staging(self) -> None:
-        """Make the staging table unless it is there; outside a savepoint, or it would go when that is taken back."""
+        """Create the staging table if it is missing; outside a savepoint, whose rollback would remove it."""
         if not self._has_staging:
             self._conn.execute(
                 sql.SQL("CREATE TEMPORARY TABLE staged_rows ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA").format(
@@ -79,7 +79,7 @@ class TableCopy:
             self._has_staging = True
 
     def copy_new(self, encoded_rows: Iterable[bytes]) -> int:
-        """Add, by way of the staging table, the rows that the log table does not hold yet; return their number."""
+        """Add the rows that the log table does not have yet, through the staging table; return their number."""
         self._copy_into(self._staging, encoded_rows)
         added = self._conn.execute(
             sql.SQL("INSERT INTO {table} ({columns}) SELECT {columns} FROM {staging} ON CONFLICT DO NOTHING").format(

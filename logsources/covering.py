@@ -1,16 +1,16 @@
-"""Covering indexes: the extracted columns that queries count by, kept beside the time, to be read without the rows.
+"""Covering indexes: extracted columns kept together with the time, so that queries can count without reading rows.
 
-A B-tree entry is at most 2,704 bytes (PostgreSQL, "B-Tree Indexes"), and a longer one would fail a load. So there are
+A B-tree entry has at most 2,704 bytes (PostgreSQL, "B-Tree Indexes"); a longer one would make a load fail. So there are
 two indexes, and each row is in one of them::
 
-    edge_logs$cov    (timestamp) INCLUDE (project, request_path, request_url)  where the covered texts are short
-    edge_logs$rest   (timestamp)                                               where they are long
+    edge_logs$cov    (timestamp) INCLUDE (project, request_path, request_url)  if the covered texts are short
+    edge_logs$rest   (timestamp)                                               if they are long
 
 `project` is there for the row policies. A query that repeats both conditions in a UNION ALL is answered from the first
-index, and from the few rows of the second.
+index and from the few rows of the second.
 
-The parent's indexes say what is wanted: a new partition is made like its parent. Partitions that are there already
-get theirs one by one; CREATE INDEX CONCURRENTLY lets loads and readers go on.
+The parent's indexes are the model: a new partition gets the same. Existing partitions get theirs one by one; CREATE
+INDEX CONCURRENTLY lets loads and readers continue.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from logsources.tables import ColumnType, TableShape, covered_names, parent
 
 logger = logging.getLogger(__name__)
 
-MAX_COVERED_BYTES: Final = 1_200  # of all covered texts together; 1,020 bytes of project and 20 numbers fit beside it
-SMALL_PARTITION_BYTES: Final = 8 * 1024 * 1024  # indexed in some 20 ms, for which a load may wait
-# For loads and queries that began before the index; another try comes with the next roll.
+MAX_COVERED_BYTES: Final = 1_200  # of all covered texts together; 1,020 bytes of project and 20 numbers also fit
+SMALL_PARTITION_BYTES: Final = 8 * 1024 * 1024  # indexed in some 20 ms; a load may wait so long
+# The wait for loads and queries that began before the index; the next roll tries again.
 BUILD_LOCK_TIMEOUT: Final = "60s"
 _COMMENT: Final = "covers "
 # The longest name of a partition has 58 of 63 bytes; no source has a `$` in its name.
@@ -51,16 +51,16 @@ ORDER BY child.relname DESC
 @dataclass(frozen=True, slots=True)
 class _Index:
     suffix: str
-    definition: sql.Composable  # what follows ON table
+    definition: sql.Composable  # the text after ON table
 
 
 def fit_covering_indexes(
     conn: Connection[Any], shape: TableShape, *, up_to_bytes: int | None = None
 ) -> list[PartitionChange]:
-    """Make, replace or drop the covering indexes until they are the shape's; `conn` is in autocommit.
+    """Create, replace or drop the covering indexes until they fit the shape; `conn` is in autocommit.
 
-    With `up_to_bytes` larger partitions are left as they are, for a later call without. A load or query that is in
-    the way for long ends the call, which the next one completes, and nothing is built while another session does.
+    With `up_to_bytes`, larger partitions are left for a later call without it. If a load or query is in the way for
+    long, the call ends and the next one completes it. Nothing is built while another session builds.
     Raises psycopg.Error.
     """
     _fit_parent(conn, shape)
@@ -90,7 +90,7 @@ def covered_columns(conn: Connection[Any], name: str) -> tuple[str, ...]:
 
 
 def _comments(conn: Connection[Any], name: str) -> dict[str, str]:
-    """Return what the comments of the table's covering indexes say, by suffix; other comments are not ours."""
+    """Return the comments of the table's covering indexes, by suffix; other comments are not ours."""
     rows = conn.execute(
         "SELECT suffix, obj_description(to_regclass(index), 'pg_class') FROM unnest(%s::text[], %s::text[])"
         " AS wanted (suffix, index)",
@@ -113,7 +113,7 @@ def _indexes(shape: TableShape) -> list[_Index]:
     texts = [column.name for column in shape.columns if column.type is ColumnType.TEXT and column.name in covered]
     if not texts:
         return [_Index(_COVERING, covering)]
-    # NULL counts as short, so that one condition is the other's opposite. Queries repeat it word for word.
+    # NULL counts as short, so that the conditions are exact opposites. Queries repeat them word for word.
     length = sql.SQL(" + ").join(
         sql.SQL("coalesce(octet_length({}), 0)").format(sql.Identifier(text)) for text in sorted(texts)
     )
@@ -127,7 +127,7 @@ def _indexes(shape: TableShape) -> list[_Index]:
 def _fit_parent(conn: Connection[Any], shape: TableShape) -> None:
     comment = _COMMENT + ", ".join(covered_names(shape))
     indexes = _indexes(shape)
-    # Both are looked at: PostgreSQL drops the one of them that holds a dropped column.
+    # Check both: PostgreSQL drops the one that contains a dropped column.
     if _comments(conn, shape.name) == {index.suffix: comment for index in indexes}:
         return
     with conn.transaction():
@@ -158,7 +158,7 @@ def _build(conn: Connection[Any], name: str, partition: str, index: _Index, *, c
     own = f"{partition}{index.suffix}"
     attach = sql.SQL("ALTER INDEX {} ATTACH PARTITION {}").format(parent(f"{name}{index.suffix}"), parent(own))
     create = _create(own, parent(partition), index, concurrently=concurrently)
-    # What an interrupted build has left is not valid, or not attached.
+    # The remains of an interrupted build are invalid or not attached.
     conn.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(parent(own)))
     if concurrently:
         conn.execute(create)
@@ -170,7 +170,7 @@ def _build(conn: Connection[Any], name: str, partition: str, index: _Index, *, c
 
 @contextmanager
 def _alone(conn: Connection[Any], name: str) -> Iterator[bool]:
-    """Keep other builders of the source away; yield False where one is at it."""
+    """Keep other builders of the source away; yield False if one is already at work."""
     key = (LockSpace.BUILDING.value, name)
     row = conn.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", key).fetchone()
     is_alone = row is not None and bool(row[0])

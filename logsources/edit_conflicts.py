@@ -1,11 +1,11 @@
-"""Two people edit one row of the admin: who saves second is told, and nothing of either is lost.
+"""Two people edit one row of the admin: the second one to save is told, and no change of either is lost.
 
 The page of a row carries a digest of what it shows. A save compares it with the stored row, which stays locked until
 that save is committed, so of two saves at the same moment the second one sees the first. The page then comes back with
-everything typed, says who changed what it was opened with, and replaces that when it is saved once more. A form that is
-sent without the digest, as by a script, is not compared.
+everything typed, says who has changed the row since it was opened, and replaces that change if it is saved once more. A
+form without the digest, for example from a script, is not compared.
 
-For rows with inline rows the formset takes part: saving stores all of them anew, so those on the page are found by
+If a row has inline rows, the formset takes part: saving stores all of them anew, so those on the page are found by
 their names.
 """
 
@@ -29,20 +29,20 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 
-OPENED_AS: Final = "opened_as"  # name of the hidden field, and of the attribute of the row that is edited
+OPENED_AS: Final = "opened_as"  # name of the hidden field, and of the attribute of the edited row
 MOST_ROWS: Final = 1000  # DATA_UPLOAD_MAX_NUMBER_FIELDS lets no form have more
 
 
 class ConflictForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable at run time
-    """A form that is not valid when the stored row is another than the one it was opened with."""
+    """A form that is not valid if the stored row has changed since the form was opened."""
 
-    inline_rows: Sequence[str] = ()  # names of the relations to rows that the same page edits
+    inline_rows: Sequence[str] = ()  # names of the relations to the rows edited on the same page
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
         opened_as = self.data.get(OPENED_AS)
         if opened_as and self.instance.pk and not self.instance._state.adding:
-            # Until the end of the admin's transaction, which has the save in it.
+            # Until the end of the admin's transaction, which includes the save.
             stored = type(self.instance)._default_manager.select_for_update().filter(pk=self.instance.pk).first()
             if stored is not None:
                 digest = digest_of(stored, self.inline_rows)
@@ -53,20 +53,20 @@ class ConflictForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
 
 
 class ConflictAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
-    """Puts the digest of what it shows into the page of a row; its form is a ConflictForm."""
+    """Puts a digest of the shown row into its page; the form is a ConflictForm."""
 
     change_form_before_template = "logsources/opened_as.html"
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         found = super().get_object(request, object_id, from_field)
         if found is not None:
-            # Before the page reads the inline rows: what changes in between is then a conflict, not overlooked.
+            # Before the page reads the inline rows: a change in between is then a conflict and not overlooked.
             setattr(found, OPENED_AS, digest_of(found, getattr(self.form, "inline_rows", ())))
         return found
 
 
 class RowsByName(BaseInlineFormSet):  # type: ignore[type-arg]  # not subscriptable at run time
-    """Inline rows that another save has stored anew since the page was opened are found again by their names."""
+    """Finds inline rows by their names if another save has stored them anew since the page was opened."""
 
     def __init__(self, data: Any = None, files: Any = None, instance: Any = None, **kwargs: Any) -> None:
         if data is not None and instance is not None and instance.pk:
@@ -78,7 +78,7 @@ class RowsByName(BaseInlineFormSet):  # type: ignore[type-arg]  # not subscripta
 
 
 def digest_of(row: Model, inline_rows: Sequence[str] = ()) -> str:
-    """Return a digest of everything about the row that can be edited, its inline rows included."""
+    """Return a digest of everything about the row that can be edited, including its inline rows."""
     related = [
         sorted(json.dumps(_values(one, without=one._meta.pk.name), default=str) for one in getattr(row, name).all())
         for name in inline_rows
@@ -90,7 +90,7 @@ def digest_of(row: Model, inline_rows: Sequence[str] = ()) -> str:
 def _values(row: Model, *, without: str = "") -> list[tuple[str, Any]]:
     values = model_to_dict(row)
     return [
-        # Many-to-many: rows in no order of their own.
+        # Many-to-many: the rows have no order of their own.
         (name, sorted(str(one.pk) for one in value) if _is_rows(value) else value)
         for name, value in sorted(values.items())
         if name != without
@@ -114,7 +114,7 @@ def _explained(stored: Model) -> SafeString:
 
 
 def _last_change(stored: Model) -> tuple[str, str]:
-    """Return who last changed the row, and when, as far as a history knows."""
+    """Return who last changed the row and when, as far as its history says."""
     person, moment = None, None
     if hasattr(stored, "history"):
         record = stored.history.order_by("-history_date", "-history_id").first()
@@ -132,7 +132,7 @@ def _last_change(stored: Model) -> tuple[str, str]:
 
 
 def _with_stored_keys(data: Any, prefix: str, keys: dict[str, str]) -> Any:
-    """Return the formset's data with the stored rows' keys; as it came where every key is still there."""
+    """Return the formset's data with the stored rows' keys; unchanged if every key still exists."""
     try:
         total = min(int(data.get(f"{prefix}-TOTAL_FORMS", "0")), MOST_ROWS)
     except ValueError:
@@ -142,7 +142,7 @@ def _with_stored_keys(data: Any, prefix: str, keys: dict[str, str]) -> Any:
         return data
     names = [data.get(f"{prefix}-{number}-name", "") for number in range(total)]
     counted = Counter(names)
-    # Rows with a key come first (Django's formsets), and a name that is there twice is for the form to refuse.
+    # Rows with a key come first (Django's formsets); the form itself refuses a name that comes twice.
     stored = [number for number, name in enumerate(names) if name in keys and counted[name] == 1]
     order = stored + [number for number in range(total) if number not in set(stored)]
     changed = data.copy()

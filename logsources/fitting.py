@@ -1,7 +1,7 @@
-"""Bringing a log table in line with its source: the difference between what is and what is wanted, applied.
+"""Makes a log table fit its source: finds the difference between the actual and the wanted shape and applies it.
 
-What is, is read from the log database itself, never from what was saved before: a change that was interrupted half-way
-is completed by the next save.
+The actual shape is read from the log database itself, never from an earlier save: so the next save completes a change
+that was interrupted half-way.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from logsources.roles import LOGS_SCHEMA
 from logsources.rolling import RolledSource
 from logsources.tables import ColumnType, ExtractedColumnShape, TableShape
 
-# DDL by an operator waits this long for loads and queries in progress, then gives up and says so.
+# An operator's DDL waits this long for running loads and queries, then gives up with a message.
 DDL_LOCK_TIMEOUT = "10s"
 
 
 def fit_table(conn: Connection[Any], source: RolledSource) -> None:
-    """Make or alter the table until it has the source's shape; a table that has it is left alone.
+    """Create or alter the table until it has the source's shape; a table with that shape stays as it is.
 
-    Raises ValidationError when the project would move in a table that holds rows, psycopg.Error when PostgreSQL
-    refuses.
+    Raises ValidationError if the project would move in a table with rows, psycopg.Error if PostgreSQL refuses.
     """
     shape = source.shape
     with conn.transaction():
@@ -38,14 +37,14 @@ def fit_table(conn: Connection[Any], source: RolledSource) -> None:
         statements = tables.create_table(shape) if existing is None else _alterations(conn, existing, shape)
         for statement in statements:
             conn.execute(statement)
-    # Large partitions get theirs by rolling: whoever saves is waiting.
+    # Large partitions get theirs by rolling, because a person waits for this save.
     covering.fit_covering_indexes(conn, shape, up_to_bytes=covering.SMALL_PARTITION_BYTES)
-    # Without its first partitions a new table would take all rows into the default partition until the next roll.
+    # Without these first partitions, all rows of a new table would go to the default partition until the next roll.
     rolling.roll_source(conn, source, today=partitions.utc_day(datetime.now(UTC)))
 
 
 def drop_table(conn: Connection[Any], name: str) -> None:
-    """Drop a table with every row; raises psycopg.errors.DependentObjectsStillExist when a view reads it."""
+    """Drop a table with every row; raises psycopg.errors.DependentObjectsStillExist if a view reads it."""
     with conn.transaction():
         rolling.take_turn(conn, name)
         rolling.set_lock_timeout(conn, DDL_LOCK_TIMEOUT)
@@ -89,7 +88,7 @@ def _is_secured(conn: Connection[Any], name: str) -> bool:
 
 
 def read_shape(conn: Connection[Any], name: str) -> TableShape | None:
-    """Return the shape that the table in the log database has, None where there is none."""
+    """Return the shape of the table in the log database, None if there is no table."""
     rows = conn.execute(
         "SELECT attname, col_description(attrelid, attnum) FROM pg_attribute"
         " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",

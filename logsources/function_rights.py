@@ -1,18 +1,20 @@
-"""Which of PostgreSQL's own functions each role may call once the log database is hardened.
+"""The functions of PostgreSQL that each role may call once the log database is hardened.
 
 =================  ===================================================================================================
 role               may call
 =================  ===================================================================================================
-catalog_users      exactly what PUBLIC could: the owner and monitoring are members
-sandbox_reader     the allowlist of sandbox queries, and what PostgreSQL calls for operators, casts and hashing
-query_reader       what only computes: all of that, and every function PUBLIC had that keeps no effect and looks at no
-                   other session, file or server; `SIDE_EFFECT_FREE` names those that PostgreSQL calls volatile
-the gate           set_config, with which the service says whom a transaction serves
+catalog_users      exactly the functions that PUBLIC could; its members are the owner and monitoring
+sandbox_reader     the allowlist of sandbox queries, and the functions that PostgreSQL calls for operators, casts and
+                   hashing
+query_reader       functions that only compute: all of those above, and every function of PUBLIC that leaves no effect
+                   and looks at no other session, file or server; `SIDE_EFFECT_FREE` names those that PostgreSQL calls
+                   volatile
+the gate           set_config, by which the service says whom a transaction serves
 =================  ===================================================================================================
 
 PostgreSQL asks for EXECUTE on the functions behind operators, casts and hashed IN lists (executor/execExpr.c), and on
-input and output functions where a constant is cast while planning (optimizer/util/clauses.c); not for comparison in
-ORDER BY or what an aggregate calls, so nobody is granted those.
+input and output functions if a constant is cast while planning (optimizer/util/clauses.c). It does not ask for the
+functions behind comparison in ORDER BY or inside aggregates, so nobody gets those.
 """
 
 from __future__ import annotations
@@ -25,22 +27,22 @@ from psycopg import Connection, sql
 
 CATALOG_USERS: Final = "catalog_users"
 
-# Volatile, or pg_*, and yet harmless in stored queries, which operators write: clocks, chance, waiting, sizes.
+# Volatile or pg_*, but harmless in stored queries, which operators write: clocks, chance, waiting, sizes.
 SIDE_EFFECT_FREE: Final = (
     "clock_timestamp", "timeofday", "random", "random_normal", "gen_random_uuid", "uuidv4", "uuidv7",
     "pg_sleep", "pg_sleep_for", "pg_sleep_until",
     "pg_typeof", "pg_column_size", "pg_size_pretty", "pg_size_bytes", "pg_input_is_valid", "pg_collation_for",
 )  # fmt: skip
-# Prefixes of functions that tell about the server, its roles, sessions and catalogs, or run SQL made from names.
+# Prefixes of functions that reveal the server, its roles, sessions and catalogs, or run SQL made from names.
 _SERVER_FUNCTIONS: Final = r"^(pg_|has_|to_reg|txid_|binary_upgrade_|row_security_)|_to_xml"
-# A value of these types names something in the server; age(xid) and max(pg_lsn) are why names alone do not do.
+# A value of these types names something in the server; age(xid) and max(pg_lsn) show why names are not enough.
 _SERVER_TYPES: Final = (
     "oid", "xid", "xid8", "cid", "tid", "pg_lsn", "pg_snapshot", "txid_snapshot", "aclitem", "refcursor", "cstring",
     "internal", "pg_ddl_command",
 )  # fmt: skip
 
-# Types whose values are read and written as text; of their input functions array_in alone reads other types too, among
-# them names of roles and tables.
+# Types whose values are read and written as text. Only array_in of their input functions also reads other types,
+# including names of roles and tables.
 _TEXT_FORMS: Final = (
     r"^_?(bool|int2|int4|int8|float4|float8|numeric|text|varchar|bpchar|bytea|uuid|json|jsonb|jsonpath|inet|cidr|macaddr"
     r"|date|time|timetz|timestamp|timestamptz|interval|(int4|int8|num|ts|tstz|date)range)$"
@@ -67,7 +69,7 @@ _STORED_QUERIES: Final[LiteralString] = """
 
 @dataclass(frozen=True, slots=True)
 class FunctionName:
-    """A function as GRANT names it: schema, name and the types of its arguments, each (schema, name)."""
+    """A function in the form for GRANT: schema, name and the types of its arguments, each (schema, name)."""
 
     schema: str
     name: str
@@ -97,7 +99,7 @@ def _select(conn: Connection[Any], condition: sql.Composable, values: dict[str, 
 def wanted_functions(
     conn: Connection[Any], *, gate: str, allowed_functions: Collection[str]
 ) -> dict[str, set[FunctionName]]:
-    """Return the functions of schema pg_catalog that each reader and the gate shall be able to call, by role."""
+    """Return the functions of schema pg_catalog that each reader and the gate should be able to call, by role."""
     values = {
         "allowed": sorted(allowed_functions),
         "server_types": list(_SERVER_TYPES),
@@ -127,7 +129,7 @@ def public_functions(conn: Connection[Any], schemas: Collection[str]) -> set[Fun
 
 
 def granted_functions(conn: Connection[Any], role: str, schemas: Collection[str]) -> set[FunctionName]:
-    """Return the functions of these schemas that were granted to the role itself; none when there is no such role."""
+    """Return the functions of these schemas granted to the role itself; none if there is no such role."""
     condition = sql.SQL(
         "n.nspname = ANY (%(schemas)s)"
         " AND EXISTS (SELECT FROM aclexplode(p.proacl) WHERE grantee = to_regrole(quote_ident(%(role)s)))"
@@ -136,7 +138,7 @@ def granted_functions(conn: Connection[Any], role: str, schemas: Collection[str]
 
 
 def callable_functions(conn: Connection[Any], role: str) -> set[FunctionName]:
-    """Return every function that the role may call by its name, whoever the right comes from."""
+    """Return every function that the role may call by its name, from whatever source the right comes."""
     condition = sql.SQL(
         "has_function_privilege(%(role)s, p.oid, 'EXECUTE') AND has_schema_privilege(%(role)s, n.oid, 'USAGE')"
     )

@@ -1,13 +1,13 @@
 """The twins in schema log_functions that refuse operands too large for a function or operator (endpoints.sql.guards).
 
-Three forms, so that a query over rows pays next to nothing:
+There are three forms, so that a query over rows pays almost nothing:
 
 * ``CASE WHEN octet_length(pattern) > 64 THEN <slow> ELSE <PostgreSQL's own> END`` as a SQL expression. PostgreSQL
   inlines it, and with a constant pattern folds it away while planning. The slow half is PL/pgSQL, which measures both
-  operands and looks at the clock; a row goes through one of the two, so no operand is computed twice.
-* ``(…)::domain``: a domain's CHECK looks at a value that is computed once, in a few nanoseconds. A domain over a
-  constant is not folded, which is why patterns never meet one.
-* PL/pgSQL alone, for arrays and jsonb, whose size has to be measured.
+  operands and looks at the clock; each row takes only one of the two, so no operand is computed twice.
+* ``(…)::domain``: a domain's CHECK looks at the value in a few nanoseconds, and the value is computed once. A domain
+  over a constant is not folded, so patterns are never cast to one.
+* Only PL/pgSQL, for arrays and jsonb, whose size has to be measured.
 
 No domain here may have the name of a function here: PostgreSQL takes `name(value)` for a cast to a type of that name.
 """
@@ -35,8 +35,8 @@ from endpoints.sql.guards import (
     Search,
 )
 
-BYTES_OF_ELEMENT: Final = 4  # of an array that is built, at least
-LARGEST_GROWTH: Final = 8 * LARGEST_VALUE  # bytes that replace() may make on the way
+BYTES_OF_ELEMENT: Final = 4  # of a built array, at least
+LARGEST_GROWTH: Final = 8 * LARGEST_VALUE  # bytes that replace() may produce on the way
 
 
 def _may_be_built(size: str) -> str:
@@ -55,7 +55,7 @@ DOMAINS: Final = {
     "format_template": ("text", f"VALUE !~ '{FORMAT_WIDTH}'"),
 }
 _RAISE: Final = f"RAISE EXCEPTION USING ERRCODE = '{GUARD_SQLSTATE}', MESSAGE = '{GUARD_MESSAGE}';"
-# Where the elements of both arrays are compared with each other; 64 comparisons need no measuring.
+# For functions that compare the elements of both arrays with each other; 64 comparisons need no measuring.
 _BOTH_ARRAYS: Final = f"""
     cardinality($1)::bigint * cardinality($2) > 64
     AND log_functions.stored_size($1)::bigint * cardinality($2)
@@ -69,7 +69,7 @@ _BUILT: Final = f"NOT ({_may_be_built('log_functions.stored_size($1)::bigint + l
 
 @dataclass(frozen=True, slots=True)
 class GuardFunction:
-    """A function to make: its name, the types of its arguments, and everything behind them."""
+    """A function to create: its name, the types of its arguments, and the rest of its definition."""
 
     name: str
     arguments: tuple[str, ...]
@@ -84,7 +84,7 @@ class GuardFunction:
 
 @dataclass(frozen=True, slots=True)
 class GuardOperator:
-    """An operator that hides PostgreSQL's own of the same name and types; its function, and how it is planned."""
+    """An operator that hides PostgreSQL's own with the same name and types; its function, and how it is planned."""
 
     name: str
     left: str
@@ -155,7 +155,7 @@ def _search(search: Search) -> tuple[GuardFunction, GuardFunction]:
 
 
 def _array_to_string(arguments: tuple[str, ...]) -> tuple[GuardFunction, GuardFunction]:
-    # PostgreSQL's own is stable, as the elements' output functions may be.
+    # PostgreSQL's own is stable because the elements' output functions may be.
     native = _call("array_to_string", len(arguments))
     slow = native.replace("pg_catalog.", "log_functions.measured_")
     too_large = f"cardinality($1)::bigint * octet_length($2) > {LARGEST_VALUE}"
@@ -186,7 +186,7 @@ def _like(operator: str, left: str, right: str, number: int) -> Made:
 
 
 def _named_functions() -> Iterator[GuardFunction]:
-    """Yield the twins that the checker writes by name."""
+    """Yield the twins that the checker calls by name."""
     for search in SEARCHES:
         yield from _search(search)
     for name, arguments, returns, body in PASSED_ON:
@@ -235,7 +235,7 @@ def _concatenations() -> Iterator[Made]:
         name = f"concatenated_{number}"
         definition = _inlined(returns, body, volatility=volatility)
         if volatility == "STABLE":
-            # Polymorphic arguments need a body in quotes, whose every name is qualified.
+            # Polymorphic arguments need a body in quotes, in which every name is qualified.
             definition = definition.replace(f"RETURN {body}", f"AS $$ SELECT {body} $$")
         yield (GuardFunction(name, (left, right), definition),), (GuardOperator("||", left, right, name, ""),)
     for name, left, right, returns in _ARRAY_CONCATENATIONS:
@@ -243,8 +243,8 @@ def _concatenations() -> Iterator[Made]:
         yield (GuardFunction(name, (left, right), definition),), (GuardOperator("||", left, right, name, ""),)
 
 
-# Both run with the owner's right to what hardening takes from the readers: current_setting() and pg_column_size().
-# Outside a sandbox query there is no setting, or an empty one where there was one in this session.
+# Both run with the owner's rights, because hardening takes current_setting() and pg_column_size() from the readers.
+# Outside a sandbox query there is no setting, or an empty one if this session had one before.
 LARGEST_VALUE_FUNCTION: Final = GuardFunction(
     "largest_value",
     (),
@@ -277,7 +277,7 @@ _MEASURES: Final = {
     "has_all_keys": (_KEYS, "boolean"),
 }
 _TEXT: Final = "({})::log_functions.built_text::pg_catalog.text"
-# PostgreSQL's own for a value of another type are SQL functions too, stable as its output function may be.
+# For values of other types PostgreSQL's own are SQL functions too, and stable because the output function may be.
 _CONCATENATIONS: Final = (
     ("text", "text", "text", _TEXT.format("$1 OPERATOR(pg_catalog.||) $2"), "IMMUTABLE"),
     ("text", "anynonarray", "text", _TEXT.format("$1 OPERATOR(pg_catalog.||) $2::pg_catalog.text"), "STABLE"),

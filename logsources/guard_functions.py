@@ -1,4 +1,4 @@
-"""Makes the twins of `guard_definitions` in schema log_functions, where the readers alone may call them."""
+"""Creates the twins of `guard_definitions` in schema log_functions, where only the readers may call them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GUARD_FUNCTIONS: Final = frozenset(
 
 
 def ensure_guard_functions(conn: Connection[Any]) -> None:
-    """Make the domains, functions and operators of this module in log_functions; repeatable. `conn` is the owner's."""
+    """Create the domains, functions and operators in log_functions; repeatable. `conn` is the owner's."""
     readers = sql.SQL(", ").join(map(sql.Identifier, READERS))
     with conn.transaction():
         conn.execute(LARGEST_VALUE_FUNCTION.create())  # the domains call it

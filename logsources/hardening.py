@@ -1,14 +1,14 @@
-"""Hardening of the log database: PUBLIC loses what it has on catalogs and functions, the readers get what they need.
+"""Hardens the log database: PUBLIC loses its rights on catalogs and functions, the readers get those that they need.
 
-PostgreSQL lets every role read nearly all catalogs and call nearly all functions. A sandbox query that got round the
-checker could use that: set_config() makes it another project's, advisory locks and notifications leave a trace, the
-catalogs tell about everybody. So everything PUBLIC has is given to the group `catalog_users`, of which the owner and
-monitoring are members, and taken from PUBLIC; the readers then get functions one by one (`function_rights`).
+PostgreSQL lets every role read nearly all catalogs and call nearly all functions. A sandbox query that got past the
+checker could use that: set_config() gives it another project, advisory locks and notifications leave a trace, and the
+catalogs reveal everybody. So all rights of PUBLIC move to the group `catalog_users`, whose members are the owner and
+monitoring. The readers then get functions one by one (`function_rights`).
 
-It needs a superuser, once for each database, and again after a major upgrade (new functions are PUBLIC's) or after an
-extension was added. Undo it before pg_upgrade: the dump would grant functions that the new version may not have.
-Nothing is granted ON ALL: that would open pg_authid and pg_read_file(). query_reader has nothing in schema public; an
-operator whose stored queries use an extension there grants it USAGE and the functions.
+Hardening needs a superuser, once for each database, and again after a major upgrade (new functions are PUBLIC's) or a
+new extension. Undo it before pg_upgrade: the dump would grant functions that the new version may not have.
+Nothing is granted ON ALL: that would open pg_authid and pg_read_file(). query_reader has nothing in schema public; if
+stored queries use an extension there, the operator grants it USAGE and the functions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PREDEFINED_CATALOG_USERS: Final = ("pg_monitor", "pg_read_all_data")
 CONFLICT_ATTEMPTS: Final = 5  # roles belong to the whole cluster: two databases may be hardened at once
 CONFLICT_PAUSE_SECONDS: Final = 0.2
 
-# Everything but functions on which a role can hold PUBLIC's rights: how GRANT names it, and with which privilege.
+# Everything except functions on which a role can have PUBLIC's rights: its name in GRANT, and the privilege.
 _OBJECTS: Final[LiteralString] = """
     SELECT 'TABLE', ARRAY[n.nspname, c.relname]::text[], a.privilege_type, NULL
     FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace, aclexplode(c.relacl) AS a
@@ -62,7 +62,7 @@ _OBJECTS: Final[LiteralString] = """
     FROM pg_database AS d, aclexplode(coalesce(d.datacl, acldefault('d', d.datdba))) AS a
     WHERE d.datname = current_database() AND a.grantee = %(grantee)s"""
 
-Report = Callable[[str, float], None]  # what was done, and in how many seconds
+Report = Callable[[str, float], None]  # the step, and its seconds
 
 
 class HardeningError(Exception):
@@ -86,20 +86,20 @@ class LogRoles:
 
 
 def harden(conn: Connection[Any], roles: LogRoles, *, report: Report) -> int:
-    """Harden the database of a superuser's connection and return the number of steps taken: 0 when it was hardened.
+    """Harden the database of a superuser's connection and return the number of steps: 0 if it was already hardened.
 
-    All or nothing, repeatable. Raises HardeningError as `plan_hardening` does, and psycopg.Error.
+    All or nothing, repeatable. Raises HardeningError like `plan_hardening`, and psycopg.Error.
     """
     return _apply(conn, lambda: plan_hardening(conn, roles), report)
 
 
 def undo_hardening(conn: Connection[Any], roles: LogRoles, *, report: Report) -> int:
-    """Give PUBLIC back what `harden` took and return the number of steps taken; what migrations made stays."""
+    """Give PUBLIC back the rights that `harden` took and return the number of steps; the work of migrations stays."""
     return _apply(conn, lambda: plan_undo(conn, roles), report)
 
 
 def plan_hardening(conn: Connection[Any], roles: LogRoles) -> list[Step]:
-    """Return what is still to be done. Raises HardeningError without a superuser or before the roles exist."""
+    """Return the remaining steps. Raises HardeningError without a superuser or before the roles exist."""
     _require_superuser(conn)
     _require_roles(conn, (roles.owner, roles.gate, *READERS))
     steps = [*_membership_steps(conn, roles)]
@@ -108,7 +108,7 @@ def plan_hardening(conn: Connection[Any], roles: LogRoles) -> list[Step]:
         steps.append(Step(f"{len(public) // 2} catalogs, schemas and languages: from PUBLIC to catalog_users", public))
     steps += _function_steps(public_functions(conn, CLOSED_SCHEMAS), giver="PUBLIC", taker=CATALOG_USERS)
     for role, wanted in wanted_functions(conn, gate=roles.gate, allowed_functions=SANDBOX_FUNCTIONS).items():
-        # What an operator has granted to stored queries in schema public is the operator's.
+        # An operator's grants to stored queries in schema public stay.
         schemas = CATALOG_SCHEMAS if role == QUERY_READER else CLOSED_SCHEMAS
         granted = granted_functions(conn, role, schemas)
         steps += _grant_steps(wanted - granted, role)
@@ -117,7 +117,7 @@ def plan_hardening(conn: Connection[Any], roles: LogRoles) -> list[Step]:
 
 
 def plan_undo(conn: Connection[Any], roles: LogRoles) -> list[Step]:
-    """Return what has to be done to undo the hardening. Raises HardeningError without a superuser."""
+    """Return the steps that undo the hardening. Raises HardeningError without a superuser."""
     _require_superuser(conn)
     group = _value(conn, "SELECT to_regrole(%s)::oid", CATALOG_USERS)
     steps: list[Step] = []
@@ -133,7 +133,7 @@ def plan_undo(conn: Connection[Any], roles: LogRoles) -> list[Step]:
     for name in reset:
         steps.append(Step(f"{roles.gate}: {name} reset", (_alter_gate(conn, roles.gate, "RESET {}", name),)))
     if group is not None and not _is_used_elsewhere(conn, group):
-        # Memberships go with the role.
+        # Memberships are dropped with the role.
         drop = sql.SQL("DROP ROLE {}").format(sql.Identifier(CATALOG_USERS))
         steps.append(Step("role catalog_users dropped: no database uses it", (drop,)))
     return steps
@@ -255,7 +255,7 @@ def _limit_steps(conn: Connection[Any], gate: str) -> Iterator[Step]:
 
 
 def _gate_setting(conn: Connection[Any], gate: str, name: str) -> str | None:
-    """Return the value a setting has for the gate in this database, None when it has none of its own."""
+    """Return the value of a setting for the gate in this database, None if it has none of its own."""
     value: str | None = _value(
         conn,
         "SELECT substr(setting, length(%s) + 2) FROM pg_db_role_setting AS s, unnest(s.setconfig) AS setting"

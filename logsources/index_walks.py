@@ -1,7 +1,7 @@
-"""What the index (project, timestamp DESC) of a partition tells at its edges, without reading the partition.
+"""Reads the edges of a partition's index (project, timestamp DESC), without reading the partition.
 
-From project to project, each of which has its newest row first and its oldest last: a few page reads per project, where
-min(timestamp) and max(timestamp) would read every row.
+It walks from project to project; each has its newest row first and its oldest last. That takes a few page reads per
+project, while min(timestamp) and max(timestamp) would read every row.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from logsources.roles import LOGS_SCHEMA
 
 
 class End(StrEnum):
-    """Which end of the time that a partition holds."""
+    """One end of a partition's time span."""
 
     OLDEST = "oldest"
     NEWEST = "newest"
 
 
-# Oldest: the same index read backwards, so that projects come in descending order.
+# Oldest: reads the same index backwards, so projects come in descending order.
 _STEPS: Final[dict[End, tuple[LiteralString, LiteralString, LiteralString]]] = {
     End.NEWEST: ("project, timestamp DESC", ">", "max"),
     End.OLDEST: ("project DESC, timestamp", "<", "min"),
@@ -54,7 +54,7 @@ SELECT project FROM found WHERE project IS NOT NULL LIMIT {most}
 
 
 def row_at(conn: Connection[Any], partition: str, end: End) -> datetime | None:
-    """Return the time of the newest or oldest row of a partition, None where it is empty. Raises psycopg.Error."""
+    """Return the time of the newest or oldest row of a partition, None if it is empty. Raises psycopg.Error."""
     order, beyond, furthest = _STEPS[end]
     query = sql.SQL(_EDGE).format(
         partition=sql.Identifier(LOGS_SCHEMA, partition),
@@ -68,6 +68,6 @@ def row_at(conn: Connection[Any], partition: str, end: End) -> datetime | None:
 
 
 def projects_of(conn: Connection[Any], partition: str, *, most: int) -> list[str]:
-    """Return the projects that have rows in a partition, in the order of the index, at most `most`."""
+    """Return the projects with rows in a partition, in the order of the index, at most `most`."""
     query = sql.SQL(_PROJECTS).format(partition=sql.Identifier(LOGS_SCHEMA, partition), most=sql.Literal(most))
     return [project for (project,) in conn.execute(query)]

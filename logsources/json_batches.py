@@ -1,6 +1,6 @@
-"""The rows of one body: a JSON array, one object alone, or NDJSON. Which of them it is, is told by how it begins.
+"""The rows of one body: a JSON array, a single object, or NDJSON. The beginning of the body decides which.
 
-Whatever of these forms a row comes in, it reads as `ndjson.parse_line` reads a line of a file.
+In each form a row is read in the same way as `ndjson.parse_line` reads a line of a file.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from logsources.ndjson import BYTE_ORDER_MARK, BadJSON, exact_decoder, may_lose_
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _BLANKS: Final = b" \t\n\r"
 _EXACT: Final = exact_decoder()
-# Finds the end of what the exact one refuses: it converts nothing, so no number is too long for it.
+# Finds the end of a value that the exact decoder refuses: it converts nothing, so no number is too long for it.
 _LENIENT: Final = json.JSONDecoder(parse_int=str, parse_float=str)
 
 # A body of 16 MiB has 8,000 rows of 2 kB, each of about forty values.
 MAX_ROWS: Final = 100_000
-VALUES_PER_ROW: Final = 10  # on an average over the most rows
-# In JSON text without its strings each value, and each key with its value, stands behind one of these.
+VALUES_PER_ROW: Final = 10  # on average, over the largest number of rows
+# In JSON text without its strings each value, and each key with its value, follows one of these.
 _BEGINNINGS: Final = (b",", b"[", b"{")
 
 
 class TooManyRows(Exception):
-    """A body with more rows, or values in them, than are read; `what` of them there may be `limit`."""
+    """A body with too many rows, or too many values in them: at most `limit` of `what` are allowed."""
 
     def __init__(self, limit: int, what: str) -> None:
         self.limit = limit
@@ -38,10 +38,10 @@ class TooManyRows(Exception):
 
 
 def read_rows(body: bytes, *, max_rows: int = MAX_ROWS) -> list[Any]:
-    """Return the parsed rows of a body; in place of one that cannot be read stands its BadJSON.
+    """Return the parsed rows of a body, with a BadJSON in place of each unreadable row.
 
-    Raises BadJSON when it holds no rows at all or nobody can tell where they begin and end, and TooManyRows, before
-    any is read, where it has more lines or ten times as many values.
+    Raises BadJSON if the body has no rows at all, or it is unclear where they begin and end. Before it reads any row,
+    it raises TooManyRows if there are more lines than rows allowed, or more than ten times as many values.
     """
     text = body.removeprefix(BYTE_ORDER_MARK).strip(_BLANKS)
     if not text:
@@ -57,7 +57,7 @@ def read_rows(body: bytes, *, max_rows: int = MAX_ROWS) -> list[Any]:
         raise TooManyRows(max_rows, "lines")
     lines = [line for line in text.split(b"\n") if line.strip(_BLANKS)]
     if len(lines) > 1 and isinstance(_read_line(lines[0]), BadJSON):
-        whole = _read_line(text)  # one object over several lines
+        whole = _read_line(text)  # a single object over several lines
         if not isinstance(whole, BadJSON):
             return [whole]
     return [_read_line(line) for line in lines]

@@ -1,6 +1,6 @@
-"""How many values JSON text holds, told before any of them is made: Python takes 200 bytes for a value of two bytes.
+"""Counts the values of JSON text before any is created: Python takes 200 bytes for a value of two bytes.
 
-The text is looked at in short steps: one step of a regular expression or of bytes.count() keeps all other threads of
+The text is read in short steps: one step of a regular expression or of bytes.count() keeps all other threads of
 the process waiting, 30 ms for 6 MB.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 _STEP_BYTES: Final = 65_536
-# A string that is never closed ends with its line, as no string goes over it: so each byte is looked at once.
+# An unclosed string ends with its line, because no string spans lines: so each byte is looked at once.
 _STRING: Final = rb'"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+"?'
 _STRINGS: Final = re.compile(_STRING)
 # A step never ends inside a string.
@@ -19,7 +19,7 @@ _STEP: Final = re.compile(rb'(?:[^"]{1,1024}+|' + _STRING + rb"){1,64}+")
 
 
 def holds_more_than(most: int, marks: Sequence[bytes], text: bytes) -> bool:
-    """Tell whether so many of these characters stand outside the strings of a JSON text, well formed or not."""
+    """Tell whether a JSON text, well formed or not, has so many of these characters outside its strings."""
     return _exceeds(most, marks, _slices(text)) and _exceeds(most, marks, _without_strings(text))
 
 

@@ -1,4 +1,4 @@
-"""Which log source a batch goes to: the registry as it was read a moment ago, for loads come many times a second."""
+"""Finds the log source of a batch in a recent copy of the registry, because loads come many times a second."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from logsources.rolling import RolledSource
 from logsources.tables import TableShape
 
 FRESH_SECONDS: Final = 2.0
-READ_SECONDS: Final = 0.5  # a load has more to wait for than this
+READ_SECONDS: Final = 0.5  # a load also has to wait for other things
 
 
 class UnknownSource(Exception):
-    """There is no log source of this name."""
+    """There is no log source with this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +30,24 @@ class _Registry:
 
 
 class KnownSources:
-    """The log sources as loading needs them, of one process.
+    """The log sources of one process, in the form that loading needs.
 
-    A name that is not known is looked for anew. While the registry's database is away, what is known is served.
+    For an unknown name the registry is read anew. While its database is away, the known sources stay in use.
     """
 
     def __init__(self) -> None:
         self._registry: _Registry | None = None
 
     def named(self, name: str) -> RolledSource:
-        """Return the source of this name. Raises UnknownSource and django.db.Error."""
+        """Return the source with this name. Raises UnknownSource and django.db.Error."""
         return self._find(lambda registry: registry.by_name.get(name))
 
     def of_producer(self, producer_name: str) -> RolledSource:
-        """Return the source that takes what this producer writes. Raises UnknownSource and django.db.Error."""
+        """Return the source for the rows of this producer. Raises UnknownSource and django.db.Error."""
         return self._find(lambda registry: registry.by_producer_name.get(producer_name))
 
     def forget(self) -> None:
-        """Read the registry anew at the next question."""
+        """Read the registry anew at the next call."""
         self._registry = None
 
     def _find(self, look: Callable[[_Registry], RolledSource | None]) -> RolledSource:
@@ -68,7 +68,7 @@ class KnownSources:
         except Error:
             if known is None:
                 raise
-            registry = replace(known, read_at=monotonic())  # asked again in a while, not by each load
+            registry = replace(known, read_at=monotonic())  # asked again after a while, not by each load
         self._registry = registry
         return registry
 

@@ -1,7 +1,7 @@
-"""How rows get in: NDJSON lines -> checked rows -> COPY, all of them in one transaction or none.
+"""Loads rows: NDJSON lines -> checked rows -> COPY, all of them in one transaction or none.
 
-Rows are copied straight into the log table while the lines behind them are being read; a row that cannot be stored is
-reported like any other bad line.
+Rows are copied straight into the log table while the next lines are read; a row that cannot be stored is reported like
+any other bad line.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from logsources.storing import PreparedRow, RowStore
 from logsources.tables import TableShape
 
 BATCH_ROWS: Final = 5_000
-# A batch is kept in memory until PostgreSQL has taken it, and a line may have megabytes.
+# A batch stays in memory until PostgreSQL has accepted it, and a line may have megabytes.
 BATCH_BYTES: Final = 16 * 1024 * 1024
 MAX_BAD_LINES_LISTED: Final = 100
 PROGRESS_EVERY_LINES: Final = 500
 
 
 class OnBadLine(StrEnum):
-    """What a bad line does to the load: it is left out and reported, or nothing is loaded at all."""
+    """The effect of a bad line on the load: it is left out and reported, or nothing is loaded at all."""
 
     SKIP = "skip"
     ABORT = "abort"
@@ -41,14 +41,14 @@ class OnBadLine(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that was not loaded: its number, counted from 1, and why. The reason holds none of its values."""
+    """A line that was not loaded: its number, counted from 1, and why. The reason contains none of its values."""
 
     number: int
     reason: str
 
 
 class LoadAborted(Exception):
-    """A bad line ended the load, and nothing of it is in the table."""
+    """A bad line ended the load; nothing of the load is in the table."""
 
     def __init__(self, bad_line: BadLine) -> None:
         self.bad_line = bad_line
@@ -57,7 +57,7 @@ class LoadAborted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
-    """How far a load is: lines read, blank ones included, and bad ones among them."""
+    """The progress of a load: lines read, including blank ones, and the bad ones among them."""
 
     lines: int
     bad_lines: int
@@ -65,7 +65,7 @@ class LoadProgress:
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What a load did. `bad_lines` lists the first 100 of `bad_line_count`."""
+    """The result of a load. `bad_lines` lists the first 100 of `bad_line_count`."""
 
     loaded: int
     duplicates: int
@@ -81,11 +81,11 @@ def load_rows(
     batch_rows: int = BATCH_ROWS,
     progress: Callable[[LoadProgress], None] | None = None,
 ) -> LoadReport:
-    """Load NDJSON lines into the source's table and return what became of them, once it is committed.
+    """Load NDJSON lines into the source's table, commit, and return the result.
 
-    All in one transaction: whatever is raised, KeyboardInterrupt and the errors of `lines` included, nothing was
-    loaded. Rows whose id and timestamp are in the table already are left out. Blank lines are passed over.
-    Partitions for the rows' days are made first, and stay. Raises LoadAborted, psycopg.Error.
+    All in one transaction: after any exception, including KeyboardInterrupt and the errors of `lines`, nothing is
+    loaded. Rows whose id and timestamp are already in the table are left out. Blank lines are skipped.
+    Partitions for the rows' days are created first, and stay. Raises LoadAborted, psycopg.Error.
     """
     shape = TableShape(source.name, source.project_path or None)
     intake = _Intake(lines, shape.project_path, on_bad_line, progress)
@@ -103,7 +103,7 @@ def load_rows(
 
 @dataclass(slots=True)
 class _Intake:
-    """Reads lines into rows and keeps the account of the bad ones."""
+    """Reads lines into rows and keeps count of the bad ones."""
 
     lines: Iterable[bytes]
     project_path: str | None
@@ -132,7 +132,7 @@ class _Intake:
             self.progress(LoadProgress(lines, self.bad_line_count))
 
     def refuse(self, number: int, reason: str) -> None:
-        """Count a bad line; raises LoadAborted where one is too many."""
+        """Count a bad line; raises LoadAborted if one is too many."""
         bad_line = BadLine(number, reason)
         if self.on_bad_line is OnBadLine.ABORT:
             raise LoadAborted(bad_line)
@@ -141,14 +141,14 @@ class _Intake:
             self._bad_lines.append(bad_line)
 
     def listed_bad_lines(self) -> tuple[BadLine, ...]:
-        # What PostgreSQL refuses turns up after the lines read meanwhile.
+        # PostgreSQL's refusals come later than the lines read meanwhile.
         return tuple(sorted(self._bad_lines, key=lambda bad_line: bad_line.number))
 
 
 class _PreparedDays:
     """The days whose rows may be copied: each was offered a partition beforehand.
 
-    Over a connection of its own, so that the locks of making a partition end at once and not with the load.
+    Uses a connection of its own, so that the locks for creating a partition end at once and not with the load.
     """
 
     def __init__(self, conn: Connection[Any], source: RolledSource) -> None:
@@ -165,7 +165,7 @@ class _PreparedDays:
         if day not in self._prepared and day not in self._with_partition and not self._default_in_use:
             today = partitions.utc_day(datetime.now(UTC))
             self._with_partition.update(rolling.prepare_days(self._conn, self._source, days=[day], today=today))
-            # This load is about to lock the default partition until it ends: making a partition would wait for that.
+            # This load will lock the default partition until it ends, and creating a partition would wait for that.
             self._default_in_use = day not in self._with_partition
         self._prepared.add(day)
 
@@ -178,7 +178,7 @@ class _Held:
         self.first = next(rows, None)
 
     def take_batch(self, days: _PreparedDays, batch_rows: int) -> Iterator[PreparedRow]:
-        """Yield rows up to the size of a batch or to the first of a day that is not prepared, which stays in hand."""
+        """Yield rows up to the size of a batch, or up to the first row of an unprepared day, which stays in hand."""
         taken_rows = taken_bytes = 0
         while self.first is not None and self.first.day in days:
             if taken_rows >= batch_rows or taken_bytes >= BATCH_BYTES:

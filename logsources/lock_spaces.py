@@ -10,8 +10,8 @@ from enum import IntEnum, unique
 
 @unique
 class LockSpace(IntEnum):
-    """The first of two keys, any number that nobody else uses; the second is `hashtext` of the log source's name."""
+    """The first of two keys, a number that nobody else uses; the second is `hashtext` of the log source's name."""
 
-    ROLLING = 1_819_240_308  # whoever makes, fills or drops partitions; loads that need one wait
+    ROLLING = 1_819_240_308  # to create, fill or drop partitions; loads that need one wait
     UNTIMED_ROWS = 1_819_240_309  # a load of rows without timestamps, which looks for them before it stores them
-    BUILDING = 1_819_240_310  # whoever builds covering indexes, which takes minutes: nobody waits for it
+    BUILDING = 1_819_240_310  # to build covering indexes, which takes minutes: nobody waits for it

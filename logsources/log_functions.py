@@ -1,14 +1,14 @@
-"""Functions of ours in the log database, for what PostgreSQL itself cannot say without failing on a single row.
+"""Our own functions in the log database, for results that PostgreSQL's own cannot give without failing on some row.
 
-They live in a schema of their own, belong to the owner, and only sandbox_reader and query_reader may call them; the
-checker of sandbox queries pins their names to this schema as it pins PostgreSQL's own to pg_catalog. Each computes its
-result from its argument alone, with the caller's rights and with nothing that sandbox_reader may not call by itself.
+They have their own schema and belong to the owner; only sandbox_reader and query_reader may call them. The checker of
+sandbox queries pins their names to this schema, as it pins PostgreSQL's own to pg_catalog. Each computes its
+result only from its argument, with the caller's rights, and uses nothing that sandbox_reader may not call itself.
 
-``RETURN`` and ``BEGIN ATOMIC`` bodies are parsed when the function is made: their names mean what they meant then,
-whatever the search path of a later session. So they need no SET clause, which would keep PostgreSQL from inlining them
-(optimizer/util/clauses.c); inlined they cost what the expression costs. Those in PL/pgSQL catch errors and are never
-inlined; a SET search_path costs them nothing that counts, and a subtransaction cannot start in a parallel worker
-before PostgreSQL 17, so they are not marked parallel safe.
+``RETURN`` and ``BEGIN ATOMIC`` bodies are parsed when the function is created: their names keep that meaning under any
+later search path. So they need no SET clause, which would prevent inlining by PostgreSQL (optimizer/util/clauses.c);
+inlined, they cost as much as the expression. The PL/pgSQL functions catch errors and are never inlined; a SET
+search_path costs them almost nothing. Before PostgreSQL 17 a subtransaction cannot start in a parallel worker, so they
+are not marked parallel safe.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from logsources.roles import READERS, VIEW_OWNERS
 
 FUNCTION_SCHEMA: Final = "log_functions"
 
-# What counts as a number, and how long a text may be to be one: numeric has room for far more digits.
+# The form of a number, and how long its text may be: numeric has room for far more digits.
 _NUMBER: Final[LiteralString] = r"'^\s*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?\s*$'"
 _MOMENT: Final[LiteralString] = (
     r"'^\d{4}-\d\d?-\d\d?([T ]\d\d?:\d\d?(:\d\d?(\.\d{1,9})?)?( ?(Z|z|UTC|[+-]\d\d?(:?\d\d)?))?)?$'"
 )
 _DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], LiteralString]] = {
-    # The elements of an array, an object as one element, of anything else nothing.
+    # Of an array its elements, of an object the object itself, of anything else nothing.
     ("json_elements", "jsonb"): """
         CREATE OR REPLACE FUNCTION log_functions.json_elements(value jsonb) RETURNS SETOF jsonb
         LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -41,7 +41,7 @@ _DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], LiteralString]] = 
         CREATE OR REPLACE FUNCTION log_functions.try_number(value text) RETURNS numeric
         LANGUAGE sql IMMUTABLE PARALLEL SAFE
         RETURN CASE WHEN length(value) <= 300 AND value ~ {_NUMBER} THEN value::numeric END""",
-    # A text that is a number counts as one: several producers write numbers in quotes.
+    # A text that is a number counts as a number: several producers write numbers in quotes.
     ("try_number", "jsonb"): """
         CREATE OR REPLACE FUNCTION log_functions.try_number(value jsonb) RETURNS numeric
         LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -68,7 +68,7 @@ _DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], LiteralString]] = 
         CREATE OR REPLACE FUNCTION log_functions.try_boolean(value text) RETURNS boolean
         LANGUAGE sql IMMUTABLE PARALLEL SAFE
         RETURN CASE lower(value) WHEN 'true' THEN true WHEN 'false' THEN false END""",
-    # Most log messages are no JSON at all: what cannot begin an object, array or string costs no subtransaction.
+    # Most log messages are not JSON: a text that cannot begin a JSON value costs no subtransaction.
     ("try_json", "text"): r"""
         CREATE OR REPLACE FUNCTION log_functions.try_json(value text) RETURNS jsonb
         LANGUAGE plpgsql IMMUTABLE STRICT SET search_path = pg_catalog
@@ -81,7 +81,7 @@ _DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], LiteralString]] = 
         EXCEPTION WHEN data_exception OR program_limit_exceeded OR statement_too_complex THEN
             RETURN NULL;
         END $$""",
-    # Immutable although text -> timestamptz is not: a text without a zone is UTC, and the session is overruled.
+    # Immutable, although text -> timestamptz is not: a text without a zone is UTC, whatever the session's settings.
     ("try_timestamp", "text"): rf"""
         CREATE OR REPLACE FUNCTION log_functions.try_timestamp(value text) RETURNS timestamptz
         LANGUAGE plpgsql IMMUTABLE STRICT
@@ -103,7 +103,7 @@ LOG_FUNCTIONS: Final = frozenset(
 
 
 def ensure_log_functions(conn: Connection[Any]) -> None:
-    """Make the schema and its functions what this module promises; repeatable. `conn` is the owner's."""
+    """Create or update the schema and its functions as defined here; repeatable. `conn` is the owner's."""
     schema = sql.Identifier(FUNCTION_SCHEMA)
     readers = sql.SQL(", ").join(map(sql.Identifier, READERS))
     views = sql.SQL(", ").join(map(sql.Identifier, VIEW_OWNERS))
@@ -111,7 +111,7 @@ def ensure_log_functions(conn: Connection[Any]) -> None:
         conn.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema))
         conn.execute(sql.SQL("REVOKE ALL ON SCHEMA {} FROM PUBLIC, {}").format(schema, views))
         conn.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(schema, readers))
-        # A body is checked when it is made, and names another of these functions.
+        # A body is checked when it is created, and may name another of these functions.
         for (name, argument), definition in _DEFINITIONS.items():
             conn.execute(definition)
             function = sql.SQL("FUNCTION {}({})").format(sql.Identifier(FUNCTION_SCHEMA, name), sql.SQL(argument))

@@ -1,4 +1,4 @@
-"""The pages of log sources tell what is in the tables: how much, of which time, and some rows."""
+"""Shows the content of the tables on the pages of log sources: how much, from which time, and some rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from logsources.inspection import inspect_rows, inspect_sources
 from logsources.measures import Measure, MeasuredPartition
 from logsources.models import LogSource, ProjectLocation
 
-# Rows of every project, in one's own hands: those who may write an endpoint that reads them.
+# The page shows rows of every project, so only to users who may write an endpoint that reads them.
 EXPLORING: Final = "endpoints.run_draft"
 EVERY_PROJECT: Final = ("endpoints.add_endpoint", "endpoints.change_endpoint")
 
@@ -27,7 +27,7 @@ _NOT_TOLD: Final = "not told in time"
 
 
 class MeasuredAdmin(ModelAdmin):  # type: ignore[misc]
-    """Adds to the list and the page of a source what `inspection` tells; nothing else on them waits for it."""
+    """Adds the results of `inspection` to the list and the page of a source; nothing else there waits for them."""
 
     measured_columns = ("rows", "size", "oldest_row", "newest_row", "partitions")
 
@@ -87,7 +87,7 @@ class MeasuredAdmin(ModelAdmin):  # type: ignore[misc]
         measures = inspect_sources([source.name])
         measure = None if measures is None else measures.get(source.name, Measure(()))
         shows_rows = _sees_rows(request)
-        # Who gets no answer to the first question need not wait for a second one.
+        # Without an answer to the first question there is no need to wait for a second one.
         rows = inspect_rows(source.name) if measure is not None and shows_rows else None
         return {
             "source": source,
@@ -104,7 +104,7 @@ class MeasuredAdmin(ModelAdmin):  # type: ignore[misc]
 
 
 def told_rows(measure: Measure | None) -> str:
-    """Return about how many rows there are, in words where PostgreSQL has not counted them all."""
+    """Return the approximate number of rows, in words if PostgreSQL has not counted them all."""
     if measure is None:
         return _NOT_TOLD
     if measure.rows is None:
@@ -154,7 +154,7 @@ def _moment(moment: datetime | None, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str
 def _ago(moment: datetime) -> str:
     now = datetime.now(UTC)
     passed = (now - moment).total_seconds()
-    # A minute is what clocks may differ by.
+    # Clocks may differ by a minute.
     if abs(passed) < 60:
         return "just now"
     if passed < 0:
@@ -176,7 +176,7 @@ def _sees_rows(request: HttpRequest) -> bool:
 
 
 def _explorer(request: HttpRequest) -> str:
-    """Return the address of the log explorer, which belongs to the service around; "" where it is not for them."""
+    """Return the address of the log explorer, a part of the service outside; "" if the user may not see it."""
     if not request.user.has_perm(EXPLORING):
         return ""
     try:

@@ -1,6 +1,6 @@
-"""How large each log source is and which time it spans, told without reading its table.
+"""The size and the time span of each log source, without reading its table.
 
-Rows are estimated from what PostgreSQL knows: rows per page as of the last ANALYZE or VACUUM, times the pages of now.
+Rows are estimated from PostgreSQL's statistics: rows per page at the last ANALYZE or VACUUM, times the current pages.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from logsources.newest_rows import row_of_source
 from logsources.partitions import partition_day
 from logsources.roles import LOGS_SCHEMA
 
-SPAN_MILLISECONDS: Final = 400  # of one source; it has a few page reads for every project
+SPAN_MILLISECONDS: Final = 400  # per source; it takes a few page reads for every project
 _PARTITIONS: Final = """
 SELECT parent.relname, child.relname, pg_total_relation_size(child.oid),
        pg_relation_size(child.oid) / current_setting('block_size')::int, child.relpages, child.reltuples,
@@ -31,7 +31,7 @@ ORDER BY 1, 2
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPartition:
-    """A partition: its UTC day, None for the one of all other days; `rows` None where PostgreSQL has not counted."""
+    """A partition: its UTC day, None for the default one; `rows` is None if PostgreSQL has not counted."""
 
     name: str
     day: date | None
@@ -41,7 +41,7 @@ class MeasuredPartition:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A log source: its partitions, and the times of its oldest and newest row, which `span_known` says are known."""
+    """A log source: its partitions, and the times of its oldest and newest row if `span_known`."""
 
     partitions: tuple[MeasuredPartition, ...]
     oldest: datetime | None = None
@@ -55,18 +55,18 @@ class Measure:
 
     @property
     def rows(self) -> int | None:
-        """About how many rows there are; None where PostgreSQL has counted in no partition that holds any."""
+        """The approximate number of rows; None if PostgreSQL has counted in no partition with rows."""
         counted = [partition.rows for partition in self.partitions if partition.rows is not None]
         return sum(counted) if any(counted) or self.is_counted else None
 
     @property
     def is_counted(self) -> bool:
-        """Whether every partition's rows are in `rows`."""
+        """Whether `rows` includes the rows of every partition."""
         return all(partition.rows is not None for partition in self.partitions)
 
     @property
     def filled(self) -> tuple[MeasuredPartition, ...]:
-        """The partitions that hold rows, as far as PostgreSQL knows."""
+        """The partitions with rows, as far as PostgreSQL knows."""
         return tuple(partition for partition in self.partitions if partition.rows != 0)
 
 
@@ -89,7 +89,7 @@ def _measured_partitions(conn: Connection[Any], names: Sequence[str]) -> Mapping
 
 
 def _estimate(pages: int, *, analyzed_pages: int, analyzed_rows: float, live_rows: int) -> int | None:
-    """Return about how many rows there are, by the reckoning of PostgreSQL's planner; None where nothing is known."""
+    """Return the approximate number of rows, estimated like PostgreSQL's planner; None if nothing is known."""
     if pages == 0:
         return 0
     if analyzed_rows >= 0 and analyzed_pages > 0:

@@ -1,4 +1,4 @@
-"""The paths that sampled metadata has: which dotted keys, how often, and what stands there. Pure."""
+"""The paths of sampled metadata: the dotted keys, how often they occur, and the types there. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Final
 
 MAX_DEPTH: Final = 6
 MAX_PATHS: Final = 300
-MAX_VALUES_PER_ROW: Final = 500  # looked at: a row of thousands of keys tells nothing more
+MAX_VALUES_PER_ROW: Final = 500  # keys to look at: a row with thousands of keys reveals nothing more
 _KEY: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataPath:
-    """A path such as ``request.url``, the commonest type of what stands there, and how many rows have it."""
+    """A path such as ``request.url``, the commonest type of its values, and the number of rows that have it."""
 
     path: str
     type: str
@@ -26,7 +26,7 @@ class MetadataPath:
 def common_paths(samples: Iterable[Any]) -> tuple[MetadataPath, ...]:
     """Return the paths of sampled metadata, the commonest first, at most MAX_PATHS.
 
-    Arrays are looked into, as a lax jsonpath does; a key that no dotted path can hold is left out.
+    It looks into arrays, as a lax jsonpath does; keys that do not fit into a dotted path are left out.
     """
     # [{"request": [{"method": "GET"}]}]  ->  request: object, request.method: text
     rows: Counter[str] = Counter()

@@ -1,8 +1,8 @@
-"""NDJSON: a file's lines, and what one line says. Knows nothing of rows.
+"""NDJSON: the lines of a file and the value of a line. Knows nothing about rows.
 
-A line is parsed by orjson, in a few microseconds. Where that would lose digits (integers over 64 bits, decimals a float
-cannot hold) or where it refuses, the line is read again by the standard library's parser, which shows every number as
-it was written and words its refusals better.
+orjson parses a line in a few microseconds. If it would lose digits (integers over 64 bits, decimals that a float cannot
+hold) or refuses the line, the standard library's parser reads the line again: it shows every number as written and has
+better error messages.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ MAX_LINE_BYTES: Final = 8 * 1024 * 1024
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _BUFFER_BYTES: Final = 1024 * 1024
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-# What a float may not hold exactly, in a line whose digits and points were all made zeros: 16 characters and more, or
-# an exponent below -99. (One that is too large orjson refuses by itself.) That these are found inside strings as well
-# only costs the time of the slower parser; a regular expression that knows better took 27 us a line of 2 kB, this 4.
+# Numbers that a float may not hold exactly, in a line in which all digits and points are replaced by zeros: 16
+# characters or more, or an exponent below -99. (orjson itself refuses one that is too large.) Matches inside strings
+# only cost the time of the slower parser; a regular expression without them took 27 us for a line of 2 kB, this 4.
 _ZEROS_FOR_DIGITS: Final = bytes.maketrans(b"0123456789.E", b"00000000000e")
 _LONG_NUMBER: Final = b"0" * 16
 _SMALL_NUMBER: Final = b"0e-000"
-_INT64_DIGITS: Final = 18  # every integer of so many digits fits: Unix microseconds have 16
-# PostgreSQL's numeric, in which jsonb keeps numbers ("Numeric Types"): digits before and after the decimal point.
+_INT64_DIGITS: Final = 18  # every integer with so many digits fits: Unix microseconds have 16
+# PostgreSQL's numeric, which jsonb uses for numbers ("Numeric Types"): digits before and after the decimal point.
 _MAX_DIGITS_BEFORE_POINT: Final = 131_072
 _MAX_DIGITS_AFTER_POINT: Final = 16_383
 _MAX_NUMBER_CHARACTERS: Final = _MAX_DIGITS_BEFORE_POINT + _MAX_DIGITS_AFTER_POINT + 32  # sign, point and exponent too
@@ -48,7 +48,7 @@ class BadJSON(Exception):
 
 
 def decompressed(file: BinaryIO) -> BinaryIO:
-    """Return the file, or what it holds compressed when it starts like gzip; also for pipes, which cannot seek.
+    """Return the file, or its decompressed content if it starts like gzip; also for pipes, which cannot seek.
 
     Reading damaged gzip data raises gzip.BadGzipFile, EOFError or zlib.error.
     """
@@ -61,8 +61,8 @@ def decompressed(file: BinaryIO) -> BinaryIO:
 def read_lines(file: BinaryIO) -> Iterator[bytes]:
     """Yield the lines of the file, one item a line, without a byte order mark at the start.
 
-    Memory stays bounded: of a line over MAX_LINE_BYTES only the beginning is yielded, longer than MAX_LINE_BYTES by
-    one byte, so that whoever counts lines also sees that it is too long.
+    Memory stays bounded: a line over MAX_LINE_BYTES is cut to MAX_LINE_BYTES plus one byte, so a caller that counts
+    lines also sees that it is too long.
     """
     line = file.readline(MAX_LINE_BYTES + 1).removeprefix(BYTE_ORDER_MARK)
     while line:
@@ -81,7 +81,7 @@ def _skip_rest(file: BinaryIO, part: bytes) -> None:
 
 
 def parse_line(line: bytes) -> object:
-    """Return what the line says: dict, list, str, int, float, bool or None; raise BadJSON.
+    """Return the value of the line: dict, list, str, int, float, bool or None; raise BadJSON.
 
     A number that neither int of 64 bits nor float holds exactly becomes an orjson.Fragment of its own text, which
     orjson writes out unchanged.
@@ -97,7 +97,7 @@ def parse_line(line: bytes) -> object:
 
 
 def may_lose_digits(text: bytes) -> bool:
-    """Tell whether the JSON text may hold a number that orjson would not keep digit for digit."""
+    """Tell whether the JSON text may contain a number that orjson would not keep digit for digit."""
     shapes = text.translate(_ZEROS_FOR_DIGITS)
     if _SMALL_NUMBER in shapes:
         return True
@@ -142,7 +142,7 @@ def _exact_number(text: str) -> Any:
 
 
 def _exactly(text: str) -> Decimal:
-    # A number too long for PostgreSQL is not worth reading; with one that even Decimal cannot hold it is the same.
+    # Numbers that are too long for PostgreSQL need not be read; the same goes for those that even Decimal cannot hold.
     if len(text) <= _MAX_NUMBER_CHARACTERS:
         with suppress(ArithmeticError):
             return Decimal(text)

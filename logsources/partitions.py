@@ -1,6 +1,6 @@
-"""Which daily partitions a log table needs, keeps and drops: arithmetic on UTC days, no I/O.
+"""Decides which daily partitions a log table needs, keeps and drops: arithmetic on UTC days, no I/O.
 
-A day is a UTC calendar day, whatever the server's time zone: `[00:00 UTC, 00:00 UTC of the next day)`.
+A day is a UTC calendar day, independent of the server's time zone: `[00:00 UTC, 00:00 UTC of the next day)`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 ONE_DAY = timedelta(days=1)
-DAYS_AHEAD = 7  # a week of stopped scheduler costs nothing: rows still find their partition
-# How far back partitions are made for a source that keeps rows for ever. One row of a wrong clock must not make
-# thousands of partitions: older rows stay in the default partition, where they are found all the same.
+DAYS_AHEAD = 7  # the scheduler may stop for a week: rows still find their partition
+# How far back a source that keeps rows for ever gets partitions. One row from a wrong clock must not create thousands
+# of partitions: older rows stay in the default partition, where queries still find them.
 DAYS_BACK_WITHOUT_RETENTION = 400
 MAX_RETENTION_DAYS = 36_500
 MAX_SOURCE_NAME_LENGTH = 48  # + "_p20250602" stays under PostgreSQL's 63 bytes for a name
@@ -33,7 +33,7 @@ class DayWindow:
 
 
 def utc_day(moment: datetime) -> date:
-    """Return the UTC day of an aware moment; raise ValueError for a naive one, whose day is anybody's guess."""
+    """Return the UTC day of an aware moment; raise ValueError for a naive one, whose day is unknown."""
     if moment.tzinfo is None:
         raise ValueError("a moment without a time zone has no UTC day")
     return moment.astimezone(UTC).date()
@@ -50,18 +50,18 @@ def day_bounds(day: date) -> tuple[datetime, datetime]:
 
 
 def days_between(first: date, last: date) -> Iterator[date]:
-    """Yield every day from first to last, both included; nothing when last is earlier."""
+    """Yield every day from first to last, both included; nothing if last is earlier."""
     for offset in range((last - first).days + 1):
         yield first + timedelta(days=offset)
 
 
 def partition_name(source_name: str, day: date) -> str:
-    """Return the table that holds one day: `edge_logs`, 2 June 2025 -> `edge_logs_p20250602`."""
+    """Return the table for one day: `edge_logs`, 2 June 2025 -> `edge_logs_p20250602`."""
     return f"{source_name}_p{day:%Y%m%d}"
 
 
 def default_partition_name(source_name: str) -> str:
-    """Return the table that holds the rows of every day without a partition."""
+    """Return the table for the rows of every day without a partition."""
     return f"{source_name}_default"
 
 
@@ -83,12 +83,12 @@ def has_partition_suffix(name: str) -> bool:
 
 
 def needed_days(today: date, *, days_ahead: int = DAYS_AHEAD) -> tuple[date, ...]:
-    """Return the days that must have a partition before rows come: yesterday (late rows) to days_ahead after today."""
+    """Return the days that need a partition before rows arrive: yesterday (late rows) to days_ahead after today."""
     return tuple(days_between(today - ONE_DAY, today + timedelta(days=days_ahead)))
 
 
 def first_kept_day(today: date, retention_days: int) -> date:
-    """Return the oldest day that still holds rows younger than the retention.
+    """Return the oldest day that still has rows younger than the retention.
 
     A day goes only when its last instant is older than `retention_days` full days, so rows live up to a day longer.
     """
@@ -96,13 +96,13 @@ def first_kept_day(today: date, retention_days: int) -> date:
 
 
 def partition_window(today: date, retention_days: int | None, *, days_ahead: int = DAYS_AHEAD) -> DayWindow:
-    """Return the days for which a partition is made when rows of that day turn up."""
+    """Return the days that get a partition when rows of that day arrive."""
     days_back = DAYS_BACK_WITHOUT_RETENTION if retention_days is None else retention_days
     return DayWindow(first=first_kept_day(today, days_back), last=today + timedelta(days=days_ahead))
 
 
 def expired_days(days: Collection[date], today: date, *, retention_days: int | None) -> tuple[date, ...]:
-    """Return, oldest first, those of the days whose every row is older than the retention; none without retention."""
+    """Return the days whose rows are all older than the retention, oldest first; none without retention."""
     if retention_days is None:
         return ()
     first_kept = first_kept_day(today, retention_days)

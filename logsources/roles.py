@@ -1,4 +1,4 @@
-"""The log database's roles, schemas and functions: who may read what, before any table exists.
+"""The log database's roles, schemas and functions: the rights to read, before any table exists.
 
 ================  =====  ===============================================================================================
 role              login  may
@@ -6,20 +6,20 @@ role              login  may
 owner             yes    everything in the log database: migrations, loading, publishing views
 gate              yes    become query_reader or sandbox_reader; by itself reads nothing (it inherits nothing)
 query_reader      no     SELECT on log tables under row security; runs stored queries
-sandbox_reader    no     nothing of its own but EXECUTE on the argument functions; reads the views of sandbox schemas
+sandbox_reader    no     only EXECUTE on the argument functions of its own; reads the views of sandbox schemas
 tenant_views      no     owns views that show the rows of one project
 all_views         no     owns views that show the rows of every project
 ================  =====  ===============================================================================================
 
-What a session may see travels in settings, set for one transaction by the service. A value is stored with a leading
-`=`, so that NULL ('' or never set) and the empty text ('=') differ; with nothing set no row is visible:
+Settings decide what a session may see; the service sets them for one transaction. A value is stored with a leading `=`,
+so that NULL ('' or never set) and the empty text ('=') differ; if nothing is set, no row is visible:
 
 - `logs.scope`: `every_project` shows query_reader the rows of every project
 - `logs.tenant`: the one project whose rows are shown
 - `logs.arg_<name>`: an argument, read by the views through `logs_private.argument(name)`
 - `search_path`: its first schema is the one sandbox schema whose views show rows, by `logs_private.armed_for(schema)`
 
-Nobody but the owner has USAGE on schema logs_private: views and row policies call the functions, nobody by name.
+Only the owner has USAGE on schema logs_private: views and row policies call its functions, nobody else by name.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ALL_VIEWS: Final = "all_views"
 READERS: Final = (QUERY_READER, SANDBOX_READER)
 VIEW_OWNERS: Final = (TENANT_VIEWS, ALL_VIEWS)
 
-# The settings of a role that one becomes with SET ROLE do not apply, so the limits are set on the login.
+# After SET ROLE the settings of the new role do not apply, so the limits are set on the login.
 GATE_SETTINGS: Final[Mapping[str, str]] = {
     "default_transaction_read_only": "on",
     "statement_timeout": "15s",
@@ -56,8 +56,8 @@ GATE_SETTINGS: Final[Mapping[str, str]] = {
     "TimeZone": "UTC",
 }
 # Only a superuser may set these (PostgreSQL, "Resource Consumption", "Error Reporting and Logging"); elsewhere the
-# server's own values hold. Messages of errors quote what failed: a value of a row, which the server's log would keep.
-# LOG is below fatal too: no slow statement, lock wait or temporary file is told with its text.
+# server's own values hold. Error messages quote the failing value of a row, and the server's log would keep it. LOG is
+# below fatal too: no slow statement, lock wait or temporary file is logged with its text.
 GATE_SUPERUSER_SETTINGS: Final[Mapping[str, str]] = {
     "temp_file_limit": "100MB",
     "log_min_messages": "fatal",
@@ -67,7 +67,7 @@ GATE_SUPERUSER_SETTINGS: Final[Mapping[str, str]] = {
 CONFLICT_ATTEMPTS: Final = 5  # roles belong to the whole cluster: migrations of two databases may meet
 CONFLICT_PAUSE_SECONDS: Final = 0.2
 
-# SECURITY DEFINER: readers may have lost current_setting() to hardening. SET search_path: nobody's schema is looked in.
+# SECURITY DEFINER: hardening may take current_setting() from readers. SET search_path: no other schema is searched.
 _FUNCTIONS: Final[Mapping[LiteralString, LiteralString]] = {
     "argument(text)": """
         CREATE OR REPLACE FUNCTION logs_private.argument(name text) RETURNS text
@@ -79,7 +79,7 @@ _FUNCTIONS: Final[Mapping[LiteralString, LiteralString]] = {
         LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog
         AS $$ SELECT CASE WHEN starts_with(v, '=') THEN substr(v, 2) END
             FROM current_setting('logs.tenant', true) AS v $$""",
-    # Without SET search_path, which is what it reads; its names are looked up here and now, not when it runs.
+    # Without SET search_path, because it reads the search path; its names are looked up now, not when it runs.
     "armed_for(text)": """
         CREATE OR REPLACE FUNCTION logs_private.armed_for(sandbox_schema text) RETURNS boolean
         LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER
@@ -89,8 +89,8 @@ _FUNCTIONS: Final[Mapping[LiteralString, LiteralString]] = {
         LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog
         AS $$ SELECT coalesce(current_setting('logs.scope', true) = 'every_project', false) $$""",
 }
-# Immutable although text -> timestamptz is not: only ISO 8601 forms with a numeric offset, Z or none (UTC) pass, and
-# the session's settings are overruled. Runs for the owner alone, when rows are loaded.
+# Immutable, although text -> timestamptz is not: only ISO 8601 forms with a numeric offset, Z or none (UTC) pass, and
+# the session's settings do not count. Runs only for the owner, when rows are loaded.
 _ISO_TIMESTAMP: Final[LiteralString] = r"""
     CREATE OR REPLACE FUNCTION logs_private.iso_timestamp(value text) RETURNS timestamptz
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
@@ -107,15 +107,15 @@ _ISO_TIMESTAMP: Final[LiteralString] = r"""
 
 
 class RoleSetupError(Exception):
-    """The roles cannot be what they must be; the message tells the operator what to change."""
+    """The roles cannot be set up as required; the message tells the operator what to change."""
 
 
 def ensure_roles(conn: Connection[Any], gate: Mapping[str, Any]) -> None:
-    """Make roles, schemas and functions what this module promises; repeatable, on PostgreSQL 15 and later.
+    """Create or update roles, schemas and functions as described above; repeatable, on PostgreSQL 15 and later.
 
-    `conn` is the owner's: it needs CREATEROLE the first time in a cluster, and no superuser. `gate` holds psycopg
-    connection keywords, of which `user` and `password` count; an existing login keeps its password.
-    Raises RoleSetupError for a gate login that could get round the wall, psycopg.Error for what PostgreSQL refuses.
+    `conn` is the owner's: it needs CREATEROLE the first time in a cluster, and no superuser. `gate` has psycopg
+    connection keywords; only `user` and `password` count; an existing login keeps its password.
+    Raises RoleSetupError for a gate login that could get past the wall, psycopg.Error if PostgreSQL refuses a step.
     """
     login = str(gate.get("user") or "")
     _refuse_powerful_gate(conn, login)
@@ -135,7 +135,7 @@ def ensure_roles(conn: Connection[Any], gate: Mapping[str, Any]) -> None:
 
 
 def _retry_on_conflict(conn: Connection[Any], step: Callable[..., None], *arguments: str) -> None:
-    """Take the step; again when a migration of another database of the cluster was quicker with the same role."""
+    """Take the step; repeat it if a migration of another database of the cluster was quicker with the same role."""
     for attempt in range(1, CONFLICT_ATTEMPTS + 1):
         try:
             with conn.transaction():
@@ -168,7 +168,7 @@ def _create_gate(conn: Connection[Any], login: str, password: str) -> None:
         return
     statement = sql.SQL("CREATE ROLE {} LOGIN NOINHERIT").format(sql.Identifier(login))
     if password:
-        # Hashed here, so that the password itself appears in no server log.
+        # Hashed here, so the password itself appears in no server log.
         verifier = conn.pgconn.encrypt_password(password.encode(), login.encode(), b"scram-sha-256").decode()
         statement += sql.SQL(" PASSWORD {}").format(sql.Literal(verifier))
     conn.execute(statement)
@@ -203,7 +203,7 @@ def _refuse_inheriting_gate(conn: Connection[Any], login: str) -> None:
 
 
 def _may_become(conn: Connection[Any], member: str, role: str) -> bool:
-    # Until 15 every member may SET ROLE; since 16 only one whose membership says so.
+    # Up to 15 every member may SET ROLE; since 16 only if the membership says so.
     privilege = "SET" if conn.info.server_version >= 160000 else "MEMBER"
     return bool(_value(conn, "SELECT pg_has_role(%s, %s, %s)", member, role, privilege))
 
@@ -219,7 +219,7 @@ def _let_gate_become(conn: Connection[Any], login: str, role: str) -> None:
 
 
 def _let_owner_become(conn: Connection[Any], role: str) -> None:
-    """Let the owner give views to a view role: ALTER VIEW … OWNER TO asks for SET ROLE rights on it."""
+    """Let the owner give views to a view role: ALTER VIEW … OWNER TO needs SET ROLE rights on it."""
     if not _may_become(conn, str(_value(conn, "SELECT current_user")), role):
         _grant_membership(conn, sql.SQL("CURRENT_USER"), role)
 
@@ -233,8 +233,8 @@ def _create_schemas(conn: Connection[Any]) -> None:
 
 
 def _create_functions(conn: Connection[Any]) -> None:
-    # Functions in a view or a policy are called with the rights of whoever runs the query, not of the view's owner,
-    # so sandbox_reader needs EXECUTE too; without USAGE on the schema it cannot call them by name.
+    # Functions in a view or a policy are called with the rights of the role that runs the query, not of the view's
+    # owner, so sandbox_reader needs EXECUTE too; without USAGE on the schema it cannot call them by name.
     callers = sql.SQL(", ").join(map(sql.Identifier, (*READERS, *VIEW_OWNERS)))
     for signature, definition in _FUNCTIONS.items():
         conn.execute(definition)
@@ -246,7 +246,7 @@ def _create_functions(conn: Connection[Any]) -> None:
 
 
 def _restrict_database(conn: Connection[Any], login: str) -> None:
-    """Take CONNECT and TEMPORARY from PUBLIC, and CREATE on schema public, where the owner may do so."""
+    """Take CONNECT and TEMPORARY from PUBLIC, and CREATE on schema public, if the owner may do so."""
     database = sql.Identifier(str(_value(conn, "SELECT current_database()")))
     if _value(conn, "SELECT pg_has_role(datdba, 'USAGE') FROM pg_database WHERE datname = current_database()"):
         conn.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(database))
@@ -256,7 +256,7 @@ def _restrict_database(conn: Connection[Any], login: str) -> None:
 
 
 def _may_alter(conn: Connection[Any], login: str) -> bool:
-    # Until 15 CREATEROLE is enough; since 16 the role must have been made by, or given to, who alters it.
+    # Up to 15 CREATEROLE is enough; since 16 only the role's creator or a role that was granted it may alter it.
     if _value(conn, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user"):
         return True
     if not _value(conn, "SELECT rolcreaterole FROM pg_roles WHERE rolname = current_user"):
@@ -267,7 +267,7 @@ def _may_alter(conn: Connection[Any], login: str) -> bool:
 
 
 def _limit_gate(conn: Connection[Any], login: str) -> None:
-    """Set the gate's limits for this database; what is so already, or not ours to set, is left alone."""
+    """Set the gate's limits for this database, except those that are already set or that we may not set."""
     current = set(
         _value(
             conn,

@@ -1,12 +1,12 @@
-"""Daily partitions of the log tables: made ahead, filled from the default partition, dropped when expired.
+"""Daily partitions of the log tables: created ahead, filled from the default partition, dropped when expired.
 
-Locks, so that neither readers nor loads are held up and no row is lost:
+The locks hold up neither readers nor loads, and no row is lost:
 
 1. An advisory lock per log source, for one transaction per partition: two rollers, or a roller and a load, take turns.
-2. SHARE ROW EXCLUSIVE on the default partition: no new row comes in while its rows move. Readers go on, and so do
-   loads into other partitions; what `tables.lock_for_partitions` says of check violations, loading takes care of.
-3. ACCESS EXCLUSIVE, taken by ATTACH and DROP at the end, is waited for in short turns: whoever waits for it makes every
-   later reader wait too, and readers give up after their own lock_timeout.
+2. SHARE ROW EXCLUSIVE on the default partition: no new row arrives while its rows move. Readers and loads into other
+   partitions continue; loading handles the check violations that `tables.lock_for_partitions` describes.
+3. ACCESS EXCLUSIVE, taken by ATTACH and DROP at the end: waits for it are short, because each makes every later reader
+   wait too, and readers give up after their own lock_timeout.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from logsources.tables import TableShape
 
 logger = logging.getLogger(__name__)
 
-TURN_LOCK_TIMEOUT = "60s"  # for another roller's partition: moving a million rows takes some 10 s
-TURN_LOCK_TIMEOUT_BEFORE_LOAD = "2s"  # under the time a roller may wait for the very load that waits for it
+TURN_LOCK_TIMEOUT = "60s"  # for another roller's partition; moving a million rows takes some 10 s
+TURN_LOCK_TIMEOUT_BEFORE_LOAD = "2s"  # shorter than a roller may wait for the same load that waits for it
 LOAD_LOCK_TIMEOUT = "5s"  # for loads that are writing to the default partition
-LOAD_LOCK_TIMEOUT_BEFORE_LOAD = "500ms"  # a load does not wait: its rows may as well go to the default partition
+LOAD_LOCK_TIMEOUT_BEFORE_LOAD = "500ms"  # a load does not wait: its rows can go to the default partition instead
 EXCLUSIVE_LOCK_TIMEOUT = "400ms"  # under the readers' lock_timeout of 1 s
-EXCLUSIVE_ATTEMPTS = 40  # with the pauses some 30 s: longer than any statement of a reader
+EXCLUSIVE_ATTEMPTS = 40  # with pauses some 30 s: longer than any statement of a reader
 EXCLUSIVE_PAUSE_SECONDS = 0.3
 
 
@@ -47,7 +47,7 @@ class PartitionAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionChange:
-    """One thing that rolling did; `rows` were moved into a created partition or deleted from an emptied one."""
+    """One change made by rolling; `rows` were moved into a created partition or deleted from an emptied one."""
 
     source_name: str
     partition_name: str
@@ -57,7 +57,7 @@ class PartitionChange:
 
 @dataclass(frozen=True, slots=True)
 class RolledSource:
-    """What rolling needs to know of a log source."""
+    """The facts about a log source that rolling needs."""
 
     shape: TableShape
     retention_days: int | None
@@ -70,12 +70,12 @@ def take_turn(conn: Connection[Any], source_name: str, *, timeout: str = TURN_LO
 
 
 def set_lock_timeout(conn: Connection[Any], timeout: str) -> None:
-    """Wait for locks this long from here to the end of the transaction."""
+    """Set how long to wait for locks until the end of the transaction."""
     conn.execute("SELECT set_config('lock_timeout', %s, true)", (timeout,))
 
 
 def partition_days(conn: Connection[Any], source_name: str) -> frozenset[date]:
-    """Return the days for which the table has a partition."""
+    """Return the days that have a partition in the table."""
     rows = conn.execute(
         "SELECT child.relname FROM pg_inherits JOIN pg_class child ON child.oid = inhrelid"
         " JOIN pg_class parent ON parent.oid = inhparent"
@@ -89,7 +89,7 @@ def partition_days(conn: Connection[Any], source_name: str) -> frozenset[date]:
 def roll_source(
     conn: Connection[Any], source: RolledSource, *, today: date, days_ahead: int = DAYS_AHEAD
 ) -> list[PartitionChange]:
-    """Make, fill and drop one table's partitions; each change is a transaction of its own. `conn` is in autocommit."""
+    """Create, fill and drop one table's partitions, each change in its own transaction. `conn` is in autocommit."""
     name = source.shape.name
     window = partitions.partition_window(today, source.retention_days, days_ahead=days_ahead)
     existing = partition_days(conn, name)
@@ -111,7 +111,7 @@ def roll_source(
 
 
 def place_day(conn: Connection[Any], shape: TableShape, day: date) -> PartitionChange | None:
-    """Give the day a partition and move its rows there; None when somebody else was quicker."""
+    """Give the day a partition and move its rows there; None if somebody else was quicker."""
     with conn.transaction():
         take_turn(conn, shape.name)
         if day in partition_days(conn, shape.name):
@@ -125,10 +125,10 @@ def place_day(conn: Connection[Any], shape: TableShape, day: date) -> PartitionC
 
 
 def prepare_days(conn: Connection[Any], source: RolledSource, *, days: Iterable[date], today: date) -> list[date]:
-    """Make the partitions that a load of these days wants, and return the days made.
+    """Create the partitions that a load of these days wants, and return their days.
 
-    A day outside the source's window, with rows in the default partition already, or for which the locks are not to be
-    had at once, gets none: its rows go to the default partition, and rolling moves them later.
+    A day gets none if it is outside the source's window, already has rows in the default partition, or the locks are
+    not available at once: its rows go to the default partition, and rolling moves them later.
     """
     name = source.shape.name
     window = partitions.partition_window(today, source.retention_days)
@@ -189,7 +189,7 @@ def _execute(conn: Connection[Any], statements: Iterable[sql.Composed]) -> None:
 
 
 def execute_in_short_turns(conn: Connection[Any], statement: sql.Composed) -> None:
-    """Run a statement that locks readers out, giving way to them between attempts."""
+    """Run a statement that locks readers out; let them through between attempts."""
     set_lock_timeout(conn, EXCLUSIVE_LOCK_TIMEOUT)
     for attempt in range(1, EXCLUSIVE_ATTEMPTS + 1):
         try:

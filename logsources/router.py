@@ -1,4 +1,4 @@
-"""Which database an operation belongs to."""
+"""Chooses the database of an operation."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from logsources.connections import LOGS_ALIAS
 
 
 class LogDatabaseRouter:
-    """Every model lives in the default database; the log database takes only what is meant for it by name.
+    """All models are in the default database; the log database takes only migrations that name it.
 
-    A migration that works on the log database says so with `hints={"target_db": "logs"}`: then it runs under
-    `migrate --database logs` and is passed over on the default database, and everything else the other way round.
+    A migration for the log database says so with `hints={"target_db": "logs"}`: it runs under
+    `migrate --database logs` and is skipped on the default database; all others run the other way round.
     """
 
     def db_for_read(self, model: type[Model], **hints: object) -> str | None:

@@ -1,15 +1,15 @@
-"""One raw log row -> one row as the log tables store it, or the reason why not. Pure: no I/O, no Django.
+"""One raw log row -> one row in the form that log tables store, or the reason why not. Pure: no I/O, no Django.
 
 A raw row is a JSON object as a producer sends it::
 
     {"event_message": "GET | 200 | …", "project": "acme", "metadata": {"request": {"path": "/x"}}}
 
-Stored, `metadata` is an array of objects, and every object inside it stands in an array as well, so that one way of
-unnesting reads them all: `[{"request": [{"path": "/x"}]}]`. A row in stored form comes out as it went in.
+In stored form, `metadata` is an array of objects, and every object inside it is in an array too, so that one way of
+unnesting reads them all: `[{"request": [{"path": "/x"}]}]`. A row that is already in stored form does not change.
 
-Nothing a row says is lost: a top-level field without a column of its own moves into metadata, numbers keep digits that
-a float would drop, and what cannot be stored as sent (NUL characters, lone surrogates) is refused with a reason.
-Reasons name fields and rules, never a value: they end up in terminals and logs.
+Nothing in a row is lost: a top-level field without its own column moves into metadata, numbers keep digits that a float
+would drop, and values that cannot be stored as sent (NUL characters, lone surrogates) are refused with a reason.
+Reasons name fields and rules, never a value: they go to terminals and logs.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ import orjson
 from logsources.tables import MAX_KEY_CHARACTERS
 
 FIELDS: Final = frozenset({"id", "project", "timestamp", "event_message", "metadata"})
-# A clock that is off by more is broken, not late; and every day may cost a partition.
+# A clock that is wrong by more is broken, not late; and every day may cost a partition.
 EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 LATEST_AHEAD: Final = timedelta(days=366)
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECONDS_BY_DIGITS: Final = {10: 1_000_000, 13: 1_000, 16: 1}  # Unix seconds, milliseconds, microseconds
 _MAX_TIMESTAMP_CHARACTERS: Final = 64  # Python refuses to read a number of thousands of digits
-_MAX_NAMED_CHARACTERS: Final = 60  # of a field name quoted in a reason
-# The escape of NUL, not preceded by an odd number of backslashes: `\\u0000` is a backslash and the text u0000.
+_MAX_NAMED_CHARACTERS: Final = 60  # characters of a field name quoted in a reason
+# The escape of NUL, without an odd number of backslashes before it: `\\u0000` is a backslash and the text u0000.
 _NUL_ESCAPE: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class BadRow(Exception):
-    """A row that cannot be stored; `reason` names the fault without any value of the row."""
+    """A row that cannot be stored; `reason` names the fault without a value of the row."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -48,7 +48,7 @@ class BadRow(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row as it is stored. `project` is None where PostgreSQL generates it from metadata; `timestamp` is UTC."""
+    """A row as stored. `project` is None if PostgreSQL generates it from metadata; `timestamp` is in UTC."""
 
     id: str
     project: str | None
@@ -58,15 +58,15 @@ class Row:
 
 
 def random_id() -> str:
-    """Return the id of a row that brings none."""
+    """Return the id for a row without one."""
     return str(uuid4())
 
 
 def read_row(raw: object, *, project_path: str | None, now: datetime, new_id: Callable[[], str] = random_id) -> Row:
-    """Return the stored form of a parsed row; raise BadRow. `raw` is left as it is.
+    """Return the stored form of a parsed row; raise BadRow. `raw` is not changed.
 
-    `project_path` is the dotted path of the project inside metadata, None where it is the row's own field.
-    A missing id becomes what `new_id` returns, a missing timestamp `now`. Timestamps are ISO 8601 (no zone: UTC; finer
+    `project_path` is the dotted path of the project inside metadata, None if it is the row's own field.
+    A missing id comes from `new_id`, a missing timestamp is `now`. Timestamps are ISO 8601 (no zone: UTC; finer
     than a microsecond is cut) or Unix time of 10, 13 or 16 digits.
     """
     if not isinstance(raw, dict):
@@ -83,7 +83,7 @@ def read_row(raw: object, *, project_path: str | None, now: datetime, new_id: Ca
         metadata_json = orjson.dumps(metadata)
     except RecursionError:
         raise BadRow("metadata is nested too deeply") from None
-    except TypeError as fault:  # orjson's word for what JSON cannot hold; it quotes no values
+    except TypeError as fault:  # orjson's error for values that do not fit JSON; it quotes no values
         raise BadRow(f"metadata cannot be stored: {fault}") from None
     if b"\\u0000" in metadata_json and _NUL_ESCAPE.search(metadata_json):
         raise BadRow("metadata holds a NUL character (\\u0000), which PostgreSQL cannot store")
@@ -144,7 +144,7 @@ def _move_other_fields(raw: dict[str, Any], metadata: list[dict[str, Any]]) -> N
 
 
 def _check_project_in_metadata(outside: object, metadata: list[dict[str, Any]], path: str) -> None:
-    """See that PostgreSQL will find the project at the path; a project sent outside metadata goes there first."""
+    """Make sure that PostgreSQL finds the project at the path; move a project from outside metadata there first."""
     keys = path.split(".")
     found = _project_at(metadata, keys)
     if outside is not None:
@@ -163,7 +163,7 @@ def _check_project_in_metadata(outside: object, metadata: list[dict[str, Any]], 
 
 
 def _project_at(metadata: list[dict[str, Any]], keys: list[str]) -> str | int | None:
-    """Return what the table's generated column will take: the first fitting value at the path."""
+    """Return the future value of the table's generated column: the first fitting value at the path."""
     for value in _values_at(metadata, keys):
         if isinstance(value, str) and len(value) <= MAX_KEY_CHARACTERS:
             return value
@@ -173,7 +173,7 @@ def _project_at(metadata: list[dict[str, Any]], keys: list[str]) -> str | int | 
 
 
 def _values_at(values: list[Any], keys: list[str]) -> Iterator[object]:
-    # Like a lax jsonpath, which looks into the items of an array, one level deep, at every step.
+    # Like a lax jsonpath, which at every step looks one level deep into the items of an array.
     if not keys:
         for value in values:
             yield from value if isinstance(value, list) else [value]

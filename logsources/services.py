@@ -1,8 +1,8 @@
-"""What is done with log sources: made, changed, dropped, rolled. Admin, tasks and commands call nothing below.
+"""Creates, changes, drops and rolls log sources. Admin, tasks and commands call no lower module.
 
 The registry lives in the default database, the tables in the log database; no transaction spans both. So the registry
-is written first inside a transaction, the table is changed and committed, and only then the registry commits. What may
-stay behind, when the process dies between the two, is a table that the next save brings in line.
+is written first inside a transaction, then the table is changed and committed, and only then the registry commits. If
+the process dies between the two, the table may differ from the registry until the next save corrects it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class PartitionsNotRolled(Exception):
 
 
 def table_shape(source: LogSource) -> TableShape:
-    """Return the shape of the source's table, as the registry has it."""
+    """Return the shape of the source's table according to the registry."""
     return TableShape(
         name=source.name,
         project_path=source.project_path if source.project_location == ProjectLocation.METADATA else None,
@@ -78,7 +78,7 @@ def create_source(
     producer_names: Iterable[str] = (),
     extracted_columns: Iterable[ColumnDescription] = (),
 ) -> LogSource:
-    """Register a log source and make its table; raises what `save_source` raises."""
+    """Register a log source and create its table; raises the same as `save_source`."""
     source = LogSource(
         name=name,
         holds=holds,
@@ -91,10 +91,10 @@ def create_source(
 
 
 def save_source(source: LogSource, extracted_columns: Iterable[ColumnDescription]) -> LogSource:
-    """Save a source with exactly these columns, after its table was made or altered to fit.
+    """Create or alter the table of a source to fit exactly these columns, then save the source.
 
-    Raises ValidationError for values that cannot be, a new name, or a project that moves while the table holds rows;
-    SourceTableError when the log database refuses. Either way nothing is saved.
+    Raises ValidationError for impossible values, a new name, or a project that moves while the table has rows, and
+    SourceTableError if the log database refuses. In each case nothing is saved.
     """
     columns = [_unsaved_column(source, description) for description in extracted_columns]
     with transaction.atomic():
@@ -112,7 +112,7 @@ def save_source(source: LogSource, extracted_columns: Iterable[ColumnDescription
 
 
 def drop_source(source: LogSource) -> None:
-    """Drop a source and its table with every row; raises SourceTableError when something still reads the table."""
+    """Drop a source and its table with every row; raises SourceTableError if something still reads the table."""
     name = source.name
     with transaction.atomic():
         source.delete()
@@ -121,11 +121,11 @@ def drop_source(source: LogSource) -> None:
 
 
 def roll_partitions(*, now: datetime | None = None, days_ahead: int = DAYS_AHEAD) -> list[PartitionChange]:
-    """Make partitions ahead, move rows out of the default partitions, drop what has expired, for every source.
+    """Create partitions ahead, move rows out of the default partitions, drop expired ones, for every source.
 
     Partitions that lack a covering index get it last.
 
-    A source that fails does not stop the others: PartitionsNotRolled is raised when all have had their turn.
+    A failed source does not stop the others: PartitionsNotRolled is raised after all have had their turn.
     """
     today = partitions.utc_day(now or datetime.now(UTC))
     changes: list[PartitionChange] = []
@@ -173,7 +173,7 @@ def _refuse_rename(source: LogSource) -> None:
 
 @contextmanager
 def _explained_errors(name: str) -> Iterator[None]:
-    """Turn what PostgreSQL says into what an operator can act on."""
+    """Turn PostgreSQL's message into one that helps an operator to act."""
     try:
         yield
     except errors.DependentObjectsStillExist as error:

@@ -1,8 +1,8 @@
-"""Prepared rows into a log table, each batch in a savepoint: what became of every row is counted.
+"""Stores prepared rows in a log table, each batch in a savepoint, and counts the fate of every row.
 
-Rows are copied straight into the log table. When PostgreSQL refuses a batch it is taken back and goes by way of a
-staging table: rows that are there already are counted as duplicates, and a row that cannot be stored is found by
-halving and handed back with the reason.
+Rows are copied straight into the log table. If PostgreSQL refuses a batch, it is rolled back and goes through a staging
+table: rows that already exist count as duplicates, and a row that cannot be stored is found by halving and handed back
+with the reason.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from psycopg import Connection, errors
 
 from logsources.copying import TableCopy
 
-# What a single row can be to blame for: a duplicate, a value, a limit such as the nesting PostgreSQL can parse.
+# Errors that a single row can cause: a duplicate, a value, a limit such as the nesting that PostgreSQL can parse.
 _ROW_FAULTS: Final = (
     errors.IntegrityError,
     errors.DataError,
@@ -26,7 +26,7 @@ _ROW_FAULTS: Final = (
 
 
 class PreparedRow(NamedTuple):
-    """A row as COPY reads it, by the number that its sender knows it by, and its UTC day."""
+    """A row in the form for COPY, with its number at the sender and its UTC day."""
 
     number: int
     day: date
@@ -36,7 +36,7 @@ class PreparedRow(NamedTuple):
 class RowStore:
     """Puts batches into one table, inside the caller's transaction.
 
-    `refuse` is told the number of each row that PostgreSQL does not take, and why; whatever it raises ends the batch.
+    `refuse` gets the number of each row that PostgreSQL refuses, and why; any exception it raises ends the batch.
     """
 
     def __init__(self, conn: Connection[Any], table: TableCopy, refuse: Callable[[int, str], None]) -> None:
@@ -48,7 +48,7 @@ class RowStore:
         self.duplicates = 0
 
     def store(self, rows: Iterable[PreparedRow]) -> None:
-        """Store a batch; raises psycopg.Error for what no single row is to blame for."""
+        """Store a batch; raises psycopg.Error for an error that no single row causes."""
         if self._expects_duplicates:
             self._store_apart(list(rows))
             return
@@ -65,7 +65,7 @@ class RowStore:
         duplicates_before = self.duplicates
         self._table.make_staging()
         self._store_new(batch)
-        # A file loaded a second time is all duplicates: then copying straight would fail for every batch.
+        # A file loaded a second time has only duplicates: straight copying would then fail for every batch.
         self._expects_duplicates = self.duplicates > duplicates_before
 
     def _store_new(self, batch: Sequence[PreparedRow]) -> None:

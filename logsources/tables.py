@@ -6,11 +6,11 @@ A log table is partitioned by UTC day, with a default partition for every other 
     ├── logs.edge_logs_p20250602    rows of 2 June 2025, UTC
     └── logs.edge_logs_default      rows of days without a partition
 
-Readers are granted the parent alone, whose row policies decide what they see; a partition has no grants, and row
-security without a policy, so that nothing is seen by going to it directly.
+Readers have grants only on the parent, whose row policies decide what they see. A partition has no grants, and row
+security without a policy, so direct access to it shows nothing.
 
 Extracted columns are generated from metadata through a lax jsonpath, which unwraps arrays: an object and a one-element
-array read the same. They hold the first value of the right type at the path, else NULL: no value can fail a load.
+array read the same. They hold the first value of the right type at the path, otherwise NULL: no value can fail a load.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from logsources.partitions import day_bounds, default_partition_name, partition_
 from logsources.roles import ALL_VIEWS, LOGS_SCHEMA, PRIVATE_SCHEMA, QUERY_READER, TENANT_VIEWS
 
 BASE_COLUMNS: Final = ("id", "project", "timestamp", "event_message", "metadata")
-# A B-tree entry is at most 2,704 bytes (PostgreSQL, "B-Tree Indexes"): id and project are in one, so a longer value
-# would fail the whole load. 255 characters are at most 1,020 bytes.
+# A B-tree entry has at most 2,704 bytes (PostgreSQL, "B-Tree Indexes"). id and project are in one, so a longer value
+# would make the whole load fail. 255 characters are at most 1,020 bytes.
 MAX_KEY_CHARACTERS: Final = 255
-ROW_FIELD: Final = "row field"  # the comment of a project column that loads fill; a path never holds a space
+ROW_FIELD: Final = "row field"  # the comment of a project column that loads fill; a path never contains a space
 POLICY_NAMES: Final = tuple(f"{reader}_rows" for reader in (QUERY_READER, TENANT_VIEWS, ALL_VIEWS))
 
 
 class ColumnType(StrEnum):
-    """The types an extracted column can have; each value is also the word that operators choose."""
+    """The types of an extracted column; each value is also the word that operators choose."""
 
     TEXT = "text"
     INTEGER = "integer"
@@ -47,7 +47,7 @@ class ColumnType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExtractedColumnShape:
-    """A column filled from metadata: `path` is dotted, `request.url`; keys hold no dot."""
+    """A column filled from metadata: `path` is dotted, `request.url`; keys contain no dot."""
 
     name: str
     path: str
@@ -58,7 +58,7 @@ class ExtractedColumnShape:
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """What a log table looks like. `project_path` None: project is a field of the row, else a path into metadata."""
+    """The shape of a log table. If `project_path` is None, project is a field of the row, else a path into metadata."""
 
     name: str
     project_path: str | None
@@ -68,12 +68,12 @@ class TableShape:
 _SQL_TYPE: Final[dict[ColumnType, LiteralString]] = {
     ColumnType.TEXT: "text",
     ColumnType.INTEGER: "bigint",
-    # double precision: of fixed width, so that any value fits an index; numeric may have 131,072 digits.
+    # double precision has a fixed width, so any value fits an index; numeric may have 131,072 digits.
     ColumnType.NUMBER: "double precision",
     ColumnType.BOOLEAN: "boolean",
     ColumnType.TIMESTAMP: "timestamptz",
 }
-# What follows `lax $."request"."url"`. `.double()` drops what float8 cannot hold, silently (silent => true).
+# The text after `lax $."request"."url"`. `.double()` silently drops values that float8 cannot hold (silent => true).
 _GUARD: Final[dict[ColumnType, str]] = {
     ColumnType.TEXT: ' ? (@.type() == "string" || @.type() == "number" || @.type() == "boolean")',
     ColumnType.INTEGER: ' ? (@.type() == "number" && @.floor() == @'
@@ -85,7 +85,7 @@ _GUARD: Final[dict[ColumnType, str]] = {
 _PROJECT_GUARD: Final = (
     ' ? (@.type() == "string" || @.type() == "number" && @.floor() == @ && @.abs() < 1000000000000000000)'
 )
-# text -> timestamptz depends on the session and is not immutable; iso_timestamp reads ISO 8601 alone, as UTC.
+# text -> timestamptz depends on the session and is not immutable; iso_timestamp reads only ISO 8601, as UTC.
 _READ: Final[dict[ColumnType, LiteralString]] = {
     ColumnType.TEXT: "{value} #>> '{{}}'",
     ColumnType.INTEGER: "({value})::bigint",
@@ -95,10 +95,10 @@ _READ: Final[dict[ColumnType, LiteralString]] = {
 }
 
 
-# Rows of up to a page stay in it whole. At PostgreSQL's own target of 2 kB most gateway rows are cut up and moved to
-# the TOAST table: bare COPY of 60,000 of them then took 1.8 times as long, for no less space.
+# Rows that fit a page stay in it whole. With PostgreSQL's own target of 2 kB most gateway rows are cut up and moved to
+# the TOAST table: bare COPY of 60,000 of them then took 1.8 times as long and no less space.
 # Vacuumed when 2 % are new, not 20 %: an index alone answers only for pages that a vacuum has seen, and a vacuum of
-# rows that nobody deletes reads the new pages alone.
+# rows that nobody deletes reads only the new pages.
 ROW_STORAGE: Final = sql.SQL("toast_tuple_target = 8160, autovacuum_vacuum_insert_scale_factor = 0.02")
 
 
@@ -131,7 +131,7 @@ def _generated(column_type: ColumnType, value: sql.Composed) -> sql.Composed:
 def _project(path: str | None) -> sql.Composable:
     if path is None:
         return sql.SQL("text")
-    # Read twice for its length: 1.2 us a row, where a like_regex of the same length in the jsonpath takes 5.5 us.
+    # Read twice to check the length: 1.2 us a row; a like_regex of the same length in the jsonpath takes 5.5 us.
     return _format(
         "text GENERATED ALWAYS AS (CASE WHEN length({project}) <= {length} THEN {project} END) STORED",
         project=_format(_READ[ColumnType.TEXT], value=_jsonpath_value(path, _PROJECT_GUARD)),
@@ -150,7 +150,7 @@ def covered_names(shape: TableShape) -> tuple[str, ...]:
 
 
 def insertable_columns(shape: TableShape) -> tuple[str, ...]:
-    """Return the columns that a load writes: project is left out where PostgreSQL generates it from metadata."""
+    """Return the columns that a load writes, without project if PostgreSQL generates it from metadata."""
     return tuple(name for name in BASE_COLUMNS if name != "project" or shape.project_path is None)
 
 
@@ -158,7 +158,7 @@ def insertable_columns(shape: TableShape) -> tuple[str, ...]:
 
 
 def create_table(shape: TableShape) -> list[sql.Composed]:
-    """Return the statements that make the table with its default partition, indexes, grants and row policies."""
+    """Return the statements that create the table with its default partition, indexes, grants and row policies."""
     table = parent(shape.name)
     default = default_partition_name(shape.name)
     return [
@@ -173,7 +173,7 @@ def create_table(shape: TableShape) -> list[sql.Composed]:
         _describe_column(shape.name, "project", ROW_FIELD if shape.project_path is None else shape.project_path),
         *(_describe_column(shape.name, column.name, _description(column)) for column in shape.columns),
         _format("CREATE INDEX ON {table} (project, timestamp DESC)", table=table),
-        # Tiny, and prunes inside a day; autosummarize, or pages filled since the last vacuum are read for every range.
+        # Tiny, and prunes inside a day; without autosummarize every range reads all pages filled since the last vacuum.
         _format("CREATE INDEX ON {table} USING brin (timestamp) WITH (autosummarize = on)", table=table),
         *(create_index(shape.name, column) for column in shape.columns if column.indexed),
         _format(
@@ -190,7 +190,7 @@ def create_table(shape: TableShape) -> list[sql.Composed]:
 def alter_columns(name: str, *, dropped: Sequence[str], added: Sequence[ExtractedColumnShape]) -> list[sql.Composed]:
     """Return the statements that drop and add extracted columns in one rewrite of the table.
 
-    No CASCADE: a column that a view reads is not dropped, PostgreSQL says which view it is.
+    No CASCADE: a column that a view reads is not dropped; PostgreSQL's error names the view.
     """
     actions = [_format("DROP COLUMN {name}", name=sql.Identifier(column)) for column in dropped]
     actions += [_format("ADD COLUMN {column}", column=_extracted(column)) for column in added]
@@ -204,11 +204,11 @@ def alter_columns(name: str, *, dropped: Sequence[str], added: Sequence[Extracte
 
 
 def create_index(name: str, column: ExtractedColumnShape) -> sql.Composed:
-    """Return the statement that indexes an extracted column, whatever the length of its values.
+    """Return the statement that indexes an extracted column with values of any length.
 
-    Text gets SP-GiST, as a B-tree entry over 2,704 bytes (a long URL) fails the insert: it serves =, starts_with and
-    LIKE 'prefix%', takes values of any length, and over 200,000 URLs was 40 MB against 59 MB, filled in 0.65 s
-    against 0.77 s. The other types are of fixed width and get a B-tree.
+    Text gets SP-GiST, because a B-tree entry over 2,704 bytes (a long URL) fails the insert. SP-GiST serves =,
+    starts_with and LIKE 'prefix%', takes values of any length, and over 200,000 URLs had 40 MB against 59 MB and was
+    filled in 0.65 s against 0.77 s. The other types have a fixed width and get a B-tree.
     """
     method = "USING spgist" if column.type is ColumnType.TEXT else "USING btree"
     return _format(
@@ -220,12 +220,12 @@ def create_index(name: str, column: ExtractedColumnShape) -> sql.Composed:
 
 
 def drop_index(index_name: str) -> sql.Composed:
-    """Return the statement that drops an index of the parent, with those of its partitions."""
+    """Return the statement that drops an index of the parent and of its partitions."""
     return _format("DROP INDEX {index}", index=parent(index_name))
 
 
 def drop_table(name: str) -> sql.Composed:
-    """Return the statement that drops the table with its partitions; one that a view reads is not dropped."""
+    """Return the statement that drops the table with its partitions; a table that a view reads is not dropped."""
     return _format("DROP TABLE IF EXISTS {table}", table=parent(name))
 
 
@@ -234,7 +234,7 @@ def _description(column: ExtractedColumnShape) -> str:
 
 
 def _describe_column(name: str, column: str, description: str) -> sql.Composed:
-    # The comment is what `fitting.read_shape` reads back: PostgreSQL rewrites expressions, so they cannot be compared.
+    # `fitting.read_shape` reads this comment back: PostgreSQL rewrites expressions, so they cannot be compared.
     return _format(
         "COMMENT ON COLUMN {column} IS {description}",
         column=sql.Identifier(LOGS_SCHEMA, name, column),
@@ -274,7 +274,7 @@ def secure_table(name: str) -> list[sql.Composed]:
 
 
 def close_partition(partition: str) -> list[sql.Composed]:
-    """Return the statements after which nobody but the owner reads a partition by its own name."""
+    """Return the statements after which only the owner can read a partition by its own name."""
     table = parent(partition)
     everyone = sql.SQL(", ").join([sql.SQL("PUBLIC"), *map(sql.Identifier, (QUERY_READER, TENANT_VIEWS, ALL_VIEWS))])
     return [
@@ -287,7 +287,7 @@ def close_partition(partition: str) -> list[sql.Composed]:
 
 
 def create_day_table(name: str, day: date) -> list[sql.Composed]:
-    """Return the statements that make a day's table, not yet a partition, with the parent's columns and indexes."""
+    """Return the statements that create a day's table, not yet a partition, with the parent's columns and indexes."""
     partition = partition_name(name, day)
     return [
         _format(
@@ -342,10 +342,10 @@ def delete_expired_rows(name: str, first_kept: date) -> sql.Composed:
 
 
 def lock_for_partitions(name: str) -> list[sql.Composed]:
-    """Return the statements that keep other partition changes, and new rows of the default partition, away.
+    """Return the statements that block other partition changes and new rows of the default partition.
 
-    Readers go on, and so do loads into other partitions. A load that began before a partition was attached, and only
-    then reaches the default partition with a row of that day, fails with a check violation: it has to run again.
+    Readers and loads into other partitions continue. If a load began before a partition was attached and then reaches
+    the default partition with a row of that day, it fails with a check violation: it has to run again.
     """
     default = parent(default_partition_name(name))
     return [

@@ -9,5 +9,5 @@ from logsources import services
 
 @shared_task(name="logsources.tasks.roll_partitions")
 def roll_partitions() -> None:
-    """Make, fill and drop daily partitions; fails, after all sources had their turn, when one of them failed."""
+    """Create, fill and drop daily partitions; if a source fails, the task fails after all sources had their turn."""
     services.roll_partitions()

@@ -1,12 +1,12 @@
 """A private PostgreSQL and Redis from wheels, for the demo and the tests; needs no Django.
 
-What a caller uses::
+Usage::
 
     with embedded.using(embedded.local_folder(project)) as servers:   # starts what is not running
         os.environ.update(servers.environment())
         ...                                                           # the last user stops the servers
 
-Every file lies below one root folder (`.local` by default)::
+All files are below one root folder (`.local` by default)::
 
     secrets.json     passwords, mode 0600                 servers.json   socket folder, Redis port
     postgres/        the cluster                          redis/         append-only file, redis.conf (0600)

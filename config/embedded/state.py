@@ -1,4 +1,4 @@
-"""What an installation remembers: its passwords, where its servers listen, and the URLs made from both."""
+"""The memory of an installation: its passwords, the addresses of its servers, and the URLs made from both."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOGS_GATE = "logs_gate"
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """The URLs of a pair of databases and a Redis; None where that server is not known. Never shown by repr()."""
+    """The URLs of a pair of databases and a Redis; None for an unknown server. Never shown by repr()."""
 
     database_url: str | None = field(default=None, repr=False)
     logs_database_url: str | None = field(default=None, repr=False)
@@ -32,7 +32,7 @@ class Servers:
     superuser_url: str | None = field(default=None, repr=False)
 
     def environment(self) -> dict[str, str]:
-        """Return the variables the service reads, of the servers that are known; never the superuser's."""
+        """Return the variables that the service reads, for the known servers; never the superuser's."""
         variables = {
             "DATABASE_URL": self.database_url,
             "LOGS_DATABASE_URL": self.logs_database_url,
@@ -60,7 +60,7 @@ class Secrets:
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Where the servers of an installation listen, or listened when they last ran."""
+    """The addresses of an installation's servers, now or when they last ran."""
 
     postgres_socket_folder: str | None = None
     redis_port: int | None = None
@@ -74,19 +74,19 @@ def load_secrets(root: Path) -> Secrets | None:
 
 
 def draw_secrets(root: Path) -> Secrets:
-    """Draw new passwords for an installation and keep them."""
+    """Create new random passwords for an installation and keep them."""
     drawn = Secrets.random()
     write_private_json(root / "secrets.json", {item.name: getattr(drawn, item.name) for item in fields(drawn)})
     return drawn
 
 
 def load_listening(root: Path) -> Listening:
-    """Return what is recorded about an installation's servers; nothing known before the first start."""
+    """Return the record of an installation's servers; it is empty before the first start."""
     return Listening(**(_read_json(root / "servers.json") or {}))
 
 
 def record_listening(root: Path, listening: Listening, **changes: str | int | bool) -> Listening:
-    """Write the changed record to servers.json when something changed, and return it."""
+    """Write the record to servers.json if it changed, and return it."""
     changed = replace(listening, **changes)  # type: ignore[arg-type]  # mypy cannot match ** values to fields
     if changed != listening:
         write_private_json(root / "servers.json", {item.name: getattr(changed, item.name) for item in fields(changed)})
@@ -94,7 +94,7 @@ def record_listening(root: Path, listening: Listening, **changes: str | int | bo
 
 
 def write_private_json(path: Path, values: Mapping[str, object]) -> None:
-    """Replace a file by these values in one step, readable by its owner alone."""
+    """Replace a file by these values in one step; only its owner can read it."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     partial.unlink(missing_ok=True)
     with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
@@ -120,7 +120,7 @@ def database_urls(secrets: Secrets, *, host: str, port: int) -> Servers:
 
     def url(login: str, password: str, database: str) -> str:
         if host.startswith("/"):
-            # The query form is read alike by libpq and by django-environ, and keeps the folder's upper case.
+            # libpq and django-environ read the query form alike, and it keeps upper case in the folder.
             return f"postgresql://{login}:{password}@/{database}?host={quote(host)}&port={port}"
         return f"postgresql://{login}:{password}@{host}:{port}/{database}"
 

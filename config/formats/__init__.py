@@ -1,1 +1,1 @@
-"""How the admin writes times (Django's setting FORMAT_MODULE_PATH): one package for each language."""
+"""The formats of times in the admin (Django's setting FORMAT_MODULE_PATH): one package for each language."""

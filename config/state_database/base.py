@@ -1,7 +1,7 @@
 """Django's PostgreSQL backend over connections that keep the deadline of `config.deadlines.answer_within`.
 
-Outside such a deadline it does what Django's own does, but for two things: a health check takes at most a second, and
-a connection that has died is replaced at its next use, not only by the next request.
+Outside such a deadline it does the same as Django's own, with two exceptions: a health check takes at most a second,
+and a dead connection is replaced at its next use, not only by the next request.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from psycopg import Connection
 
 from config.deadlines import BoundedConnection, answer_within
 
-HEALTH_CHECK_SECONDS: Final = 1.0  # for a SELECT 1; outside every request's own deadline
+HEALTH_CHECK_SECONDS: Final = 1.0  # for a SELECT 1; not part of the request's own deadline
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
@@ -23,7 +23,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     @async_unsafe
     def get_new_connection(self, conn_params: dict[str, Any]) -> Connection[Any]:
-        # Django's own calls psycopg.connect(), which cannot be told the class; pools and isolation levels are not used.
+        # Django's own calls psycopg.connect(), which takes no class; pools and isolation levels are not used.
         self.isolation_level = IsolationLevel.READ_COMMITTED
         return BoundedConnection.connect(**conn_params)
 

@@ -1,4 +1,4 @@
-"""Read a call's arguments from the query string and the body; what cannot be read is refused, never guessed."""
+"""Reads a call's arguments from the query string and the body; unreadable input is refused, never guessed."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _REPEATED = "is given more than once"
 
 @dataclass(frozen=True, slots=True)
 class RawArguments:
-    """Arguments as sent; a repeated name holds the list of its values: only the endpoint knows whether it may."""
+    """Arguments as sent; a repeated name has a list of values: only the endpoint knows whether that is allowed."""
 
     values: dict[str, RawValue] = field(default_factory=dict)
     repeated: frozenset[str] = frozenset()
 
     def overridden_by(self, other: RawArguments) -> RawArguments:
-        """Return all arguments; a name in both places has the other's value."""
+        """Return all arguments; if a name is in both places, the other's value counts."""
         return RawArguments(
             values={**self.values, **other.values},
             repeated=(self.repeated - other.values.keys()) | other.repeated,
@@ -38,7 +38,7 @@ class RawArguments:
 def read_query_string(query_string: bytes) -> RawArguments:
     """Return the arguments of a query string or form.
 
-    Raises InvalidRequest for bytes that are no UTF-8, NUL characters and more than 1000 fields.
+    Raises InvalidRequest for bytes that are not UTF-8, NUL characters and more than 1000 fields.
     """
     try:
         pairs = parse_qsl(
@@ -56,7 +56,7 @@ def read_query_string(query_string: bytes) -> RawArguments:
 
 
 def from_pairs(pairs: Iterable[tuple[str, str]]) -> RawArguments:
-    """Return the arguments of a form's fields in order. Raises InvalidRequest for what PostgreSQL cannot store."""
+    """Return the arguments of a form's fields in order. Raises InvalidRequest for text that PostgreSQL cannot store."""
     arguments: dict[str, str] = {}
     repeated: dict[str, list[RawScalar]] = {}
     for name, value in pairs:
@@ -71,8 +71,8 @@ def from_pairs(pairs: Iterable[tuple[str, str]]) -> RawArguments:
 def read_body(content_type: str, body: bytes) -> RawArguments:
     """Return the arguments of a JSON object or form body; an empty body has none.
 
-    Raises UnsupportedMediaType for another content type and InvalidRequest for a body that cannot be read, or whose
-    objects have more than 1000 members together.
+    Raises UnsupportedMediaType for another content type, and InvalidRequest for a body that cannot be read or whose
+    objects together have more than 1000 members.
     """
     if not body:
         return RawArguments()
@@ -131,7 +131,7 @@ def _refuse_constant(name: str) -> RawValue:
 
 
 def _refuse_unstorable(name: str, value: object) -> None:
-    """PostgreSQL text holds neither NUL characters nor lone surrogates."""
+    """PostgreSQL text can contain neither NUL characters nor lone surrogates."""
     texts = [name, *(value if isinstance(value, list) else [value])]
     for text in texts:
         if isinstance(text, str) and ("\0" in text or not _encodes(text)):

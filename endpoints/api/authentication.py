@@ -1,4 +1,4 @@
-"""Who calls: the access token of a request, from `X-API-KEY` or `Authorization: Bearer`, never the query string."""
+"""Finds the caller by the access token in `X-API-KEY` or `Authorization: Bearer`, never in the query string."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from endpoints.services import admit, authenticate_access_token
 
 
 def authenticate(environ: Mapping[str, Any]) -> Caller:
-    """Return whose access token a request brings (WSGI's environ, PEP 3333). Raises NotAuthenticated."""
+    """Return the caller whose access token is in the request (WSGI's environ, PEP 3333). Raises NotAuthenticated."""
     caller = authenticate_access_token(_secret(environ))
     structlog.contextvars.bind_contextvars(access_token=caller.name, access_token_prefix=caller.prefix)
     return caller
 
 
 class AccessTokenAuthentication(BaseAuthentication):
-    """Make `request.user` the Caller of the access token. Raises NotAuthenticated when there is none or it fails."""
+    """Make `request.user` the Caller of the access token. Raises NotAuthenticated if it is missing or invalid."""
 
     def authenticate(self, request: Request) -> tuple[Caller, None]:
         caller = authenticate(request.META)

@@ -1,4 +1,4 @@
-"""DELETE /api/endpoints/cache/<name>: throw an endpoint's cached results away."""
+"""DELETE /api/endpoints/cache/<name>: remove an endpoint's cached results."""
 
 from __future__ import annotations
 

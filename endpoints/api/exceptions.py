@@ -1,4 +1,4 @@
-"""Every failure becomes the one error body: the only place where an exception turns into a response."""
+"""Turns every failure into the one error body: the only place where an exception becomes a response."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ logger = structlog.get_logger(__name__)
 
 
 def handle_exception(error: Exception, context: dict[str, Any]) -> HttpResponseBase:
-    """Return the response for whatever a view of the API raised (REST framework's EXCEPTION_HANDLER)."""
+    """Return the response for any exception that a view of the API raised (REST framework's EXCEPTION_HANDLER)."""
     return error_response(context["request"]._request, as_endpoint_error(error, context["view"].allowed_methods))
 
 
 def as_endpoint_error(error: Exception, allowed_methods: Sequence[str] = ()) -> EndpointError:
-    """Return the row of the error table that stands for this exception; an unknown one is logged as a bug."""
+    """Return the row of the error table for this exception; an unknown one is logged as a bug."""
     match error:
         case EndpointError():
             return error
@@ -56,7 +56,7 @@ def as_endpoint_error(error: Exception, allowed_methods: Sequence[str] = ()) -> 
 
 
 def error_response(request: HttpRequest, error: EndpointError) -> HttpResponse:
-    """Return the one error body with its status and headers; nothing of it is cached on the way."""
+    """Return the one error body with its status and headers; no cache on the way may keep it."""
     reply = error_reply(error, request_id_of(request))
     return HttpResponse(reply.body, status=reply.status, headers=dict(reply.headers))
 

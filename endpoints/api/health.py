@@ -1,4 +1,4 @@
-"""Whether this process lives, and whether everything it needs answers."""
+"""Health checks: does this process live, and does everything that it needs answer?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from config.deadlines import answer_within
 from endpoints.errors import EndpointError, Overloaded
 from endpoints.services import check_log_database
 
-STATE_DATABASE_SECONDS = 0.5  # the log database has a time of its own, and probes wait for a second or two
+STATE_DATABASE_SECONDS = 0.5  # the log database has its own time limit, and probes wait for a second or two
 OK, BUSY, UNAVAILABLE = "ok", "busy", "unavailable"
 
 logger = structlog.get_logger(__name__)

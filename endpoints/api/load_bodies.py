@@ -1,4 +1,4 @@
-"""The body of a load: read to its end, within the limit, and later, at its turn, expanded within the same limit."""
+"""The body of a load: read to its end within the limit, and expanded later, at its turn, within the same limit."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from django.http.request import UnreadablePostError
 
 from endpoints.errors import InvalidRequest, RequestTooLarge, UnsupportedEncoding, UnsupportedMediaType
 
-# NDJSON has no registered name; what it is by these is told by its first character.
+# NDJSON has no registered name; with these types the first character tells which form the body has.
 MEDIA_TYPES: Final = ("application/json", "application/x-ndjson", "application/ndjson", "application/jsonl")
 ENCODINGS: Final = ("gzip",)
 _GZIP_NAMES: Final = frozenset(("gzip", "x-gzip"))  # RFC 9110 section 8.4.1.3
-_GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS  # zlib's way to say: a gzip header, any window
+_GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS  # in zlib this means: a gzip header, any window
 _READ_BYTES: Final = 1024 * 1024
-# A member takes twenty bytes and holds nothing, and setting up its expansion takes as long as a kilobyte of rows.
+# An empty member takes only twenty bytes, and setting up its expansion takes as long as a kilobyte of rows.
 MAX_GZIP_MEMBERS: Final = 1_000
-# Behind a member zlib copies what it was given and has not read: a small part of the body at a time keeps that short.
+# After a member zlib copies its unread input: passing a small part of the body at a time keeps that short.
 _EXPANDED_AT_ONCE_BYTES: Final = 16 * 1024
-_MAX_LENGTH_DIGITS: Final = 18  # of an announced length; Python refuses to read a number of thousands of digits
+_MAX_LENGTH_DIGITS: Final = 18  # digits of an announced length; Python refuses to read a number of thousands of digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class LoadBody:
     max_bytes: int
 
     def rows(self) -> bytes:
-        """Return the rows as they were before compression: up to `max_bytes`, so only when they are to be stored.
+        """Return the rows as they were before compression: up to `max_bytes`, so call it only to store them.
 
-        Raises RequestTooLarge, and InvalidRequest for gzip data that is cut short or damaged.
+        Raises RequestTooLarge, and InvalidRequest for damaged or cut gzip data.
         """
         return _expanded(self.sent, self.max_bytes) if self.is_compressed else self.sent
 
@@ -57,7 +57,7 @@ def _read(request: HttpRequest, max_bytes: int) -> bytes:
     announced = _announced_bytes(request.META)
     if announced is not None and announced > max_bytes:
         raise RequestTooLarge(f"A load has at most {max_bytes} bytes.")
-    # Of a body in chunks Django reads nothing; the web server knows its end.
+    # Django reads nothing of a body in chunks; the web server knows its end.
     stream = cast("BinaryIO", request if announced is not None else request.META["wsgi.input"])
     parts: list[bytes] = []
     size = 0
@@ -75,7 +75,7 @@ def _read(request: HttpRequest, max_bytes: int) -> bytes:
 
 
 def _announced_bytes(environ: dict[str, Any]) -> int | None:
-    """Return the announced length; None where the body comes in chunks, whose end the server tells."""
+    """Return the announced length; None if the body comes in chunks, whose end the server reports."""
     sent = environ.get("CONTENT_LENGTH", "")
     if not sent:
         return None if environ.get("wsgi.input_terminated") else 0
@@ -87,11 +87,11 @@ def _announced_bytes(environ: dict[str, Any]) -> int | None:
 
 
 def _expanded(body: bytes, max_bytes: int) -> bytes:
-    """Return what gzip members hold (RFC 1952 section 2.2: one or more), never more than the limit in memory."""
+    """Return the content of gzip members (RFC 1952 section 2.2: one or more), with at most the limit in memory."""
     parts: list[bytes] = []
     room = max_bytes
     members = 0
-    expander: Any = None  # of the member that has begun and not ended
+    expander: Any = None  # of the member that has begun but not ended
     for start in range(0, len(body), _EXPANDED_AT_ONCE_BYTES):
         given = body[start : start + _EXPANDED_AT_ONCE_BYTES]
         while given:

@@ -22,7 +22,7 @@ METHODS: Final = ("POST", "OPTIONS")
 _MAX_SENDING_CHARACTERS: Final = 255
 
 
-@csrf_exempt  # who sends is told by a header that no browser sends by itself
+@csrf_exempt  # the sender is known by a header that no browser sends by itself
 def load(request: HttpRequest) -> HttpResponse:
     """Store the rows of the body, and answer once they are on disk."""
     if request.method == "OPTIONS":

@@ -1,4 +1,4 @@
-"""/metrics in Prometheus' text format: what Redis knows of each endpoint, the same from every process."""
+"""/metrics in Prometheus' text format: the numbers that Redis has for each endpoint, the same from every process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HEADERS_OF_PROXIES: Final = (
 
 
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Return the metrics to who sends ENDPOINTS_METRICS_TOKEN, or to loopback if ENDPOINTS_METRICS_LOOPBACK is on."""
+    """Return the metrics to clients that send ENDPOINTS_METRICS_TOKEN, or to loopback if ENDPOINTS_METRICS_LOOPBACK."""
     if not _may_read(request):
         return error_response(request, RouteNotFound())
     registry = CollectorRegistry()
@@ -50,7 +50,7 @@ def _may_read(request: HttpRequest) -> bool:
     if expected:
         scheme, _, credentials = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
         return scheme.lower() == "bearer" and hmac.compare_digest(credentials.strip().encode(), expected.encode())
-    # A proxy on the same machine is loopback too, and only some proxies say that they are there.
+    # A proxy on the same machine is loopback too, and only some proxies announce themselves.
     is_passed_on = any(name in request.META for name in _HEADERS_OF_PROXIES)
     return (
         settings.ENDPOINTS_METRICS_LOOPBACK and not is_passed_on and _is_loopback(request.META.get("REMOTE_ADDR", ""))
@@ -65,10 +65,10 @@ def _is_loopback(address: str) -> bool:
 
 
 class _CacheCollector(Collector):
-    """Reads Redis when it is scraped; without Redis only `endpoints_redis_up` 0 is told."""
+    """Reads Redis at each scrape; without Redis it reports only `endpoints_redis_up` 0."""
 
     def describe(self) -> list[Metric]:
-        """Nothing ahead of the first scrape: registering must not ask Redis and the database."""
+        """Return nothing before the first scrape: registering must not ask Redis and the database."""
         return []
 
     def collect(self) -> Iterator[Metric]:

@@ -13,7 +13,7 @@ from endpoints.api.request_ids import settle_request_id
 
 
 class RequestMiddleware(StructlogRequestMiddleware):
-    """Bind the request id (echoed or made) for the log, time the request, answer with `X-Request-ID`."""
+    """Bind the request id (echoed or new) for the log, time the request, answer with `X-Request-ID`."""
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         started = perf_counter()
@@ -32,5 +32,5 @@ class RequestMiddleware(StructlogRequestMiddleware):
 
 
 def request_id_of(request: HttpRequest) -> str:
-    """Return the id the middleware settled for this request."""
+    """Return the id that the middleware settled for this request."""
     return str(request.META["HTTP_X_REQUEST_ID"])

@@ -45,7 +45,7 @@ _COLUMN_SCHEMAS: dict[str, Schema] = {
     "uuid": {"type": "string", "format": "uuid"},
     "bytea": {"type": "string", "format": "byte"},
 }
-# Statuses every endpoint can answer with; the error table of the README says when.
+# Statuses that every endpoint can answer with; the error table of the README says when.
 _FAILURES = (400, 401, 403, 404, 406, 413, 415, 429, 500, 503, 504)
 
 
@@ -59,8 +59,8 @@ class SchemaView(SpectacularAPIView):
     permission_classes = ()
 
     def get_authenticators(self) -> list[BaseAuthentication]:
-        # The page of the admin's staff reads it by their session; a GET that changes nothing needs no CSRF check.
-        user = getattr(self.request, "user", None)  # none when drf-spectacular looks at this very view
+        # The page for the admin's staff reads it with their session; a GET that changes nothing needs no CSRF check.
+        user = getattr(self.request, "user", None)  # none when drf-spectacular looks at this view itself
         is_open = settings.ENDPOINTS_PUBLIC_SCHEMA or (user is not None and user.is_staff)
         return [] if is_open else [AccessTokenAuthentication()]
 
@@ -183,7 +183,7 @@ def _column_schema(type_name: str, timestamps_as: str) -> Schema:
     schema = dict(_COLUMN_SCHEMAS.get(base.partition("(")[0], {"type": "string"}))
     if is_array:
         return {"type": "array", "items": schema, "nullable": True}
-    # A schema without a type allows null anyway.
+    # A schema without a type already allows null.
     return schema | {"nullable": True} if schema else schema
 
 

@@ -1,8 +1,8 @@
 """The WSGI application: plain GETs of the query route are answered at once, everything else goes to Django.
 
-Django's request, middleware and response cost as much as a cached answer itself. A plain call needs none of them: no
-body, no session, no browser of another origin, a host that Django has found allowed, HTTPS where that is demanded.
-Both ways end in `query.answer_query`, and their answers are the same to the last header.
+Django's request, middleware and response cost as much as a cached answer itself. A plain call needs none of them: it
+has no body, no session and no browser of another origin; its host is one that Django has allowed; and it uses HTTPS if
+that is required. Both ways end in `query.answer_query`, and their answers are the same to the last header.
 """
 
 from __future__ import annotations
@@ -84,13 +84,13 @@ def _is_plain(environ: Mapping[str, Any]) -> bool:
 
 @lru_cache(maxsize=256)
 def _is_allowed_host(host: str) -> bool:
-    """Tell whether Django would accept the host; in development, where it allows more, it is asked itself."""
+    """Tell whether Django would accept the host; in development, where it allows more, ask Django itself."""
     domain, _ = split_domain_port(host)
     return bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS)
 
 
 def _is_secure(environ: Mapping[str, Any]) -> bool:
-    """Tell what `HttpRequest.is_secure` does, a proxy's header before the connection."""
+    """Do the same as `HttpRequest.is_secure`: a proxy's header counts before the connection."""
     if settings.SECURE_PROXY_SSL_HEADER:
         name, value = settings.SECURE_PROXY_SSL_HEADER
         sent = environ.get(name)
@@ -101,7 +101,7 @@ def _is_secure(environ: Mapping[str, Any]) -> bool:
 
 @lru_cache(maxsize=2)
 def _headers_of_middleware(is_secure: bool) -> tuple[tuple[str, str], ...]:
-    """Return what Django's middleware adds to every response of the API: asked once, not written down twice."""
+    """Return the headers that Django's middleware adds to every response of the API: asked once, not duplicated."""
     request = HttpRequest()
     request._get_scheme = lambda: "https" if is_secure else "http"  # type: ignore[attr-defined]
     response = HttpResponse(headers={"Content-Type": ""})

@@ -1,6 +1,6 @@
-"""The HTTP side of a call: read the request, call one service, render its outcome. Nothing is decided here.
+"""The HTTP side of a call: read the request, call one service, render its outcome. It makes no decisions.
 
-`answer_query` is the one way of every call; `views` brings it Django's requests, `plain_calls` the web server's.
+Every call goes through `answer_query`; `views` passes it Django's requests, `plain_calls` the web server's.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ _FORMATS: Final = [result_format.value for result_format in ResultFormat]
 _ON: Final = frozenset(("true", "1", "yes", "on"))
 _OFF: Final = frozenset(("", "false", "0", "no", "off"))
 _NO_BODY: Final = RawArguments()
-# Few different ones are asked for again and again, and most are short.
+# A few different ones are requested again and again, and most are short.
 _REMEMBERED_CALLS: Final = 512
 _LONGEST_REMEMBERED: Final = 8 * 1024  # characters
-_MOST_REMEMBERED: Final = 64  # arguments, each of which takes memory of its own
+_MOST_REMEMBERED: Final = 64  # arguments; each takes memory of its own
 _BYTES_PER_ARGUMENT: Final = 250
 
 
 @dataclass(frozen=True, slots=True)
 class QueryRequest:
-    """A request of the query route: `read_body` returns the arguments of its body, or is None where it has none."""
+    """A request of the query route: `read_body` returns the arguments of its body, or is None if it has no body."""
 
     environ: Environ
     reference: str
@@ -62,7 +62,7 @@ def answer_query(request: QueryRequest) -> Reply:
     """Run an endpoint by UUID or name and return its rows, or the one error body; raises nothing."""
     started = perf_counter()
     caller: Caller | None = None
-    if request.environ["REQUEST_METHOD"] == "OPTIONS":  # tells nothing that needs an access token
+    if request.environ["REQUEST_METHOD"] == "OPTIONS":  # reveals nothing that needs an access token
         return Reply(204, {"Allow": ", ".join(METHODS)})
     try:
         caller = authenticate(request.environ)
@@ -84,7 +84,7 @@ def _refuse_other_methods(method: str) -> None:
 
 
 def read_call(request: QueryRequest) -> Call:
-    """Return what the request asks for. Raises InvalidRequest, NotAcceptable and UnsupportedMediaType."""
+    """Return the call that the request describes. Raises InvalidRequest, NotAcceptable and UnsupportedMediaType."""
     environ = request.environ
     query_string = environ.get("QUERY_STRING", "")
     redact = environ.get(_redaction_header(settings.ENDPOINTS_HEADER_PREFIX), "")
@@ -143,7 +143,7 @@ def _redaction_header(prefix: str) -> str:
 def _redaction_wanted(sent: str) -> bool:
     value = sent.strip().lower()
     if value not in _ON | _OFF:
-        # A misspelt "true" must not answer with the very data the caller wanted hidden.
+        # A misspelt "true" must not reveal the data that the caller wanted hidden.
         raise InvalidRequest(f"{settings.ENDPOINTS_HEADER_PREFIX}-ENDPOINT-REDACT-PII must be true or false.")
     return value in _ON
 
@@ -190,10 +190,10 @@ def render_answer(environ: Environ, answer: Answer, *, started: float) -> Reply:
 
 
 def _cache_control(served: Served) -> str:
-    """RFC 9111 and, for the seconds in which an old answer may be shown while a new one is fetched, RFC 5861."""
+    """RFC 9111, and RFC 5861 for the seconds in which a client may show an old answer while it fetches a new one."""
     if served.state is CacheState.BYPASS:
         return "private, no-cache"
-    # Max-age counts from when the result was made: the recipient takes Age off it.
+    # Max-age counts from the time of the result: the recipient subtracts Age from it.
     fresh_for = int(served.age_seconds + served.fresh_for_seconds)
     stale_for = min(fresh_for, settings.ENDPOINTS_STALE_SECONDS)
     return f"private, max-age={fresh_for}, stale-while-revalidate={stale_for}"

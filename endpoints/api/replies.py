@@ -16,7 +16,7 @@ JSON: Final = "application/json; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a request is answered with."""
+    """The answer to a request."""
 
     status: int
     headers: Mapping[str, str]
@@ -24,7 +24,7 @@ class Reply:
 
 
 def error_reply(error: EndpointError, request_id: str) -> Reply:
-    """Return the one error body with its status and headers; nothing of it is cached on the way."""
+    """Return the one error body with its status and headers; no cache on the way may keep it."""
     structlog.contextvars.bind_contextvars(error=error.code)
     headers = {"Content-Type": JSON, "Cache-Control": "no-store", **error.headers}
     return Reply(error.status, headers, orjson.dumps(error.body(request_id)))

@@ -1,4 +1,4 @@
-"""The id of a request: what the caller sent where that is fit to be echoed and logged, else a new one."""
+"""The id of a request: the one that the caller sent if it is safe to echo and log, otherwise a new one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import uuid
 from collections.abc import MutableMapping
 from typing import Any, Final
 
-# What a caller may choose: it is echoed in a header and written to the log.
+# The ids that a caller may choose: they are echoed in a header and written to the log.
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}", re.ASCII)
 _NAME: Final = "HTTP_X_REQUEST_ID"
 

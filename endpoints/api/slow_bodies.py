@@ -1,8 +1,8 @@
-"""How many requests may be reading their body at the same time, and how long each may take.
+"""Limits how many requests may read their body at the same time, and how long each may take.
 
-A web server hands a body over as it comes in, so a thread that reads from a slow client is a thread nobody else has.
-Two kinds of readers have places of their own: known callers, whose access token or login was checked before they read,
-and strangers, who get few. What is late is cut off.
+A web server hands a body over while it arrives, so a thread that reads from a slow client is lost to everybody else.
+There are separate places for known callers, whose access token or login was checked before they read, and for
+strangers, who get few. Late readers are cut off.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from endpoints.errors import EndpointError, Overloaded, RequestTimeout
 STRANGER: Final = ""
 PIECE_BYTES: Final = 16_384
 GRACE_SECONDS: Final = 2.0  # a lost packet is sent again after 0.2 to 1 s
-# A body that has arrived is read within a millisecond: who still reads after this time holds a thread.
+# A body that has arrived is read within a millisecond: a longer read holds a thread.
 SLOW_AFTER_SECONDS: Final = 0.25
-WAIT_SECONDS: Final = 0.1  # for a place: whoever waits holds a thread too
+WAIT_SECONDS: Final = 0.1  # for a place: waiting holds a thread too
 WARY_SECONDS: Final = 60.0
 _TOO_MANY: Final = "Too many requests are still sending their body."
 
@@ -39,12 +39,12 @@ class BodyCutOff(OSError):
 
 @dataclass(eq=False, slots=True)
 class Reader:
-    """A request that reads its body: whose it is, and how to end it from another thread, where the server can."""
+    """A request that reads its body: its caller, and how to end it from another thread if the server can."""
 
     who: str
     hang_up: HangUp | None
     began: float = 0.0
-    late_at: float | None = None  # while it waits for a piece
+    late_at: float | None = None  # set while it waits for a piece
     failure: EndpointError | None = None
 
 
@@ -52,8 +52,8 @@ class Reader:
 class ReadingPlaces:
     """The places of one web process: half of its threads, a quarter of these for strangers.
 
-    One known caller has at most half of the others for slow bodies. Half as many as read may wait for a place, so
-    that a quarter of the threads stays free even then. Times are seconds of `clock`.
+    One known caller gets at most half of the remaining places for slow bodies. Half as many requests as there are
+    places may wait, so a quarter of the threads stays free even then. Times are seconds of `clock`.
     """
 
     threads: int
@@ -64,7 +64,7 @@ class ReadingPlaces:
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _watch: threading.Thread | None = None
     _waiting: int = 0
-    _cut_off: dict[str, float] = field(default_factory=dict)  # when, the last time, by caller
+    _cut_off: dict[str, float] = field(default_factory=dict)  # time of the last cut, by caller
 
     def __post_init__(self) -> None:
         places = max(2, self.threads // 2)
@@ -74,13 +74,13 @@ class ReadingPlaces:
         self._most_waiting = places // 2
 
     def refuse_in_vain(self, who: str) -> None:
-        """Raise Overloaded where slow bodies hold every place of this kind: before anything is done for one more."""
+        """Raise Overloaded if slow bodies hold every place of this kind, before any work is done for one more."""
         with self._changed:
             if not self._has_place(who) and self._is_stuck(who):
                 raise Overloaded(message=_TOO_MANY)
 
     def enter(self, who: str, hang_up: HangUp | None = None) -> Reader:
-        """Take a place for a reader. Raises Overloaded where slow bodies hold all that this caller may have."""
+        """Take a place for a reader. Raises Overloaded if slow bodies hold all places that this caller may have."""
         reader = Reader(who, hang_up)
         with self._changed:
             self._wait_for_place(who)
@@ -96,7 +96,7 @@ class ReadingPlaces:
             self._changed.notify_all()
 
     def wait_for_piece(self, reader: Reader, size: int) -> None:
-        """Note that a reader waits for so many bytes. Raises BodyCutOff when its whole time is over."""
+        """Note that a reader waits for so many bytes. Raises BodyCutOff if its whole time is over."""
         with self._changed:
             now = self.clock()
             end = reader.began + self.body_seconds
@@ -108,7 +108,7 @@ class ReadingPlaces:
             self._start_watch()
 
     def note_piece(self, reader: Reader) -> None:
-        """Note that it came. Raises BodyCutOff when that was too late."""
+        """Note that the piece came. Raises BodyCutOff if it was too late."""
         with self._changed:
             reader.late_at = None
             if reader.failure is not None:
@@ -117,7 +117,7 @@ class ReadingPlaces:
     def take_late(self) -> list[Reader]:
         """Return the readers to cut off, each once, with its failure.
 
-        That are those that waited too long, and slow bodies beyond what one caller may have.
+        These are readers that waited too long, and slow bodies beyond the share of one caller.
         """
         with self._changed:
             now = self.clock()
@@ -153,11 +153,11 @@ class ReadingPlaces:
         return sum((each.who == STRANGER) is (who == STRANGER) for each in self._readers) < self._places(who)
 
     def _is_stuck(self, who: str) -> bool:
-        """Tell whether every place of this kind is held by a slow body, so that waiting is in vain."""
+        """Tell whether slow bodies hold every place of this kind, so that waiting is useless."""
         return all(self._is_slow(each) for each in self._readers if (each.who == STRANGER) is (who == STRANGER))
 
     def _is_hogging(self, who: str) -> bool:
-        """Tell whether a caller has its share of slow bodies; who was cut off lately is not believed to be quick."""
+        """Tell whether a caller has its share of slow bodies; shortly after a cut-off, all its bodies count as slow."""
         if who == STRANGER:
             return False
         if self._cut_off.get(who, -inf) < self.clock() - WARY_SECONDS:
@@ -177,7 +177,7 @@ class ReadingPlaces:
         watch = threading.Thread(target=self._watch_while_read, name="slow bodies", daemon=True)
         try:
             watch.start()
-        except RuntimeError as error:  # no thread to be had: the next piece of any body tries again
+        except RuntimeError as error:  # no thread available: the next piece of any body tries again
             logger.warning("slow_bodies_not_watched", reason=str(error))
         else:
             self._watch = watch
@@ -198,5 +198,5 @@ class ReadingPlaces:
         try:
             hang_up(failure)
         except Exception:
-            # The watch must go on: the other readers' threads depend on it.
+            # The watch must continue: the threads of other readers depend on it.
             logger.exception("hanging_up_failed", caller_is_known=reader.who != STRANGER)

@@ -1,8 +1,8 @@
 """The outermost WSGI application: nothing that a client sends slowly, or at length, holds the threads of others.
 
-Headers of any size that something behind would take long to read are refused; a body is read only where somebody wants
-it, in one of a few places and in time (`slow_bodies`); and an answer is handed over whole, so that no thread waits for
-a client that does not read. Heads that do not come to their end never get here: the web server gives them up.
+It refuses headers that later code would take long to read. A body is read only if somebody wants
+it, in one of a few places and in time (`slow_bodies`). An answer is handed over whole, so no thread waits for a client
+that does not read. Unfinished heads never get here: the web server gives them up.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ StartResponse = Callable[..., Any]
 Application = Callable[[Environ, Any], Iterable[bytes]]
 
 HEADER_BYTES: Final = 16_384
-# Python before 3.11.10 unquotes a cookie in the square of its backslashes (CVE-2024-7592); those of Django have none.
+# Before 3.11.10 Python unquotes a cookie in quadratic time of its backslashes (CVE-2024-7592); Django's have none.
 COOKIE_BACKSLASHES: Final = 128
-STRANGER_BYTES: Final = 65_536  # a login is a few hundred
+STRANGER_BYTES: Final = 65_536  # a login has a few hundred
 
 _ADMIN: Final = "/admin/"
 _BODY_READERS: Final[Mapping[str, re.Pattern[str]]] = {
@@ -78,14 +78,14 @@ class SlowClients:
         finally:
             body.leave()
         if body.failure is not None:
-            # Whatever the application made of a body that it could not read.
+            # In place of any answer that the application made from an unreadable body.
             return _refuse(environ, start_response, body.failure)
         start_response(*kept.arguments)
         return answer
 
 
 class _KeptStart:
-    """Keeps what an application says first, until it is known whether that will be the answer."""
+    """Keeps the status and headers of an application until it is known whether they will be the answer."""
 
     def __init__(self) -> None:
         self.arguments: tuple[Any, ...] = ()
@@ -95,7 +95,7 @@ class _KeptStart:
 
 
 class _GuardedBody(io.RawIOBase):
-    """A request's body that takes a place when it is first read and is read piece by piece, each of them in time."""
+    """A request's body: it takes a place at its first read, and is read piece by piece, each with a deadline."""
 
     def __init__(self, environ: Environ, who: str, places: ReadingPlaces) -> None:
         self._environ = environ
@@ -104,7 +104,7 @@ class _GuardedBody(io.RawIOBase):
         self._places = places
         self._reader: Reader | None = None
         length = environ.get("CONTENT_LENGTH", "")
-        # In chunks, the web server tells the end.
+        # For chunks, the web server reports the end.
         self._remaining = int(length) if "HTTP_TRANSFER_ENCODING" not in environ else None
         self.failure: EndpointError | None = None
 
@@ -112,7 +112,7 @@ class _GuardedBody(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read a piece. Raises BodyCutOff, an OSError, where `failure` is the answer."""
+        """Read a piece. Raises BodyCutOff, an OSError, if `failure` is the answer."""
         size = len(buffer) if self._remaining is None else min(len(buffer), self._remaining)
         if self.failure is not None:
             raise BodyCutOff
@@ -156,7 +156,7 @@ class _GuardedBody(io.RawIOBase):
 
 
 def _caller(environ: Mapping[str, Any]) -> str:
-    """Return whose body it is: an access token, or a session that is logged in; STRANGER for everybody else.
+    """Return the owner of the body: an access token or a logged-in session; STRANGER for everybody else.
 
     The routes of the API check the access token before they read.
     """
@@ -170,7 +170,7 @@ def _caller(environ: Mapping[str, Any]) -> str:
 
 
 def _take_body_away(environ: Environ) -> None:
-    """Nobody reads it, so nobody waits for it; the web server closes the connection behind the answer."""
+    """Remove a body that nobody reads, so nobody waits for it; the web server then closes the connection."""
     environ.pop("HTTP_TRANSFER_ENCODING", None)
     environ["CONTENT_LENGTH"] = ""
     environ["wsgi.input"] = io.BytesIO()
@@ -199,7 +199,7 @@ def _refuse(environ: Environ, start_response: StartResponse, error: EndpointErro
         request_id=request_id,
     )
     headers = {**reply.headers, "X-Request-ID": request_id, "Content-Length": str(len(reply.body))}
-    # What it has not read, the web server would have to read before the connection's next request.
+    # The web server would have to read the unread rest before the connection's next request.
     headers["Connection"] = "close"
     start_response(f"{reply.status} {HTTPStatus(reply.status).phrase}", list(headers.items()))
     return [reply.body]
@@ -212,7 +212,7 @@ def _hang_up(hang_up: Callable[..., None], error: EndpointError, request_id: str
 
 
 def _large_header(environ: Environ) -> str:
-    """Return the name of a header that is too large; a request line may be larger, and has a limit of its own."""
+    """Return the name of a header that is too large; a request line may be larger and has its own limit."""
     for name, value in environ.items():
         if name.startswith("HTTP_") and len(value) > HEADER_BYTES:
             return name.removeprefix("HTTP_").replace("_", "-").title()

@@ -18,6 +18,6 @@ urlpatterns = [
     re_path(r"^api(?:/(?P<rest>.*))?$", views.unknown_route),
     re_path(r"^metrics/?$", metrics, name="metrics"),
     re_path(r"^livez/?$", health.livez, name="livez"),
-    re_path(r"^health/?$", health.livez, name="health"),  # where log shippers look
+    re_path(r"^health/?$", health.livez, name="health"),  # the address that log shippers check
     re_path(r"^readyz/?$", health.readyz, name="readyz"),
 ]

@@ -1,4 +1,4 @@
-"""The query route as a Django view, and what every other address below /api/ answers."""
+"""The query route as a Django view, and the answer of every other address below /api/."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from endpoints.api.query import QueryRequest, answer_query
 from endpoints.errors import InvalidRequest, RouteNotFound
 
 
-@csrf_exempt  # who calls is told by a header that no browser sends by itself
+@csrf_exempt  # the caller is known by a header that no browser sends by itself
 def query(request: HttpRequest, reference: str) -> HttpResponse:
     """Run an endpoint by UUID or name and answer with its rows."""
     reply = answer_query(
@@ -50,7 +50,7 @@ def _read_multipart(request: HttpRequest) -> RawArguments:
         raise InvalidRequest("The multipart form cannot be read.") from error
     if request.FILES:
         raise InvalidRequest("The multipart form holds a file; send arguments as fields.")
-    # Django puts U+FFFD in place of bytes that are no UTF-8: it counts only where the caller has sent it.
+    # Django puts U+FFFD in place of bytes that are not UTF-8, so look whether the caller really sent U+FFFD.
     if "\ufffd".encode() not in sent and any("\ufffd" in text for field in fields for text in field):
         raise InvalidRequest("The form is not UTF-8.")
     return from_pairs(fields)

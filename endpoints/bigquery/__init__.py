@@ -2,16 +2,17 @@
 
     text → tokens within bounds → sqlglot's tree → passes and rules → PostgreSQL's tree → text
 
-The text that comes out is nothing special: it goes through the checker of sandbox queries like a consumer's own, and
-its functions are those of the allowlist. The stages, and where to look for a construct:
+The resulting text is nothing special: it goes through the checker of sandbox queries like a consumer's own, and uses
+only functions of the allowlist. The stages, and where to look for a construct:
 
-* `source_text` and `parsing` read the text, `passes` are rewrites of whole SELECTs, one a file, `from_clause` has the
-  unnest joins, `scopes` the meaning of names, `set_operations` UNION;
-* `rules` has one function a construct, one module a family; `coercions` turns a field into what its context asks for;
-* `patterns` rewrites regular expressions, `tree` is what comes out, `printing` writes it.
+* `source_text` and `parsing` read the text; `passes` rewrites whole SELECTs, with one pass per file; `from_clause` has
+  the unnest joins, `scopes` the meaning of names, `set_operations` UNION;
+* `rules` has one function per construct and one module per family; `coercions` turns a field into the type that its
+  context needs;
+* `patterns` rewrites regular expressions; `tree` defines the resulting tree, `printing` writes it.
 
-Everything is jsonb that BigQuery would call a struct or an array. Stored records are arrays of one object at every
-level, as BigQuery stores repeated records; paths go through them whether they were unnested or not.
+Every struct and array of BigQuery is jsonb here. Stored records are arrays of one object at every level, as BigQuery
+stores repeated records; paths go through them whether they were unnested or not.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ __all__ = [
 ]
 
 MAX_BYTES: Final = 16 * 1024  # of a text in UTF-8, as for any other sandbox query
-# Dashboards send the same few texts again and again, but for a time in them. A long one takes 300 KiB.
+# Dashboards send the same few texts again and again; only the times in them change. A long one takes 300 KiB.
 TRANSLATIONS_KEPT: Final = 128
 
 
@@ -60,10 +61,10 @@ def translate(
     parameters: Sequence[DeclaredParameter] = (),
     max_bytes: int = MAX_BYTES,
 ) -> Translation:
-    """Return what a consumer's text in BigQuery's dialect means; the last few hundred are remembered.
+    """Return the translation of a consumer's text in BigQuery's dialect; the last few hundred are remembered.
 
-    Raises SandboxViolation for what has no translation: its details say what, why and where (1-based line and column);
-    TranslationBug, which is one too, where the translation itself has a fault.
+    Raises SandboxViolation if there is no translation: its details say what, why and where (1-based line and column);
+    TranslationBug, also a SandboxViolation, if the translator itself has a fault.
     Raises RequestTooLarge for a text over the limit.
     """
     if len(sql) > max_bytes or len(sql.encode("utf-8", "surrogatepass")) > max_bytes:
@@ -109,14 +110,14 @@ def _translated(sql: str, tables: tuple[BigQueryTable, ...], parameters: tuple[t
     except MemoryError:
         raise
     except Exception as error:
-        # Whatever it is, it is the text's fault for its caller and ours for the log, never an answer without a reason.
+        # Any such error is the text's fault for the caller and ours for the log; the answer always has a reason.
         unknown = Refusal(THE_QUERY, "cannot be translated; write it in a simpler way", offset=0)
         raise TranslationBug(_violation(sql, unknown, tables), error) from error
     return Translation.from_pieces(printer.pieces, printer.origins)
 
 
 def forget_translations() -> None:
-    """Forget what was translated, for those who measure how long it takes."""
+    """Forget all translations, for measurements of their time."""
     _translated.cache_clear()
 
 

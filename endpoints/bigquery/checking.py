@@ -1,4 +1,4 @@
-"""A translation through the checker of sandbox queries: nothing is taken on trust, and places are the consumer's."""
+"""Puts a translation through the checker of sandbox queries: nothing is trusted, and places are the consumer's."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from endpoints.sql.sandbox import CheckedQuery, SandboxLimits, SandboxTable, che
 
 @dataclass(frozen=True, slots=True)
 class CheckedTranslation:
-    """A checked query that came from another dialect; it is used like a `CheckedQuery`."""
+    """A checked query that came from another dialect; used like a `CheckedQuery`."""
 
     query: CheckedQuery
     translation: Translation
 
     @property
     def sql(self) -> str:
-        """Return what runs, without the limit of rows."""
+        """Return the final SQL without the limit of rows."""
         return self.query.sql
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
-        """Return the name of each placeholder's parameter, "" for a value of the service's own."""
+        """Return the parameter name of each placeholder, "" for the service's own values."""
         return self.query.parameter_names
 
     def statement(self, arguments: Mapping[str, BoundValue], *, max_rows: int) -> Statement:
-        """Return what runs: at most ``max_rows + 1`` rows. Raises KeyError when an argument is missing."""
+        """Return the final SQL for at most ``max_rows + 1`` rows. Raises KeyError if an argument is missing."""
         return self.query.statement(arguments, max_rows=max_rows)
 
     def original_offset(self, emitted_offset: int) -> int:
-        """Return where in the consumer's text it comes from what is at this 0-based offset of the statement."""
+        """Return the place in the consumer's text for this 0-based offset of the statement."""
         return self.translation.original_offset(self.query.original_offset(emitted_offset))
 
 
@@ -47,7 +47,7 @@ def check_translation(
     parameters: Sequence[DeclaredParameter],
     limits: SandboxLimits,
 ) -> CheckedTranslation:
-    """Return what runs for the translation of a consumer's `text`.
+    """Return the checked query for the translation of a consumer's `text`.
 
     Raises SandboxViolation with its line and column in that text, and RequestTooLarge.
     """
@@ -73,7 +73,7 @@ def _in_text(violation: SandboxViolation, text: str, translation: Translation) -
 def _offset(sql: str, line: int, column: int) -> int:
     start = 0
     for _ in range(line - 1):
-        # The line ends are those of line_and_column: \r\n is one.
+        # Line ends are counted as in line_and_column: \r\n is one.
         ends = [end for end in (sql.find("\n", start), sql.find("\r", start)) if end >= 0]
         end = min(ends, default=len(sql))
         start = end + (2 if sql.startswith("\r\n", end) else 1)

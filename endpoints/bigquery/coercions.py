@@ -1,7 +1,7 @@
-"""An expression as the kind that its context asks for; what cannot be converted becomes NULL, never an error of a row.
+"""Turns an expression into the kind that its context needs; a value that cannot be converted becomes NULL.
 
-A field of a record has no type of its own here: compared with a number it is one, matched with a pattern it is text,
-and in a select list it stays the JSON that it is.
+A field of a record has no type of its own here: compared with a number, it is a number; matched with a pattern, it is
+text; and in a select list it stays JSON.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from endpoints.bigquery.kinds import NUMERIC_KINDS, Kind
 from endpoints.bigquery.tree import Constant, Expression, Fields, Name
 from endpoints.bigquery.values import NULL, call, cast, in_utc, infix, integer, string
 
-# What PostgreSQL surely reads as a moment; anything else is tried per row.
+# Texts that PostgreSQL certainly reads as a moment; any other is tried per row.
 _MOMENT: Final = re.compile(
     r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:[T ]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.[0-9]{1,9})?)?"
     r"(?: ?(?:[Zz]|UTC|[+-](?:0?[0-9]|1[0-4])(?::?[0-5][0-9])?))?)?"
@@ -40,7 +40,7 @@ def as_json(value: Expression) -> Expression:
 
 
 def output(value: Expression) -> Expression:
-    """Return the value as a select list has it: fields as JSON, everything else as it is."""
+    """Return the value for a select list: fields as JSON, everything else as it is."""
     return as_json(value) if value.kind is Kind.JSON else value
 
 
@@ -56,7 +56,7 @@ def as_text(value: Expression) -> Expression:
 
 
 def as_number(value: Expression) -> Expression:
-    """Return the value as a number: JSON numbers, and text that is one."""
+    """Return the value as a number: JSON numbers, and text that is a number."""
     if value.kind is Kind.JSON:
         return call("try_number", as_json(value), kind=Kind.NUMBER)
     if value.kind is Kind.TEXT:
@@ -67,7 +67,7 @@ def as_number(value: Expression) -> Expression:
 
 
 def as_integer(value: Expression) -> Expression:
-    """Return the value as a bigint, a fraction rounded."""
+    """Return the value as a bigint; a fraction is rounded."""
     match value.kind:
         case Kind.INTEGER | Kind.NULL:
             return value
@@ -127,7 +127,7 @@ def as_date(value: Expression) -> Expression:
 
 
 def as_uuid(value: Expression) -> Expression:
-    """Return the value as it is: a column of identifiers takes the text of one."""
+    """Return the value as it is: a column of identifiers accepts the text of an identifier."""
     return value
 
 
@@ -146,7 +146,7 @@ CONVERSIONS: Final[dict[Kind, Callable[[Expression], Expression]]] = {
 
 
 def common_kind(kinds: list[Kind]) -> Kind:
-    """Return the kind in which values of these kinds can be compared: what is no JSON and no NULL decides."""
+    """Return the kind in which values of these kinds can be compared: kinds other than JSON and NULL decide."""
     decided = [kind for kind in kinds if kind not in (Kind.JSON, Kind.NULL, Kind.OTHER)]
     if not decided:
         return Kind.JSON if Kind.JSON in kinds and Kind.OTHER not in kinds else Kind.TEXT
@@ -176,14 +176,14 @@ _UUID: Final = re.compile("[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12
 
 
 def _fits_uuid(value: Expression) -> bool:
-    """Whether PostgreSQL compares the value with an identifier as it is, and so finds it in an index."""
+    """Whether PostgreSQL compares the value directly with an identifier, and so finds it in an index."""
     if isinstance(value, Constant) and value.text is not None:
         return bool(_UUID.fullmatch(value.text))
     return value.kind in (Kind.UUID, Kind.NULL, Kind.OTHER)
 
 
 def _typed_text(value: Expression) -> Expression:
-    """Return a text that PostgreSQL knows to be one: a bare literal could be any overload's argument."""
+    """Return a text marked as text for PostgreSQL: a bare literal could be the argument of any overload."""
     return cast(value, "text", Kind.TEXT) if isinstance(value, Constant) else value
 
 
@@ -198,7 +198,7 @@ def _unix_time(value: Expression) -> Expression:
 
 
 def _is_moment(text: str) -> bool:
-    """Whether PostgreSQL surely reads the text as a moment, so that a constant can be made of it."""
+    """Whether PostgreSQL certainly reads the text as a moment, so that it can become a constant."""
     match = _MOMENT.fullmatch(text)
     if match is None:
         return False
@@ -218,14 +218,14 @@ def _step(step: str | int) -> Constant:
 
 
 def _parent(value: Fields) -> Expression | None:
-    """Return what ``->>`` takes the last step from; None where only a path finds it."""
+    """Return the value to which ``->>`` applies the last step; None if only a path finds it."""
     if not _plain(value):
         return None
     return _json_field(replace(value, steps=value.steps[:-1])) if len(value.steps) > 1 else value.base
 
 
 def _plain(value: Fields) -> bool:
-    """Whether every name stands directly behind an element: then ``->`` finds it, else an array may be between."""
+    """Whether every name directly follows an element: then ``->`` finds it; otherwise an array may be in between."""
     is_element = isinstance(value.base, Name) and value.base.owner is None
     for step in value.steps:
         if isinstance(step, str) and not is_element:

@@ -1,4 +1,4 @@
-"""FROM: tables, CTEs, subqueries and unnested arrays, each entered in the scope for what stands behind it.
+"""FROM: tables, CTEs, subqueries and unnested arrays, each entered in the scope for the items after it.
 
 from edge_logs as t cross join unnest(t.metadata) as m left join unnest(m.request) as r
   ->  FROM "edge_logs" AS "t" CROSS JOIN json_elements("t"."metadata") AS "m"
@@ -42,7 +42,7 @@ def _joined(first: exp.Expr, joins: list[exp.Join], lowering: Lowering) -> Itera
 
 
 def _items(node: exp.Expr, lowering: Lowering) -> Iterator[FromItem]:
-    """Yield a FROM item and what is joined to it within the same node."""
+    """Yield a FROM item and the items joined to it in the same node."""
     yield _item(node, lowering)
     for join in node.args.get("joins") or []:
         yield from _join(join, lowering)
@@ -114,7 +114,7 @@ def _table(node: exp.Table, lowering: Lowering) -> FromItem:
         raise refusal_of(node, "is not a table that this query may read", construct=node.name)
     relation, columns = found
     name = node.alias or node.name
-    # An alias that is a column's name would hide it; PostgreSQL means the column by the bare name.
+    # An alias with a column's name would hide the column; in PostgreSQL the bare name means the column.
     alias = _free_table_alias(name, lowering.scope)
     lowering.scope.sources.append(Source(name, alias, columns))
     return FromItem(relation=relation, alias=alias, origin=offset_of(node))
@@ -132,7 +132,7 @@ def _free_table_alias(name: str, scope: Scope) -> str:
 def _subquery(node: exp.Subquery, lowering: Lowering) -> FromItem:
     if isinstance(node.this, exp.Table | exp.Unnest | exp.Subquery) and not node.alias:
         # left join (t cross join unnest(t.x) as y) on …
-        # Names within mean what is within; what is joined to the brackets sees it all.
+        # Names inside the brackets see only items inside; items joined to the brackets see all of them.
         within = Scope(parent=lowering.scope)
         inner = tuple(_joined(node.this, [], replace(lowering, scope=within)))
         lowering.scope.sources += within.sources
@@ -157,7 +157,7 @@ def _unnest(node: exp.Unnest, lowering: Lowering) -> FromItem:
     table_alias = node.args.get("alias")
     columns = table_alias.columns if table_alias is not None else []
     if len(columns) > 1 or not all(isinstance(column, exp.Identifier) for column in columns):
-        # t.metadata as (m), of which sqlglot keeps no name
+        # t.metadata as (m): sqlglot does not keep the name
         raise refusal_of(node, "needs a plain name behind AS", construct="UNNEST")
     name = columns[0].name if columns else (table_alias.name if table_alias is not None else "")
     series = _series(array, lowering)

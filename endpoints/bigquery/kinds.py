@@ -1,4 +1,4 @@
-"""The kinds of value that a translation tells apart, and the PostgreSQL types that stand for them."""
+"""The kinds of value that a translation distinguishes, and their PostgreSQL types."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 
 class Kind(Enum):
-    """What an expression gives; the value is the PostgreSQL type that holds it."""
+    """The kind of an expression; the value is the PostgreSQL type for it."""
 
     JSON = "jsonb"  # fields of records, whole records, arrays
     TEXT = "text"
@@ -22,7 +22,7 @@ class Kind(Enum):
     INTERVAL = "interval"
     UUID = "uuid"
     NULL = "null"  # the literal
-    OTHER = "other"  # PostgreSQL knows; nothing is coerced
+    OTHER = "other"  # known only to PostgreSQL; nothing is coerced
 
 
 NUMERIC_KINDS: Final = frozenset({Kind.INTEGER, Kind.NUMBER, Kind.FLOAT})

@@ -1,4 +1,4 @@
-"""One expression of sqlglot's tree → PostgreSQL's tree: what every rule has at hand."""
+"""One expression of sqlglot's tree → PostgreSQL's tree: the tools for every rule."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ Rule = Callable[[Any, "Lowering"], Expression]
 
 @dataclass(frozen=True, slots=True)
 class Lowering:
-    """The names that an expression may use, the rules, and how a query in it is translated."""
+    """The names that an expression may use, the rules, and the translation of queries inside it."""
 
     scope: Scope
     rules: Mapping[type[exp.Expr], Rule]
     translate_query: Callable[[exp.Expr, Scope], Query]
     translate_order: Callable[[Sequence[exp.Expr], Lowering], tuple[Ordered, ...]]
-    # A grouped query may use a field only as it is grouped by; every reading of it then begins with the same `->`.
+    # A grouped query may use a field only in its grouped form, so every reading of it begins with the same `->`.
     grouped: bool = False
 
     def lower(self, node: exp.Expr | None) -> Expression:
-        """Return what a node means. Raises Refusal for what has no rule."""
+        """Return the meaning of a node. Raises Refusal if it has no rule."""
         if node is None:
             raise Refusal("a function", "is called with too few arguments")
         self.scope.work.spend(1)
@@ -41,7 +41,7 @@ class Lowering:
         return value
 
     def lower_all(self, nodes: Sequence[exp.Expr | None]) -> list[Expression]:
-        """Return what each node means."""
+        """Return the meaning of each node."""
         return [self.lower(node) for node in nodes]
 
     def ungrouped(self) -> Lowering:
@@ -53,7 +53,7 @@ class Lowering:
         return () if node is None else self.translate_order(node.expressions, self)
 
     def query(self, node: exp.Expr) -> Query:
-        """Return a query that stands in an expression."""
+        """Return a query inside an expression."""
         return self.translate_query(node, Scope(parent=self.scope))
 
 
@@ -74,6 +74,6 @@ def text_of(node: exp.Expr | None) -> str | None:
 
 
 def offset_of(node: exp.Expr) -> int:
-    """Return where a node stands in the consumer's text, -1 when nobody knows."""
+    """Return the place of a node in the consumer's text, -1 if it is unknown."""
     start = origin(node)
     return -1 if start is None else start

@@ -1,7 +1,7 @@
-"""Tokens → sqlglot's tree, with an end to it: sqlglot tries alternatives anew in each other, without a bound.
+"""Tokens → sqlglot's tree, with a bound on the work: sqlglot tries nested alternatives again and again, unbounded.
 
-``struct(struct(struct(…)))`` doubles its work with every level. What a parser goes back over is counted here, and a
-text that is read again and again is refused; so is a tree deeper than what follows can walk.
+``struct(struct(struct(…)))`` doubles its work with every level. This parser counts the tokens that it goes back over,
+and refuses a text that is read again and again, and a tree that is too deep for the later stages.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from sqlglot.tokenizer_core import Token
 from endpoints.bigquery.refusals import Refusal
 from endpoints.bigquery.source_text import DIALECT, THE_QUERY
 
-# sqlglot warns with the whole text of what it cannot read. Nothing of a consumer's text is for the log.
+# sqlglot logs the whole text if it cannot read it, but nothing of a consumer's text may go to the log.
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL + 1)
 
-STEPS_BACK_PER_TOKEN: Final = 30  # a real text takes fewer than 3
-MAX_TREE_DEPTH: Final = 100  # levels of expressions; a chain of AND or OR is one
+STEPS_BACK_PER_TOKEN: Final = 30  # real texts need fewer than 3
+MAX_TREE_DEPTH: Final = 100  # levels of expressions; a chain of AND or OR counts as one
 _FAULTS: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 _CHAINS: Final = (exp.And, exp.Or)
 
@@ -32,7 +32,7 @@ class _TooMuchWork(Exception):
 
 
 class BoundedParser(BigQueryParser):
-    """sqlglot's parser for BigQuery, which gives up when it has gone back over too many tokens."""
+    """sqlglot's parser for BigQuery; it gives up after going back over too many tokens."""
 
     steps_left: int = 0
 
@@ -44,7 +44,7 @@ class BoundedParser(BigQueryParser):
 
 
 def parse(sql: str, tokens: Sequence[Token]) -> exp.Expr:
-    """Return the tree of the one statement. Raises Refusal where sqlglot cannot read it, or not in reasonable time."""
+    """Return the tree of the one statement. Raises Refusal if sqlglot cannot read it in reasonable time."""
     parser = BoundedParser(dialect=DIALECT, error_level=ErrorLevel.IMMEDIATE)
     parser.steps_left = STEPS_BACK_PER_TOKEN * (len(tokens) + 10)
     try:
@@ -52,7 +52,7 @@ def parse(sql: str, tokens: Sequence[Token]) -> exp.Expr:
     except ParseError as error:
         raise _syntax_error(error, sql) from error
     except _FAULTS as error:
-        # Not errors of sqlglot's making: what builds a node of a call trusts that it has its arguments.
+        # These are not sqlglot's own errors: the code that builds a call's node trusts that its arguments exist.
         token = parser._curr or parser._prev
         raise Refusal(token.text if token else THE_QUERY, "is not expected here", offset=_start(token)) from error
     except (_TooMuchWork, RecursionError) as error:

@@ -1,12 +1,12 @@
-r"""RE2 patterns, which BigQuery reads, as PostgreSQL's advanced regular expressions.
+r"""RE2 patterns, which BigQuery uses, as PostgreSQL's advanced regular expressions.
 
-Written anew piece by piece, since the two read much of the same text differently: ``\b`` is a word boundary there and
-a backspace here, a flag may stand in the middle there, ``.`` and ``[^a]`` pass line ends in one and not in the other.
-See RE2's "Syntax" and PostgreSQL's manual, 9.7.3.
+They are rewritten piece by piece, since the two read much of the same text differently: ``\b`` is a word boundary in
+RE2 and a backspace in PostgreSQL, RE2 allows a flag in the middle, and ``.`` and ``[^a]`` match line ends in one but
+not in the other. See RE2's "Syntax" and PostgreSQL's manual, 9.7.3.
 
-A flag in the middle of a pattern is spelt out: letters become ``[aA]``, ``.`` what it means under the flags there. The
-whole pattern is then read by PostgreSQL's default, in which ``.`` and ``[^a]`` match every character and ``^`` and
-``$`` only the ends of the text.
+A flag in the middle of a pattern is spelt out: letters become ``[aA]``, and ``.`` becomes its meaning under the flags.
+PostgreSQL then reads the whole pattern with its defaults: ``.`` and ``[^a]`` match every character, and ``^`` and ``$``
+match only the ends of the text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PROPERTIES: Final = {
     "L": "[:alpha:]", "Lu": "[:upper:]", "Ll": "[:lower:]", "N": "[:digit:]", "Nd": "[:digit:]", "P": "[:punct:]",
     "Z": "[:space:]", "Zs": "[:blank:]", "Cc": "[:cntrl:]",
 }  # fmt: skip
-# What PostgreSQL writes otherwise. \s and \w there know more than ASCII, RE2's do not; log text is mostly ASCII.
+# Classes that PostgreSQL writes otherwise. Its \s and \w know more than ASCII, RE2's do not; log text is mostly ASCII.
 _CLASSES: Final = {"d": "0-9", "w": "a-zA-Z0-9_", "s": r"\t\n\f\r "}
 _SIMPLE: Final = {"b": r"\y", "B": r"\Y", "A": r"\A", "z": r"\Z"}
 _CONTROLS: Final = frozenset("afnrtv")
@@ -49,7 +49,7 @@ class _Flags:
 
 
 class _Reader:
-    """One reading of a pattern; flags hold to the end of the group that they stand in."""
+    """One reading of a pattern; flags apply to the end of their group."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -158,7 +158,7 @@ class _Reader:
         return self._escaped_character()
 
     def _quoted(self) -> str:
-        # \Q..\E: everything between stands for itself.
+        # \Q..\E: everything in between is literal.
         end = self.pattern.find(r"\E", self.index)
         text = self.pattern[self.index + 1 : end if end >= 0 else len(self.pattern)]
         self.index = end + 2 if end >= 0 else len(self.pattern)
@@ -197,7 +197,7 @@ class _Reader:
         negated = self.pattern.startswith("^", self.index)
         self.index += negated
         members: list[str] = []
-        complements: list[str] = []  # \D, \S, \W and \P: as alternatives of their own
+        complements: list[str] = []  # \D, \S, \W and \P become separate alternatives
         first = True
         while True:
             if self.index >= len(self.pattern):
@@ -267,14 +267,14 @@ class _Reader:
 
 
 def _literal(character: str) -> str:
-    """Return a character that stands for itself outside brackets."""
+    """Return a literal character outside brackets."""
     if character < " " or character == "\x7f":
         return f"\\u{ord(character):04x}"
     return f"\\{character}" if not character.isalnum() and character.isascii() and character != "_" else character
 
 
 def _in_set(character: str) -> str:
-    """Return a character that stands for itself in brackets."""
+    """Return a literal character inside brackets."""
     if character < " " or character == "\x7f":
         return f"\\u{ord(character):04x}"
     return f"\\{character}" if character in r"\]^-[" else character
@@ -293,10 +293,10 @@ def _set(members: list[str], complements: list[str], *, negated: bool) -> str:
 
 
 def translate_pattern(pattern: str) -> str:
-    """Return PostgreSQL's pattern for one of RE2's. Raises PatternError for what it cannot express."""
+    """Return PostgreSQL's pattern for a pattern of RE2. Raises PatternError if PostgreSQL cannot express it."""
     leading = re.match(r"\(\?([ims]+)\)", pattern)
     if leading is not None and "i" in leading[1] and not _changes_case(pattern[leading.end() :]):
-        # The whole pattern ignores case: PostgreSQL has that flag too, at the beginning, and it costs nothing.
+        # If the whole pattern ignores case, use PostgreSQL's own flag at the beginning: it costs nothing.
         rest = "".join(letter for letter in leading[1] if letter != "i")
         return "(?i)" + _Reader((f"(?{rest})" if rest else "") + pattern[leading.end() :]).read()
     return _Reader(pattern).read()

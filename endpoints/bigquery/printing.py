@@ -1,6 +1,6 @@
-"""The PostgreSQL tree as text, in pieces that remember which place of the consumer's text they stand for.
+"""The PostgreSQL tree as text, in pieces that remember their place in the consumer's text.
 
-Brackets stand only where PostgreSQL's precedence needs them (manual, 4.1.6), because the checker bounds their depth.
+It writes brackets only where PostgreSQL's precedence needs them (manual, 4.1.6): the checker bounds their depth.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from endpoints.bigquery import tree
 from endpoints.bigquery.coercions import as_json
 from endpoints.bigquery.refusals import Refusal
 
-MAX_PIECES: Final = 10_000  # the checker of what comes out takes 3,000 tokens
+MAX_PIECES: Final = 10_000  # the checker of the result accepts 3,000 tokens
 _OR, _AND, _NOT, _IS, _COMPARED, _MATCHED, _OTHER, _SUM, _PRODUCT, _POWER, _ZONE, _SIGN, _CAST, _PRIMARY = range(14)
 _PRECEDENCE: Final = {
     "OR": _OR,
@@ -71,7 +71,7 @@ class Printer:
     # ── expressions
 
     def expression(self, node: tree.Expression, needed: int = _OR) -> None:
-        """Write an expression, in brackets where what is around it binds tighter."""
+        """Write an expression, in brackets if its surroundings bind tighter."""
         if isinstance(node, tree.Fields):
             node = as_json(node)
         if node.origin >= 0:
@@ -281,7 +281,7 @@ class Printer:
         self.condition(item)
 
     def relation(self, item: tree.FromItem) -> None:
-        """Write what a FROM item reads."""
+        """Write the source of a FROM item."""
         if item.bracketed:
             self.write("(")
             for number, inner in enumerate(item.bracketed):

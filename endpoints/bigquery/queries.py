@@ -1,4 +1,4 @@
-"""Queries: WITH, SELECT and its clauses, set operations. Every name is known before what uses it is lowered."""
+"""Queries: WITH, SELECT and its clauses, set operations. Every name is known before its uses are lowered."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from endpoints.bigquery.values import integer
 
 
 def translate_query(node: exp.Expr, scope: Scope) -> Query:
-    """Return a query as PostgreSQL runs it. Raises Refusal.
+    """Return a query in the form that PostgreSQL runs. Raises Refusal.
 
-    `scope` is the query's own level: empty, with what may be named from within as its parents.
+    `scope` is the query's own level: empty, and its parents have the names that the query may use.
     """
     if isinstance(node, exp.Subquery):
         return _bracketed(node, scope)
@@ -38,7 +38,7 @@ def translate_query(node: exp.Expr, scope: Scope) -> Query:
 
 
 def _bracketed(node: exp.Subquery, scope: Scope) -> Query:
-    """(select …) order by … limit …: what stands behind the brackets is of a query around it."""
+    """(select …) order by … limit …: the part after the brackets belongs to an outer query."""
     inner = translate_query(node.this, scope)
     order, limit, offset = (node.args.get(name) for name in ("order", "limit", "offset"))
     if order is None and limit is None and offset is None:
@@ -76,7 +76,7 @@ def _lowering(scope: Scope) -> Lowering:
 
 
 def _select(node: exp.Select, outer: Scope) -> Select:
-    # The WITH list is the outer level's; the FROM items are this one's.
+    # The WITH list belongs to the outer level, the FROM items to this one.
     scope = Scope(parent=outer)
     lowering = _lowering(scope)
     if not node.expressions:
@@ -136,13 +136,13 @@ def _ordered(node: exp.Order, items: Sequence[Expression], lowering: Lowering) -
             result.append(_order_item(item, value, nullable=_nullable(indexed or items[number - 1])))
         else:
             value = output(lowering.lower(item.this))
-            if not isinstance(value, Constant):  # which orders nothing, and PostgreSQL refuses
+            if not isinstance(value, Constant):  # it orders nothing, and PostgreSQL refuses it
                 result.append(_order_item(item, value, nullable=_nullable(value)))
     return tuple(result)
 
 
 def _indexed(item: Expression) -> Expression | None:
-    """Return the column in whose order the item is, too: a timestamp as a local time has no index, the column has."""
+    """Return the column with the same order as the item: a timestamp as local time has no index, but the column has."""
     if isinstance(item, Infix) and item.operator == "AT TIME ZONE" and isinstance(item.left, Name):
         zone = item.right
         return item.left if isinstance(zone, Constant) and zone.text == "UTC" else None
@@ -150,7 +150,7 @@ def _indexed(item: Expression) -> Expression | None:
 
 
 def _order_items(nodes: Sequence[exp.Expr], lowering: Lowering) -> tuple[Ordered, ...]:
-    """Return an ORDER BY within an expression, where numbers and names of items mean nothing."""
+    """Return an ORDER BY within an expression, where numbers and names of items have no meaning."""
     values = [(node, lowering.lower(node.this)) for node in nodes]
     return tuple(_order_item(node, value, nullable=_nullable(value)) for node, value in values)
 
@@ -158,7 +158,7 @@ def _order_items(nodes: Sequence[exp.Expr], lowering: Lowering) -> tuple[Ordered
 def _order_item(node: exp.Expr, value: Expression, *, nullable: bool) -> Ordered:
     """NULLs are the smallest in BigQuery and the greatest in PostgreSQL.
 
-    What is never NULL is left alone: an index gives rows in PostgreSQL's own order only.
+    An expression that is never NULL stays as it is: an index gives rows only in PostgreSQL's own order.
     """
     descending = bool(node.args.get("desc"))
     first = node.args.get("nulls_first")
@@ -209,7 +209,7 @@ def _words(node: exp.SetOperation) -> str:
 
 
 def _order_of_outputs(node: exp.Order | None, outputs: Sequence[Output], lowering: Lowering) -> tuple[Ordered, ...]:
-    """Return the ORDER BY of a set operation, which names columns of its result only."""
+    """Return the ORDER BY of a set operation, which names only columns of its result."""
     if node is None:
         return ()
     numbers = {column.name.casefold(): number for number, column in enumerate(outputs, 1)}

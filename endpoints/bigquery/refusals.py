@@ -1,4 +1,4 @@
-"""How a translation gives up: the construct, why, and where in the consumer's text."""
+"""The refusal of a translation: the construct, the reason, and the place in the consumer's text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOT_SUPPORTED = "is not part of the BigQuery dialect of this service"
 
 
 class Refusal(Exception):
-    """A construct that has no translation; `offset` is where it stands in the text, None when nobody knows."""
+    """A construct that has no translation; `offset` is its place in the text, None if it is unknown."""
 
     def __init__(self, construct: str, reason: str = NOT_SUPPORTED, *, offset: int | None = None) -> None:
         super().__init__(f"{construct} {reason}")
@@ -23,9 +23,9 @@ class Refusal(Exception):
 
 
 class TranslationBug(SandboxViolation):
-    """A text on which the translator itself fails; its caller is refused; `cause` and `place` are for the log.
+    """A text on which the translator itself fails: the call is refused; `cause` and `place` are for the log.
 
-    Neither holds anything of the text: messages of exceptions quote names and literals.
+    Neither contains anything of the text: messages of exceptions would quote names and literals.
     """
 
     def __init__(self, refusal: SandboxViolation, error: Exception) -> None:
@@ -36,7 +36,7 @@ class TranslationBug(SandboxViolation):
 
 
 def origin(node: exp.Expr) -> int | None:
-    """Return the offset in the consumer's text of the first token of a node that sqlglot kept the place of."""
+    """Return the offset in the consumer's text of the first token of a node, if sqlglot kept its place."""
     own = node._meta.get("start") if node._meta else None
     if own is not None:
         return int(own)
@@ -45,12 +45,12 @@ def origin(node: exp.Expr) -> int | None:
 
 
 def refusal_of(node: exp.Expr, reason: str = NOT_SUPPORTED, *, construct: str | None = None) -> Refusal:
-    """Return the refusal of a node, named as BigQuery names it."""
+    """Return the refusal of a node, with its name in BigQuery."""
     return Refusal(construct or name_of(node), reason, offset=origin(node))
 
 
 def name_of(node: exp.Expr) -> str:
-    """Return what a consumer calls a node: the function they wrote, or the key word."""
+    """Return the consumer's name for a node: the function as written, or the key word."""
     if isinstance(node, exp.Anonymous):
         return node.name
     written = node._meta.get("bigquery_name") if node._meta else None

@@ -1,4 +1,4 @@
-"""Which rule translates which construct: those of every family together."""
+"""The rule for each construct, from all families together."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which FROM item, column or field a name means: columns first, then fields of the records that were unnested.
+"""Finds the FROM item, column or field of a name: columns first, then fields of the unnested records.
 
-BigQuery knows the fields of a record; here every jsonb record may have any. So a name that is neither a FROM item nor a
-column is a field of one of the unnested records in scope: the first that has it.
+BigQuery knows the fields of a record; here a jsonb record may have any field. So a name that is neither a FROM item nor
+a column is a field of one of the unnested records in scope: the first that has it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from endpoints.bigquery.tree import Call, Expression, Fields, Name, Output
 from endpoints.bigquery.values import call
 
 Step = str | int
-MAX_WORK: Final = 10_000  # nodes, of which 20,000 take half a second; a text without stars has at most 5,000
-_OFFSETS: Final = {"OFFSET": 0, "SAFE_OFFSET": 0, "ORDINAL": 1, "SAFE_ORDINAL": 1}  # sqlglot knows the last of several
+MAX_WORK: Final = 10_000  # nodes; 20,000 take half a second, and a text without stars has at most 5,000
+_OFFSETS: Final = {"OFFSET": 0, "SAFE_OFFSET": 0, "ORDINAL": 1, "SAFE_ORDINAL": 1}  # of several, sqlglot knows the last
 MAX_INDEX_DIGITS: Final = 9  # fits PostgreSQL's integer
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of a table, CTE or subquery, in order and by folded name; of two with one name the first is meant."""
+    """The columns of a table, CTE or subquery, in order and by folded name; if two share a name, the first counts."""
 
     outputs: tuple[Output, ...]
     by_name: Mapping[str, Output]
@@ -38,16 +38,16 @@ class Columns:
 
 @dataclass(slots=True)
 class Source:
-    """A FROM item: how the text calls it, how PostgreSQL calls it, and its columns (None: one value, an element)."""
+    """A FROM item: its name in the text, its name in PostgreSQL, and its columns (None: one value, an element)."""
 
     name: str
     alias: str
     columns: Columns | None
-    element: Expression | None = None  # what an element, or its position, is in PostgreSQL
+    element: Expression | None = None  # the kind of an element, or of its position, in PostgreSQL
     outer_joined: bool = False
 
     def column(self, name: str) -> Expression | None:
-        """Return the column of this name, in whatever case it is written."""
+        """Return the column with this name, in any case."""
         output = self.columns.by_name.get(name.casefold()) if self.columns is not None else None
         if output is None:
             return None
@@ -57,12 +57,12 @@ class Source:
 
 @dataclass(slots=True)
 class Work:
-    """How much a translation may still do: stars and aliases let a short text stand for a very long one."""
+    """The work that a translation may still do: with stars and aliases a short text can mean a very long one."""
 
     left: int = MAX_WORK
 
     def spend(self, amount: int) -> None:
-        """Take away from what is left. Raises Refusal when there is nothing left."""
+        """Spend some of the remaining work. Raises Refusal if nothing is left."""
         self.left -= amount
         if self.left < 0:
             raise Refusal("the query", "stands for too many columns and expressions", offset=0)
@@ -70,7 +70,7 @@ class Work:
 
 @dataclass(slots=True)
 class Scope:
-    """One level of names: the FROM items of a SELECT, and the tables and CTEs that they may be."""
+    """One level of names: the FROM items of a SELECT, and the tables and CTEs that it may read."""
 
     parent: Scope | None = None
     tables: dict[str, tuple[str, Columns]] = field(default_factory=dict)  # by folded name
@@ -84,19 +84,19 @@ class Scope:
             self.parameters, self.work = self.parent.parameters, self.parent.work
 
     def levels(self) -> Iterator[Scope]:
-        """Yield this level and those around it, innermost first."""
+        """Yield this level and the levels around it, innermost first."""
         scope: Scope | None = self
         while scope is not None:
             yield scope
             scope = scope.parent
 
     def table(self, name: str) -> tuple[str, Columns] | None:
-        """Return the table or CTE of this name: its name as it is written where it is made, and its columns."""
+        """Return the table or CTE with this name: its name as written in its definition, and its columns."""
         folded = name.casefold()
         return next((scope.tables[folded] for scope in self.levels() if folded in scope.tables), None)
 
     def source(self, name: str) -> Source | None:
-        """Return the nearest FROM item that the text calls so."""
+        """Return the nearest FROM item with this name in the text."""
         folded = name.casefold()
         for scope in self.levels():
             for source in reversed(scope.sources):
@@ -105,7 +105,7 @@ class Scope:
         return None
 
     def free_alias(self, wanted: str) -> str:
-        """Return a name that is neither a column's nor another FROM item's, so that it alone is clear."""
+        """Return a name that no column and no other FROM item has, so that it is clear by itself."""
         taken: list[Container[str]] = [{source.alias.casefold() for scope in self.levels() for source in scope.sources}]
         for scope in self.levels():
             taken += [source.columns.by_name for source in scope.sources if source.columns is not None]
@@ -118,7 +118,7 @@ class Scope:
         return name
 
     def elements(self) -> list[Expression]:
-        """Return the unnested records in scope, nearest level first, in the order they were unnested."""
+        """Return the unnested records in scope, nearest level first, in the order of their unnesting."""
         return [
             source.element
             for scope in self.levels()
@@ -127,12 +127,12 @@ class Scope:
         ]
 
     def has_column(self, name: str) -> bool:
-        """Whether a FROM item of this level has such a column, or is called so."""
+        """Whether a FROM item of this level has such a column or such a name."""
         return any(source.column(name) or source.name.casefold() == name.casefold() for source in self.sources)
 
 
 def parts_of(node: exp.Expr) -> tuple[list[exp.Identifier], list[Step]] | None:
-    """Return a path as its leading identifiers and the steps behind a subscript; None for what is no path.
+    """Return a path as its leading identifiers and the steps after a subscript; None for anything but a path.
 
     a.b.c[0].d  ->  [a, b, c], [0, "d"]
     """
@@ -165,7 +165,7 @@ def _subscript(node: exp.Bracket) -> Step | None:
 
 
 def index_of(node: exp.Bracket) -> tuple[exp.Expr | None, int]:
-    """Return what stands between the brackets, and the number that the first element has there."""
+    """Return the expression between the brackets, and the number that the first element has there."""
     index = node.expressions[0] if len(node.expressions) == 1 else None
     first = int(node.args.get("offset") or 0)
     if isinstance(index, exp.Anonymous) and index.name.upper() in _OFFSETS and len(index.expressions) == 1:
@@ -174,7 +174,7 @@ def index_of(node: exp.Bracket) -> tuple[exp.Expr | None, int]:
 
 
 def resolve(identifiers: Sequence[exp.Identifier], steps: Sequence[Step], scope: Scope) -> Expression:
-    """Return what a path means. Raises Refusal for a name that nothing in scope has."""
+    """Return the meaning of a path. Raises Refusal for a name that nothing in scope has."""
     first = identifiers[0]
     names = [identifier.name for identifier in identifiers]
     at = origin(first)
@@ -209,7 +209,7 @@ def _column(name: str, scope: Scope) -> Expression | None:
         columns = (column for source in level.sources if (column := source.column(name)) is not None)
         found = list(islice(columns, 2))  # a second one makes it ambiguous
         if found and isinstance(found[0], Name):
-            # Of JOIN … USING, or ambiguous, which PostgreSQL tells: both are the bare name.
+            # From JOIN … USING, or ambiguous, which PostgreSQL reports: both are the bare name.
             alone = len(found) == 1 and folded not in level.merged
             return found[0] if alone else Name(kind=found[0].kind, owner=None, column=found[0].column)
     return None

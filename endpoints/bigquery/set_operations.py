@@ -1,4 +1,4 @@
-"""UNION and its like: columns that are of another kind in each branch become what they all can be.
+"""UNION and similar operators: columns of different kinds in the branches get one kind that fits all.
 
 select timestamp, null as level, 5 as x … union all select timestamp, m.level, m.size …
   ->  the second column text, since NULL has no kind; the third jsonb in both, since a field may be anything
@@ -16,7 +16,7 @@ from endpoints.bigquery.values import cast
 
 
 def combined(operator: str, branches: Sequence[Query]) -> SetOperation:
-    """Return the branches as one query, each column of one kind."""
+    """Return the branches as one query; each column has one kind."""
     kinds = [
         common_kind([branch.outputs[index].kind for branch in branches]) for index in range(len(branches[0].outputs))
     ]
@@ -29,7 +29,7 @@ def combined(operator: str, branches: Sequence[Query]) -> SetOperation:
 
 
 def common_kind(kinds: Sequence[Kind]) -> Kind:
-    """Return what a column has to be that is of these kinds in the branches."""
+    """Return the kind of a column that has these kinds in the branches."""
     decided = set(kinds) - {Kind.NULL}
     if not decided:
         return Kind.TEXT
@@ -60,7 +60,7 @@ def _as_kind(value: Expression, kind: Kind) -> Expression:
     if value.kind is Kind.NULL:
         return null_of(kind)
     if value.kind is kind:
-        # The type of a bare literal is settled by PostgreSQL only among the first two branches.
+        # PostgreSQL settles the type of a bare literal only among the first two branches.
         return cast(value, "text", Kind.TEXT) if isinstance(value, Constant) and kind is Kind.TEXT else value
     if kind is Kind.JSON:
         return as_json(value)

@@ -1,8 +1,8 @@
 """The consumer's text → sqlglot's tokens, within bounds, with BigQuery's literals as BigQuery reads them.
 
 sqlglot reads BigQuery's lexical rules with three differences that matter: it drops the backslash of an escape that
-BigQuery does not know (``'\\d'`` in a pattern), it takes ``'\\'`` behind ESCAPE for a string that never ends, and it
-bounds nothing. See "Lexical structure and syntax" in BigQuery's reference.
+BigQuery does not know (``'\\d'`` in a pattern), it reads ``'\\'`` after ESCAPE as a string that never ends, and it has
+no bounds. See "Lexical structure and syntax" in BigQuery's reference.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from sqlglot.tokenizer_core import Token, TokenType
 from endpoints.bigquery.refusals import Refusal
 
 MAX_TOKENS: Final = 3_000
-MAX_DEPTH: Final = 32  # brackets within one another; the checker of what comes out has the same bound
+MAX_DEPTH: Final = 32  # nested brackets; the checker of the result has the same bound
 THE_QUERY: Final = "the query"
 
 
 class QuietBigQuery(BigQuery):
-    """sqlglot's BigQuery, but a JSONPath stays the text that it is: reading it, sqlglot logs what it cannot read."""
+    """sqlglot's BigQuery, except that a JSONPath stays text: sqlglot would log the parts that it cannot read."""
 
     def to_json_path(self, path: exp.Expr | None) -> exp.Expr | None:
         return path
@@ -32,13 +32,13 @@ class QuietBigQuery(BigQuery):
 
 DIALECT: Final = QuietBigQuery()
 
-# As in any other sandbox query: some tools take them for blanks, some do not; lone surrogates cannot be sent.
+# As in any other sandbox query: some tools read them as blanks, some do not; lone surrogates cannot be sent.
 _UNWANTED: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
-# Roughly the lexemes of a text, counted fast: what surely has too many never reaches the tokenizer.
+# A fast rough count of the lexemes: a text that certainly has too many never reaches the tokenizer.
 _ROUGH_LEXEME: Final = re.compile(
     r"--[^\n\r]*+|#[^\n\r]*+|/[*][\s\S]*?[*]/|'[^'\n]*+'|\"[^\"\n]*+\"|[A-Za-z_0-9]++|\s++|[\s\S]"
 )
-# escape '\'  ->  escape'\\': as long as it was, so that every place in the text stays what it is.
+# escape '\'  ->  escape'\\': the same length, so that all places in the text stay correct.
 _ESCAPE_BACKSLASH: Final = re.compile(r"""(?i)\b(escape)\s(\s*)(?:'\\'|"\\")(?![\\'"])""")
 _ESCAPES: Final = {
     "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
@@ -55,7 +55,7 @@ _BEHIND_SELECT_LIST: Final = frozenset({TokenType.FROM, TokenType.R_PAREN})
 
 
 def tokens_of(sql: str) -> list[Token]:
-    """Return the tokens of one statement, without a ``;`` behind it and a comma before FROM. Raises Refusal."""
+    """Return the tokens of one statement, without a ``;`` at its end or a comma before FROM. Raises Refusal."""
     if unwanted := _UNWANTED.search(sql):
         raise Refusal(f"U+{ord(unwanted.group()):04X}", "cannot be part of a query", offset=unwanted.start())
     if len(_ROUGH_LEXEME.findall(sql)) > 2 * MAX_TOKENS + 1:
@@ -95,7 +95,7 @@ def _single_statement(tokens: list[Token]) -> list[Token]:
     if not tokens:
         raise Refusal(THE_QUERY, "is empty", offset=0)
     if tokens[0].token_type not in _BEGINNINGS:
-        # Nothing else is given to sqlglot, which would log the text of a statement that it does not know.
+        # Other statements never reach sqlglot, which would log the text of a statement that it does not know.
         reason = "is not SELECT or WITH, with which a query begins"
         raise Refusal(tokens[0].text, reason, offset=tokens[0].start)
     for token in tokens:
@@ -108,7 +108,7 @@ def _read_literal(token: Token, sql: str) -> None:
     """Read the literal once more from the text, as BigQuery does; an escape it does not know stays as it is."""
     match = _LITERAL.fullmatch(sql, token.start, token.end + 1)
     token.token_type = TokenType.STRING
-    if match is None:  # escape'\\', which is not what the text says
+    if match is None:  # escape'\\', which differs from the text
         token.text = "\\"
     elif "r" in match[1].lower():
         token.text = match[3]
@@ -117,7 +117,7 @@ def _read_literal(token: Token, sql: str) -> None:
 
 
 def _joined_strings(tokens: list[Token], sql: str) -> list[Token]:
-    """Refuse strings where names stand, and several in a row; 'it''s' is one, as other dialects write it."""
+    """Refuse strings in place of names, and several in a row; 'it''s' is such a row, from other dialects."""
     joined: list[Token] = []
     for token in tokens:
         before = joined[-1] if joined else None

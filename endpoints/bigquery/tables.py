@@ -1,4 +1,4 @@
-"""What a translation has to know of the sandbox tables: their columns and PostgreSQL's types."""
+"""The sandbox tables as a translation knows them: their columns and PostgreSQL's types."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final
 
 from endpoints.outcomes import Column
 
-# Every log table fills these for every row; a sort by one of them needs no NULLS FIRST, which no index would serve.
+# Every row of every log table has these, so a sort by them needs no NULLS FIRST, which no index would serve.
 NEVER_NULL: Final = frozenset({"id", "timestamp"})
 
 
 @dataclass(frozen=True, slots=True)
 class BigQueryColumn:
-    """A column and its type as PostgreSQL's format_type() writes it."""
+    """A column and its type in the form of PostgreSQL's format_type()."""
 
     name: str
     type: str
@@ -30,7 +30,7 @@ class BigQueryTable:
 
 
 def log_table(name: str, columns: Sequence[Column]) -> BigQueryTable:
-    """Return a published sandbox table as the translation wants it."""
+    """Return a published sandbox table in the form that the translation needs."""
     return BigQueryTable(
         name, tuple(BigQueryColumn(column.name, column.type, column.name not in NEVER_NULL) for column in columns)
     )

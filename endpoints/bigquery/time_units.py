@@ -1,4 +1,4 @@
-"""Parts of time: what BigQuery calls them, what PostgreSQL does, and how long they are."""
+"""Parts of time: their names in BigQuery and in PostgreSQL, and their lengths."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from endpoints.bigquery.refusals import refusal_of
 
-# BigQuery's unit → PostgreSQL's unit of an interval, and how many of them.
+# BigQuery's unit → PostgreSQL's unit of an interval, and the number of them.
 INTERVAL_UNITS: Final = {
     "MICROSECOND": ("microsecond", 1),
     "MILLISECOND": ("millisecond", 1),
@@ -21,7 +21,7 @@ INTERVAL_UNITS: Final = {
     "QUARTER": ("month", 3),
     "YEAR": ("year", 1),
 }
-# What date_trunc() takes; a week begins on Monday there, and on Sunday in BigQuery unless it is an ISOWEEK.
+# The units of date_trunc(); its week begins on Monday, BigQuery's on Sunday unless it is an ISOWEEK.
 TRUNCATION_UNITS: Final = {
     "MICROSECOND": "microseconds",
     "MILLISECOND": "milliseconds",
@@ -46,7 +46,7 @@ MICROSECONDS: Final = {
 
 
 def unit_of(node: exp.Expr) -> str:
-    """Return the unit that a function is called with, in capitals; WEEK where its week begins on Sunday."""
+    """Return the unit in a function call, in capitals; WEEK if its week begins on Sunday."""
     unit = node.args.get("unit")
     if isinstance(unit, exp.WeekStart):
         day = unit.name.upper()

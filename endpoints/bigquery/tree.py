@@ -1,7 +1,7 @@
-"""The PostgreSQL tree that a translation makes: as much of PostgreSQL's SELECT as it needs, every expression of a kind.
+"""The PostgreSQL tree that a translation makes: the part of SELECT that it needs; every expression has a kind.
 
-Nodes are frozen and may stand in several places. `origin` is the offset in the consumer's text that a node stands for,
--1 where it is the one of what is around it.
+Nodes are frozen and may be used in several places. `origin` is the offset of a node in the consumer's text, or -1 if it
+is that of the node around it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Constant(Expression):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Name(Expression):
-    """A column; `owner` is the alias of its FROM item, None where the name alone is clear."""
+    """A column; `owner` is the alias of its FROM item, None if the name alone is clear."""
 
     owner: str | None
     column: str
@@ -50,12 +50,12 @@ class Ordered:
 
     expression: Expression
     descending: bool = False
-    nulls: str = ""  # FIRST, LAST or as PostgreSQL likes
+    nulls: str = ""  # FIRST, LAST or PostgreSQL's default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Expression):
-    """A function call; an aggregate may have the rest."""
+    """A function call; only aggregates use the other fields."""
 
     name: str
     arguments: tuple[Expression, ...] = ()
@@ -78,7 +78,7 @@ class Over(Expression):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Infix(Expression):
-    """Two operands and what is between them."""
+    """Two operands and the operator between them."""
 
     operator: str
     left: Expression
@@ -87,7 +87,7 @@ class Infix(Expression):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain(Expression):
-    """Operands joined by AND, OR or another operator that needs no brackets among its like."""
+    """Operands joined by AND, OR or another operator that needs no brackets in a chain."""
 
     operator: str
     operands: tuple[Expression, ...]
@@ -103,7 +103,7 @@ class Prefix(Expression):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Test(Expression):
-    """An operand and what is asked of it: IS NULL, IS NOT TRUE."""
+    """An operand and a test: IS NULL, IS NOT TRUE."""
 
     operand: Expression
     question: str
@@ -135,7 +135,7 @@ class Extract(Expression):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case(Expression):
-    """CASE; `operand` is what WHEN compares with, if anything."""
+    """CASE; `operand` is compared with each WHEN, if there is one."""
 
     operand: Expression | None
     branches: tuple[tuple[Expression, Expression], ...]
@@ -162,7 +162,7 @@ class In(Expression):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subquery(Expression):
-    """A query as a value; `word` is EXISTS or ARRAY where that stands before it."""
+    """A query as a value; `word` is EXISTS or ARRAY if one comes before it."""
 
     query: Query
     word: str = ""
@@ -177,7 +177,7 @@ class ArrayOf(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A column that a query gives."""
+    """An output column of a query."""
 
     name: str
     kind: Kind
@@ -186,7 +186,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FromItem:
-    """A table, a function or a query in FROM, or a bracketed list of them; `join` is what stands before it."""
+    """A table, a function or a query in FROM, or a bracketed list of them; `join` is the join before it."""
 
     join: str = ""
     relation: str | None = None
@@ -211,7 +211,7 @@ class CommonTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What all queries have."""
+    """The common parts of all queries."""
 
     outputs: tuple[Output, ...]
     common_tables: tuple[CommonTable, ...] = ()
@@ -234,7 +234,7 @@ class Select(Query):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetOperation(Query):
-    """Queries joined by UNION ALL and its like."""
+    """Queries joined by UNION ALL or a similar operator."""
 
     operator: str
     branches: tuple[Query, ...]

@@ -1,4 +1,4 @@
-"""Small pieces of the PostgreSQL tree, made in one line each."""
+"""Small pieces of the PostgreSQL tree, each made in one line."""
 
 from __future__ import annotations
 

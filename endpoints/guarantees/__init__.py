@@ -1,4 +1,4 @@
-"""What the log database guarantees about sandbox queries, should their checker ever be got round."""
+"""The guarantees of the log database about sandbox queries, in case one ever gets past the checker."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the log database promises about the sandbox: each guarantee with what an attacker gets where it fails.
+"""The promises of the log database about the sandbox: each guarantee, and what an attacker gets if it fails.
 
-The list is complete for the case that the checker of sandbox queries is got round: what remains possible even then is
+The list is complete for a query that gets past the checker: the only thing that such a query can still do is to read
 PostgreSQL's own answer to constants, such as whether 'x'::regclass or 1259::regclass names a relation.
 """
 
@@ -16,23 +16,23 @@ from endpoints.guarantees.probes import LogDatabase
 
 
 class SandboxLevel(IntEnum):
-    """How much must hold before sandbox queries are served; a level needs all guarantees up to it."""
+    """The guarantees that must hold before sandbox queries are served; a level needs all guarantees up to it."""
 
     ROW_SECURITY = 1  # roles, views and row policies: without a superuser (managed PostgreSQL)
     FULL = 2  # the catalogs and PostgreSQL's functions are closed too: harden_logs has run
-    ADVICE = 3  # told, never needed
+    ADVICE = 3  # reported, never needed
 
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """A promise, and what an attacker who got round the checker can do where it does not hold."""
+    """A promise, and what an attacker who got past the checker can do if it does not hold."""
 
     name: str
     promise: str
     consequence: str
     level: SandboxLevel
     probe: Callable[[LogDatabase], list[str]]
-    is_costly: bool = False  # tried by the operator's command alone
+    is_costly: bool = False  # tried only by the operator's command
 
 
 _ROWS, _FULL, _ADVICE = SandboxLevel.ROW_SECURITY, SandboxLevel.FULL, SandboxLevel.ADVICE

@@ -1,4 +1,4 @@
-"""Probes of a live log database: each returns what it found wrong, in words; nothing found means the promise holds.
+"""Probes of a live log database: each returns its findings in words; no finding means that the promise holds.
 
 They ask PostgreSQL's own catalogs, as the owner, and try forbidden statements, as the gate.
 """
@@ -28,16 +28,16 @@ from logsources.roles import (
 )
 from logsources.tables import POLICY_NAMES
 
-NAMES_SHOWN: Final = 4  # of many findings alike
+NAMES_SHOWN: Final = 4  # of many similar findings
 UNLIMITED: Final = ("0", "-1")
-SILENT: Final = ("fatal", "panic")  # no message of a failed statement is as bad
+SILENT: Final = ("fatal", "panic")  # no message of a failed statement is as serious
 POWERS: Final[LiteralString] = "rolsuper OR rolbypassrls OR rolcreaterole OR rolcreatedb OR rolreplication"
 PUBLIC_ROLES: Final = (CATALOG_USERS, *PREDEFINED_CATALOG_USERS)
 
 
 @dataclass(frozen=True)
 class LogDatabase:
-    """The connections that the probes look through, and what several of them ask for: it is asked once."""
+    """The connections of the probes, and answers that several probes need, each asked for once."""
 
     owner: Connection[Any]
     gate: Connection[Any]
@@ -47,12 +47,12 @@ class LogDatabase:
         return self.gate.info.user
 
     def column(self, query: LiteralString, *arguments: object) -> list[str]:
-        """Return the first column of a query that the owner runs."""
+        """Return the first column of a query run by the owner."""
         return [str(row[0]) for row in self.owner.execute(query, arguments)]
 
     @cached_property
     def wanted(self) -> dict[str, set[FunctionName]]:
-        """The functions that each role shall be able to call: PostgreSQL's by hardening, ours by migrations."""
+        """The functions that each role should be able to call: PostgreSQL's by hardening, ours by migrations."""
         wanted = wanted_functions(self.owner, gate=self.gate_name, allowed_functions=SANDBOX_FUNCTIONS)
         ours = LOG_FUNCTIONS | GUARD_FUNCTIONS
         return {role: names | ours if role in READERS else names for role, names in wanted.items()}
@@ -84,7 +84,7 @@ def sandbox_functions(logs: LogDatabase) -> list[str]:
 def other_functions(logs: LogDatabase) -> list[str]:
     findings: list[str] = []
     for role in (logs.gate_name, QUERY_READER):
-        # Functions of other schemas were granted by an operator, on purpose.
+        # An operator granted functions of other schemas, on purpose.
         own = {name for name in callable_functions(logs.owner, role) if name.schema == "pg_catalog"}
         findings += _finding(role, "may call", own - logs.wanted[role])
     return findings
@@ -108,7 +108,7 @@ def catalogs(logs: LogDatabase) -> list[str]:
 
 
 def relations(logs: LogDatabase) -> list[str]:
-    """Everything that is no catalog: only views of sandbox schemas may be read, nothing may be written."""
+    """Everything except catalogs: only views of sandbox schemas may be read, nothing may be written."""
     where: LiteralString = """
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
         WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
@@ -206,7 +206,7 @@ def views(logs: LogDatabase) -> list[str]:
         .as_string(logs.owner),
         list(VIEW_OWNERS),
     )
-    # A table's owner is not held by its row policies.
+    # The row policies of a table do not bind its owner.
     owned = logs.column(
         "SELECT oid::regclass FROM pg_class WHERE relnamespace = 'logs'::regnamespace AND relowner::regrole::text ="
         " ANY (%s)",
@@ -220,7 +220,7 @@ def views(logs: LogDatabase) -> list[str]:
 
 
 def views_told_apart(logs: LogDatabase) -> list[str]:
-    # What a view's query calls is among the dependencies of its rule.
+    # The functions that a view's query calls are among the dependencies of its rule.
     shown_to_all = logs.column(
         """SELECT c.oid::regclass FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
         WHERE starts_with(n.nspname, 'sandbox_') AND c.relkind = 'v'
@@ -302,7 +302,7 @@ def service_database(logs: LogDatabase) -> list[str]:
 
 
 def _shown(logs: LogDatabase, name: str) -> str:
-    # SHOW needs no function, and the gate may call none.
+    # SHOW needs no function; the gate may call none.
     row = logs.gate.execute(sql.SQL("SHOW {}").format(sql.Identifier(name))).fetchone()
     return str(row[0]) if row else ""
 
@@ -355,7 +355,7 @@ def catalogs_tried(logs: LogDatabase) -> list[str]:
 
 
 def _succeed(logs: LogDatabase, statements: Iterable[str]) -> list[str]:
-    """Return those statements that PostgreSQL does not refuse to sandbox_reader for want of a privilege."""
+    """Return the statements that PostgreSQL does not refuse to sandbox_reader for lack of a privilege."""
     succeeded: list[str] = []
     for statement in statements:
         try:

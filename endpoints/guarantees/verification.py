@@ -1,4 +1,4 @@
-"""Whether the log database keeps its guarantees, and whether sandbox queries may be served on it."""
+"""Checks whether the log database keeps its guarantees, and so whether sandbox queries may be served."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from logsources.connections import owner_connection
 logger = logging.getLogger(__name__)
 
 KEPT_SECONDS: Final = 300.0  # how long an operator's change may go unnoticed
-REFUSED_SECONDS: Final = 15.0  # how long a repair may
-CONNECTED_WITHIN_SECONDS: Final = 1.2  # calls wait for it; a server that hangs shows here
-PROBED_WITHIN_SECONDS: Final = 5.0  # each guarantee; all of them take a second, on a busy machine three
+REFUSED_SECONDS: Final = 15.0  # how long a repair may go unnoticed
+CONNECTED_WITHIN_SECONDS: Final = 1.2  # calls wait for it; a server that hangs is noticed here
+PROBED_WITHIN_SECONDS: Final = 5.0  # per guarantee; all of them take a second, on a busy machine three
 VERIFIED_WITHIN_SECONDS: Final = 30.0
-WAIT_SECONDS: Final = 15.0  # calls wait no longer for the answer, which then serves the next ones
+WAIT_SECONDS: Final = 15.0  # calls wait no longer for the answer; a later answer serves the next calls
 REFUSAL: Final = (
     "Sandbox queries are not served at the moment: the log database does not keep what they rely on. "
     "Its operator finds the reason with `manage.py check_sandbox`."
@@ -36,7 +36,7 @@ _LEVELS: Final = {"full": SandboxLevel.FULL, "row_security": SandboxLevel.ROW_SE
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A guarantee and what was found against it."""
+    """A guarantee and the findings against it."""
 
     guarantee: Guarantee
     findings: tuple[str, ...]
@@ -47,7 +47,7 @@ class Verdict:
 
     @property
     def is_needed(self) -> bool:
-        """Whether sandbox queries are refused while it does not hold."""
+        """Whether sandbox queries are refused if it does not hold."""
         return self.guarantee.level <= accepted_level()
 
 
@@ -55,7 +55,7 @@ class Verdict:
 class _Answer:
     refusal: str | None
     good_until: float  # time.monotonic()
-    renew_at: float  # before that, so that no caller has to wait for the next one
+    renew_at: float  # earlier, so that no caller has to wait for the next answer
 
 
 def accepted_level() -> SandboxLevel:
@@ -67,9 +67,9 @@ def accepted_level() -> SandboxLevel:
 
 
 def verify_guarantees(*, costly: bool = False) -> list[Verdict]:
-    """Probe the log database for every guarantee, or for all but the costly ones: those are the operator's to try.
+    """Probe the log database for every guarantee, or for all but the costly ones, which only the operator tries.
 
-    Raises psycopg.Error when it cannot be asked.
+    Raises psycopg.Error if it cannot be asked.
     """
     with ExitStack() as stack, answer_within(VERIFIED_WITHIN_SECONDS):
         with answer_within(CONNECTED_WITHIN_SECONDS):
@@ -85,7 +85,7 @@ def _verdict(guarantee: Guarantee, logs: LogDatabase) -> Verdict:
 
 
 class _Verification:
-    """What was found out last, kept up to date by whoever asks."""
+    """The last answer, kept up to date by its callers."""
 
     def __init__(self) -> None:
         self._answer: _Answer | None = None
@@ -94,7 +94,7 @@ class _Verification:
         )
 
     def answer(self) -> _Answer:
-        """Return a valid answer; a new one is on its way when it is about to run out. Raises DatabaseUnavailable."""
+        """Return a valid answer; shortly before it expires, begin a new one. Raises DatabaseUnavailable."""
         known, now = self._answer, time.monotonic()
         if known is None or now >= known.good_until:
             return self._asking.result()
@@ -111,11 +111,11 @@ _verification = _Verification()
 
 
 def sandbox_refusal() -> str | None:
-    """Return why sandbox queries are not served, None when they are: to be asked before each one.
+    """Return why sandbox queries are not served, None if they are; ask this before each of them.
 
-    The answer is kept for minutes, a refusal for seconds, and found anew in the background before that time is over.
-    Where there is none yet, or nobody asked for so long, all who ask wait for the same one, at most WAIT_SECONDS.
-    Raises DatabaseUnavailable when the log database cannot be asked.
+    The answer is kept for minutes, a refusal for seconds, and renewed in the background before that time is over. If
+    there is none yet, or nobody asked for so long, all callers wait for the same answer, at most WAIT_SECONDS.
+    Raises DatabaseUnavailable if the log database cannot be asked.
     """
     return _verification.answer().refusal
 

@@ -5,17 +5,17 @@ grammar.lark     how text is cut into clauses
 clauses          one clause → one rule
 times            the values of time filters
 parser           a whole text → Rules, or InvalidLQL
-rules            what a query says, as frozen values
+rules            the content of a query, as frozen values
 printing         Rules → canonical text
 fields           the types that a field of a table can have
 casting          a value as written → a value of its field's type
-schema           what the paths of a query mean in a table, and whether its values fit there
+schema           the meaning of a query's paths in a table, and whether its values fit there
 intervals        times and shorthands → intervals between two moments, from one clock reading
 lowering         Rules → one SELECT over one sandbox table, every value bound
-filters          conditions of that SELECT, with jsonpaths and bindings
+filters          the conditions of that SELECT, with jsonpaths and bindings
 selects, charts  its columns
-faults           what is wrong with a part, and how text is quoted
-refusals         how a refusal is told
+faults           errors in a part of a query, and how text is quoted
+refusals         the form of a refusal
 ===============  =============================================================================
 """
 

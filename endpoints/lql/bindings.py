@@ -1,4 +1,4 @@
-"""The values of a lowered query as parameters, so that no value ever stands in its SQL."""
+"""The values of a lowered query as parameters: no value is ever part of its SQL."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Bindings:
 
     @property
     def parameters(self) -> tuple[DeclaredParameter, ...]:
-        """The parameters, as the sandbox's checker wants to know them."""
+        """The parameters, in the form that the sandbox's checker needs."""
         return tuple(DeclaredParameter(f"lql_{number}", type_) for (type_, _), number in self._numbers.items())
 
     @property
@@ -33,16 +33,16 @@ class Bindings:
         }
 
     def bind(self, value: str | tuple[str, ...], type_: ParameterType = ParameterType.TEXT) -> str:
-        """Return what stands in the SQL for a canonical value of this type."""
+        """Return the SQL that stands for a canonical value of this type."""
         number = self._numbers.setdefault((type_, value), len(self._numbers) + 1)
         return f"@lql_{number}"
 
     def jsonpath(self, path: str) -> str:
-        """Return what stands in the SQL for a jsonpath."""
+        """Return the SQL that stands for a jsonpath."""
         return f"{self.bind(path)}::jsonpath"
 
     def jsonb(self, variables: Mapping[str, JSONScalar | Sequence[JSONScalar]]) -> str:
-        """Return what stands in the SQL for the object that has the variables of a jsonpath."""
+        """Return the SQL that stands for the object with the variables of a jsonpath."""
         members = ", ".join(f"{json.dumps(name)}: {_json(value)}" for name, value in variables.items())
         return f"{self.bind(f'{{{members}}}')}::jsonb"
 

@@ -1,15 +1,15 @@
-"""A value as written → a value of the type that its field has.
+"""A value as written → a value of its field's type.
 
 ==========  =====================================================================================================
 string      the text
-integer     what reads as a number: a fraction is no error, it just equals no integer
+integer     text that reads as a number: a fraction is no error, it just equals no integer
 float       the same
 boolean     exactly ``true`` or ``false``
 datetime    an ISO 8601 day or moment, or Unix time of 10, 13 or 16 digits; without a zone it is UTC
 other       the text
 ==========  =====================================================================================================
 
-Inside JSON nothing is known of the type: there a text is also compared as what it reads as.
+Inside JSON the type is not known: there a text is also compared as the number or boolean that it reads as.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from endpoints.lql.fields import FieldType
 from endpoints.lql.rules import Now
 from endpoints.lql.times import LITERAL_FORMS, Instant, read_time
 
-# A datetime is UTC without zone.
+# A datetime is in UTC without a zone.
 CastValue = str | bool | Decimal | date | datetime
 
-# Three digits of exponent are more than any double has, and few enough that the number can be written out.
+# No double has an exponent of more than three digits, and with three the number can still be written out.
 _NUMBER: Final = re.compile(r"[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,3})?")
 _BOOLEANS: Final = {"true": True, "false": False}
 _EXPECTED: Final = {
@@ -39,7 +39,7 @@ _EXPECTED: Final = {
 
 
 def cast_value(text: str, type_: FieldType, *, path: str, position: int) -> CastValue:
-    """Return what the text is as a value of this type. Raises Fault, which names the path, when it is none."""
+    """Return the text as a value of this type. Raises Fault, which names the path, if it is not one."""
     value: CastValue | None = text
     if type_.is_number:
         value = read_number(text)
@@ -54,17 +54,17 @@ def cast_value(text: str, type_: FieldType, *, path: str, position: int) -> Cast
 
 
 def read_number(text: str) -> Decimal | None:
-    """Return the number that the whole text reads as: sign, digits, fraction and exponent; None when it is none."""
+    """Return the number that the whole text reads as: sign, digits, fraction and exponent; None if it is not one."""
     return Decimal(text) if _NUMBER.fullmatch(text) else None
 
 
 def read_boolean(text: str) -> bool | None:
-    """Return what ``true`` and ``false`` are; None for all else."""
+    """Return the boolean for ``true`` and ``false``, None for any other text."""
     return _BOOLEANS.get(text)
 
 
 def plain_digits(number: Decimal) -> str:
-    """Return a number without exponent, as JSON, PostgreSQL and a reader all write it."""
+    """Return a number without exponent, as JSON, PostgreSQL and people all write it."""
     return format(number, "f").removeprefix("-") if number == 0 else format(number, "f")
 
 

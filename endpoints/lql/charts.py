@@ -1,4 +1,4 @@
-"""A chart: one aggregate for each bucket of time that has rows, oldest first."""
+"""A chart: one aggregate for each time bucket that has rows, oldest first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from endpoints.lql.rules import TIMESTAMP, Aggregate, ChartRule
 
 _FRACTIONS: Final = {Aggregate.P50: "0.5", Aggregate.P95: "0.95", Aggregate.P99: "0.99"}
 _COUNTS: Final = (Aggregate.COUNT, Aggregate.COUNT_DISTINCT)
-# No path of LQL can name a column with a blank, so this one hides none.
+# No LQL path can name a column with a blank, so this one hides no column.
 _VALUE: Final = '"chart value"'
 
 
@@ -21,8 +21,8 @@ def lower_chart(
 ) -> str:
     """Return the chart's query over `table`; `where` is its WHERE clause or nothing.
 
-    Inside JSON every value counts, several of one row too, and for numbers those that are numbers or read as one. A
-    bucket whose rows have no value shows 0 for a count, else NULL.
+    Inside JSON every value counts, even several of one row; numeric aggregates use values that are numbers or read as
+    one. A bucket whose rows have no value shows 0 for a count, otherwise NULL.
     """
     source = f"FROM {table} AS t"
     if charted.type is FieldType.JSON:
@@ -57,7 +57,7 @@ def _aggregate(chart: ChartRule, charted: Field) -> str:
     is_json = charted.type is FieldType.JSON
     value = _VALUE if is_json else quoted_name(charted.name)
     if charted.type is FieldType.OTHER:
-        value = f"{value}::text"  # not every type can tell its values apart
+        value = f"{value}::text"  # not every type can compare its values
     if aggregate is Aggregate.COUNT:
         return f"count({value})"
     if aggregate is Aggregate.COUNT_DISTINCT:

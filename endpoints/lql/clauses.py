@@ -1,7 +1,7 @@
-"""The clauses of an LQL query, as the grammar cuts them, made into rules; whatever is wrong with one is told as Fault.
+"""Turns the clauses of an LQL query, as cut by the grammar, into rules; any error in a clause raises Fault.
 
-The methods of `ClauseReader` are the grammar's rules; each takes the tokens of one. They run while the text is read,
-so the first fault ends the reading.
+The methods of `ClauseReader` are the grammar's rules; each takes the tokens of one rule. They run while the text is
+read, so the first fault ends the reading.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ Clause = FromRule | ChartClause | SelectRule | Filter
 
 
 class ClauseReader(Transformer[Token, list[Clause]]):
-    """One method per rule of the grammar; each gives a clause, or raises Fault."""
+    """One method per rule of the grammar; each returns a clause or raises Fault."""
 
     def start(self, children: list[list[Clause]]) -> list[Clause]:
         return children[0] if children else []
@@ -165,7 +165,7 @@ class ClauseReader(Transformer[Token, list[Clause]]):
             reason = f"{named(sign)} cannot compare with NULL"
             raise Fault(_start(sign), reason, found=sign, expected=("`:`",), hint='Write "NULL" for the text.')
         if written.type == "BARE":
-            iso_kind(written, position=_start(written))  # there must be such a day or time
+            iso_kind(written, position=_start(written))  # the day or time must exist
         is_null = written.type == "BARE" and written == "NULL"
         forms = VALUE_FORMS if sign.type == "COLON" else ORDERED_FORMS
         value = None if is_null else _value(written, head + sign, forms)
@@ -189,7 +189,7 @@ def _start(token: Token) -> int:
 
 
 def _path(written: str, position: int) -> str:
-    """Return the path a field is known by. Raises Fault for a segment without a character."""
+    """Return the path that identifies a field. Raises Fault for an empty segment."""
     empty = re.search(r"^\.|\.(?=\.|$)", written)
     if empty:
         reason = f"a part of the field name {named(written)} is empty"
@@ -198,7 +198,7 @@ def _path(written: str, position: int) -> str:
 
 
 def _column_path(written: str, position: int) -> str:
-    """Return the path of a selection or an aggregate, where `t` is short for the timestamp."""
+    """Return the path of a selection or an aggregate, in which `t` is short for the timestamp."""
     return TIMESTAMP if written == "t" else _path(written, position)
 
 
@@ -238,7 +238,7 @@ def _range_kind(end: str, position: int) -> str | None:
 
 
 def _value(written: Token, head: str, expected: Sequence[str]) -> Value:
-    """Return the value; `head` is what stands before it, to show how it would be right."""
+    """Return the value; `head` is the text before it, for a message that shows the right form."""
     match written.type:
         case "QUOTED" | "PARENTHESES":
             return Value(_ESCAPED.sub(r"\1", written[1:-1]), quoted=True)
@@ -264,6 +264,6 @@ def _invalid_value(written: Token, head: str, expected: Sequence[str]) -> Fault:
         hint = "One operator is between a field and its value; in double quotes a value holds any text."
     else:
         reason = f"{named(written)} needs double quotes"
-        is_address = written.startswith("//")  # http://example.com: words, not a field named http
+        is_address = written.startswith("//")  # http://example.com is a word, not a field named http
         hint = advice_to_quote("", head + written) if is_address else advice_to_quote(head, written)
     return Fault(_start(written), reason, found=written, expected=expected, hint=hint)

@@ -1,6 +1,6 @@
-"""Changes to the text of a query: a chart taken out or put in, columns added, a filter for one value.
+"""Changes to the text of a query: a chart removed or added, columns added, a filter for one value.
 
-What was written keeps its place, so that the places which a refusal tells stay right.
+The rest of the text keeps its place, so that the places in a refusal stay right.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from endpoints.lql.parser import parse_lql
 from endpoints.lql.printing import print_lql
 from endpoints.lql.rules import METADATA, Aggregate, ChartRule, Filter, FilterRule, Operator, Period, Rules, Value
 
-FILTERABLE_KEY: Final = re.compile(r"[A-Za-z0-9_]+")  # what a part of a path may be in the grammar
+FILTERABLE_KEY: Final = re.compile(r"[A-Za-z0-9_]+")  # a segment of a path in the grammar
 MAX_KEYS: Final = 20
 
 _NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?")  # JSON's, as far as the grammar reads it
 _PLAIN_TEXT: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _NOT_TEXT: Final = frozenset(("NULL", "true", "false"))
-# What is quoted is passed over whole: a word in it is none of the clauses.
+# Quoted text is skipped as a whole: a word in it is not a clause.
 _QUOTED: Final = r'"[^"\\]*+(?:\\[\s\S][^"\\]*+)*+"|:\([^)]*+\)'
 _CHART_CLAUSES: Final = re.compile(_QUOTED + r"|(?<!\S)(?P<clause>(?:chart|c):[A-Za-z0-9_]+\(\S*)")
 _PERIOD_CLAUSES: Final = re.compile(_QUOTED + r"|(?<!\S)(?P<clause>(?:chart|c):group_by\(\S*)")
 
 
 class NotFilterable(ValueError):
-    """No LQL filter can be written for this path or value; the message says why."""
+    """It is not possible to write an LQL filter for this path or value; the message says why."""
 
 
 def rows_query(lql: str, *, needed: Sequence[str]) -> str:
-    """Return the query without its chart, with the `needed` columns among those it selects. Raises InvalidLQL."""
+    """Return the query without its chart and with the `needed` columns among its columns. Raises InvalidLQL."""
     rules = parse_lql(lql)
     text = _without_chart(lql, rules)
     if not rules.selects:
@@ -41,7 +41,7 @@ def rows_query(lql: str, *, needed: Sequence[str]) -> str:
 
 
 def chart_query(lql: str, *, period: Period) -> tuple[str, Aggregate]:
-    """Return the query as a chart with buckets of this width, and what the chart tells: count where none was asked for.
+    """Return the query as a chart with buckets of this width, and the chart's aggregate: count if the query has none.
 
     Raises InvalidLQL.
     """
@@ -57,8 +57,8 @@ def chart_query(lql: str, *, period: Period) -> tuple[str, Aggregate]:
 def add_filter(lql: str, keys: Sequence[str], value: object, *, negated: bool = False) -> str:
     """Return the query with a filter for a value found under these keys of a row.
 
-    Numbers are given as `WrittenNumber`. A filter that is there already is not added again,
-    and one that says the opposite gives way. Raises NotFilterable, and InvalidLQL for a query that cannot be read.
+    Numbers are given as `WrittenNumber`. An existing filter is not added again; its opposite is removed.
+    Raises NotFilterable, and InvalidLQL for a query that cannot be read.
     """
     rules = parse_lql(lql)
     added = FilterRule(_path(keys), Operator.EQUAL, _value(value), negated=negated)
@@ -96,7 +96,7 @@ def _value(value: object) -> Value | None:
 
 
 class WrittenNumber:
-    """A number as JSON wrote it, with every digit. Raises NotFilterable for what is none."""
+    """A number as JSON wrote it, with every digit. Raises NotFilterable for any other text."""
 
     def __init__(self, text: str) -> None:
         if not _NUMBER.fullmatch(text):
@@ -105,12 +105,12 @@ class WrittenNumber:
 
 
 def _without_chart(lql: str, rules: Rules) -> str:
-    """Return the text with blanks where its chart is."""
+    """Return the text with blanks in place of its chart."""
     if rules.chart is None:
         return lql
     blanked = _CHART_CLAUSES.sub(_blank, lql)
     expected = replace(rules, chart=None)
-    # Where blanks would change what else is said, its canonical form says the same, at other places.
+    # If blanks would change the other clauses, use the canonical form: same meaning, other places.
     return blanked if _says(blanked, expected) else print_lql(expected)
 
 

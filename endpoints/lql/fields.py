@@ -1,4 +1,4 @@
-"""The types that a field of a table can have, as far as LQL tells them apart."""
+"""The types that a field of a table can have, as far as LQL distinguishes them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from endpoints.outcomes import Column
 
 
 class FieldType(StrEnum):
-    """What the values of a field are. The values up to `map` are the words of a declared schema."""
+    """The type of a field's values. The members up to `map` are the words of a declared schema."""
 
     STRING = "string"
     INTEGER = "integer"
     FLOAT = "float"
     BOOLEAN = "boolean"
     DATETIME = "datetime"
-    MAP = "map"  # has fields, each declared by its own path, and no value that can be compared
-    JSON = "json"  # has fields that nothing is known of
-    OTHER = "other"  # compared as the text PostgreSQL writes for it: uuid, inet, interval, …
+    MAP = "map"  # has fields, each declared by its own path, but no value to compare
+    JSON = "json"  # has fields of unknown types
+    OTHER = "other"  # compared as the text that PostgreSQL writes: uuid, inet, interval, …
 
     @property
     def is_number(self) -> bool:
@@ -30,9 +30,9 @@ class FieldType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """What a path means: a column, or what is `inside` a column of JSON.
+    """The meaning of a path: a column, or something `inside` a column of JSON.
 
-    `stored_as` is the column's type in PostgreSQL, of one element if it `is_list`; a declared field has none.
+    `stored_as` is the column's type in PostgreSQL (of one element if it `is_list`); a declared field has none.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Field:
 
     @property
     def described(self) -> str:
-        """The type for a message."""
+        """The name of the type in a message."""
         type_ = self.stored_as or self.type.value
         return f"a list of {type_}" if self.is_list else type_
 
@@ -61,7 +61,7 @@ _TYPES: Final = {
 
 
 def column_field(column: Column) -> Field:
-    """Return the field that a column of a table is."""
+    """Return the field for a column of a table."""
     stored_as = _MODIFIER.sub("", column.type)
     element = stored_as.removesuffix("[]")
     is_list = element != stored_as
@@ -72,6 +72,6 @@ def column_field(column: Column) -> Field:
 
 
 def declared_field(path: str, declared: str) -> Field:
-    """Return the field of a declared schema: a type's word, or ``list:`` and one. Raises ValueError for others."""
+    """Return the field for a word of a declared schema: a type or ``list:`` and a type. Raises ValueError."""
     element = declared.removeprefix("list:")
     return Field(path, FieldType(element), is_list=element != declared)

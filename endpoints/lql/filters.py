@@ -1,8 +1,8 @@
-"""Filters as conditions of SQL: small, since a query of a hundred has to pass the sandbox's limits.
+"""Filters as SQL conditions: small ones, because a query of a hundred must stay within the sandbox's limits.
 
 A condition on a column is a plain comparison with a parameter of the column's own type, so that indexes serve it and
-partitions are pruned. One inside JSON is one call with the condition in a jsonpath. Conditions never fail on the values
-of a row. Negated they are ``IS NOT TRUE``: a row that lacks the field stays.
+partitions are pruned. A condition inside JSON is one call with a jsonpath. Conditions never fail on the values of a
+row. A negated condition is ``IS NOT TRUE``: a row without the field stays.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _null(field: Field, bindings: Bindings, *, negated: bool) -> str:
 
 
 def _text_condition(rule: FilterRule, field: Field, bindings: Bindings) -> str:
-    """Return the condition on the text of the values; of a list or in JSON, of some value."""
+    """Return the condition on the text of the value; in a list or in JSON, some value must fulfil it."""
     assert rule.value is not None  # noqa: S101 - NULL is not text
     if field.type is FieldType.JSON:
         path = bindings.jsonpath(f"{jsonpaths.value_path(field.inside)} {jsonpaths.SCALARS}")
@@ -86,7 +86,7 @@ def _text_condition(rule: FilterRule, field: Field, bindings: Bindings) -> str:
         text = f"unnest({quoted_name(field.name)}::text[])"
     else:
         text = quoted_name(field.name) if field.type is FieldType.STRING else f"{quoted_name(field.name)}::text"
-    # strpos, as LIKE would give % and _ a meaning.
+    # strpos, because % and _ would have a meaning in LIKE.
     value = bindings.bind(rule.value.text)
     condition = f"{text} ~ {value}" if rule.operator in _REGEXPS else f"strpos({text}, {value}) > 0"
     return f"true IN (SELECT {condition})" if field.is_list or field.type is FieldType.JSON else condition
@@ -127,7 +127,7 @@ def _comparison(field: Field, operator: Operator, value: CastValue, bindings: Bi
     if field.is_list:
         return f"{parameter} = ANY({_column(field)})"
     if isinstance(value, str) and operator is not Operator.EQUAL:
-        # By code point, whatever collation the database has.
+        # By code point, independent of the database's collation.
         return f"convert_to({_column(field)}, 'UTF8') {operator.value} convert_to({parameter}, 'UTF8')"
     return f"{_column(field)} {operator.value} {parameter}"
 
@@ -147,7 +147,7 @@ def _parameter(value: str | bool | Decimal, field: Field, bindings: Bindings) ->
 
 
 def _float_text(value: Decimal, stored_as: str) -> str:
-    """Return the nearest number that the type has; PostgreSQL refuses what is too large or too small for it."""
+    """Return the nearest number of the type; PostgreSQL refuses numbers that are too large or too small for it."""
     nearest = float(value)
     if stored_as == "real":
         try:
@@ -178,7 +178,7 @@ def _time_comparison(field: Field, operator: Operator, moment: datetime, binding
 
 
 def _day_comparison(operator: Operator, moment: datetime, bindings: Bindings) -> str:
-    """Return the comparison of a day, which is its midnight, with a moment that may lie between two midnights."""
+    """Return the comparison of a day (its midnight) with a moment, which may lie between two midnights."""
     day = bindings.bind(moment.date().isoformat(), ParameterType.DATE)
     if moment == first_moment(moment.date()):
         return f"{operator.value} {day}"

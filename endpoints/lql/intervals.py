@@ -1,8 +1,7 @@
 """Times as intervals between two moments: a day is whole, a shorthand is counted from one clock reading.
 
 PostgreSQL keeps time in whole microseconds (PostgreSQL manual, 8.5), so the last moment of a day is the one before the
-next midnight. It is written that way because the day after 9999-12-31 does not exist here. Every datetime is UTC
-without zone.
+next midnight. The day after 9999-12-31 does not exist here, hence this form. Every datetime is in UTC without a zone.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ class Bound:
     moment: datetime
 
 
-# What all has to hold; one or two of them.
+# All of them must hold; one or two.
 Bounds = tuple[Bound, ...]
 
 
 def compared(operator: Operator, moment: date | datetime) -> Bounds:
-    """Return what a comparison with a moment or with a whole day asks for."""
+    """Return the bounds for a comparison with a moment or with a whole day."""
     first, last = first_moment(moment), last_moment(moment)
     if operator is Operator.EQUAL:
         return between(first, last)
@@ -63,9 +62,9 @@ def between(lower: datetime, upper: datetime) -> Bounds:
 
 
 def rule_bounds(rule: TimeRule | TimeRangeRule | TimeShorthandRule, now: datetime) -> Bounds:
-    """Return what a time rule asks for at this clock reading.
+    """Return the bounds of a time rule at this clock reading.
 
-    Raises Fault when the interval begins before the year 1.
+    Raises Fault if the interval begins before the year 1.
     """
     if isinstance(rule, TimeRule):
         return compared(rule.operator, _known(rule.moment, now))
@@ -78,17 +77,17 @@ def rule_bounds(rule: TimeRule | TimeRangeRule | TimeShorthandRule, now: datetim
 
 
 def first_moment(moment: date | datetime) -> datetime:
-    """Return a moment itself, and the midnight at which a day begins."""
+    """Return a moment as it is; for a day, the midnight at which it begins."""
     return moment if isinstance(moment, datetime) else datetime.combine(moment, time.min)
 
 
 def last_moment(moment: date | datetime) -> datetime:
-    """Return a moment itself, and the last microsecond of a day."""
+    """Return a moment as it is; for a day, its last microsecond."""
     return moment if isinstance(moment, datetime) else datetime.combine(moment, time.max)
 
 
 def shorthand_interval(shorthand: Shorthand, now: datetime) -> tuple[datetime, datetime]:
-    """Return both ends, which belong to the interval. Raises OverflowError or ValueError before the year 1.
+    """Return both ends, which are part of the interval. Raises OverflowError or ValueError before the year 1.
 
     ``today`` and ``yesterday`` are whole days; the others end with the clock reading, cut to the second.
     """
@@ -125,9 +124,9 @@ def _start(unit: Unit, now: datetime) -> datetime:
 
 
 def _before(unit: Unit, count: int, now: datetime) -> datetime:
-    """Return where ``last@`` begins: so many units before the start of the current one.
+    """Return the beginning of ``last@``: `count` units before the start of the current one.
 
-    As the language's reference has it, seconds are not cut, and weeks, months and years count back from today's
+    As the language's reference says, seconds are not cut, and weeks, months and years count back from today's
     midnight.
     """
     if unit is Unit.SECOND:
@@ -141,7 +140,7 @@ def _before(unit: Unit, count: int, now: datetime) -> datetime:
 
 
 def _months_before(day: date, count: int) -> date:
-    """Return the same day so many months earlier, or the last day of that month when it is shorter."""
+    """Return the same day so many months earlier, or the last day of that month if it is shorter."""
     year, month = divmod(day.year * 12 + day.month - 1 - count, 12)
     if year < 1:
         raise OverflowError

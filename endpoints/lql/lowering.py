@@ -1,11 +1,11 @@
-"""Rules → one SELECT over one sandbox table, every value a parameter; the sandbox's checker takes it like any other.
+"""Rules → one SELECT over one sandbox table, with parameters for all values; the sandbox's checker treats it as usual.
 
     m.level:error t:today  ->  SELECT "id", … FROM "edge_logs" AS t
                                WHERE jsonb_path_exists("metadata", @lql_1::jsonpath, @lql_2::jsonb)
                                AND "timestamp" >= @lql_3 AND "timestamp" <= @lql_4
                                ORDER BY t."timestamp" DESC
 
-`schema` says what the paths mean, `filters`, `selects` and `charts` write the parts of the query.
+`schema` gives the paths their meaning; `filters`, `selects` and `charts` write the parts of the query.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class LQLTable:
 class LoweredQuery:
     """A sandbox query over one table.
 
-    `sql` names its values ``@lql_<n>``, which `parameters` declare and `arguments` give in canonical form.
-    `regular_expressions` are the patterns in it, each with the position of its rule in the LQL text, so that the one
-    that PostgreSQL cannot read can be told; it fails on such a pattern even over an empty table.
+    `sql` names its values ``@lql_<n>``; `parameters` declares them and `arguments` has them in canonical form.
+    `regular_expressions` are the patterns in it, each with the position of its rule in the LQL text, so that a refusal
+    can name a pattern that PostgreSQL cannot read; PostgreSQL fails on such a pattern even over an empty table.
     """
 
     sql: str
@@ -51,7 +51,7 @@ class LoweredQuery:
 
 
 def choose_table(rules: Rules, tables: Sequence[LQLTable], *, default: str) -> LQLTable:
-    """Return the table that ``f:name`` names; without it the only one, or the one called `default`.
+    """Return the table that ``f:name`` names; without ``f:``, the only table or the one called `default`.
 
     Raises InvalidLQL, which lists the tables.
     """
@@ -75,8 +75,8 @@ def choose_table(rules: Rules, tables: Sequence[LQLTable], *, default: str) -> L
 def lower(rules: Rules, table: LQLTable, *, now: datetime) -> LoweredQuery:
     """Return the SQL of the rules over this table; every relative time counts from `now`, an aware datetime.
 
-    Raises InvalidLQL for a path that the table does not have, a value that does not fit its column, columns that
-    cannot be named and a time that does not exist.
+    Raises InvalidLQL if the table lacks a path, a value does not fit its column, columns cannot be named or a time
+    does not exist.
     """
     try:
         return _lower(rules, table, now.astimezone(UTC).replace(tzinfo=None))
@@ -94,7 +94,7 @@ def _lower(rules: Rules, table: LQLTable, now: datetime) -> LoweredQuery:
         timestamp = timestamp_field(schema, position=rules.chart.position)
         sql = lower_chart(rules.chart, checked.charted, timestamp, bindings, table=name, where=where)
     else:
-        # Named with its table, or an alias `timestamp` would be what it sorts by.
+        # Named with its table; otherwise an alias `timestamp` would decide the order.
         order = f'ORDER BY t."{TIMESTAMP}" DESC' if TIMESTAMP in schema else ""
         source = " ".join(filter(None, [f"FROM {name} AS t", where, order]))
         sql = lower_selects(outputs(rules.selects, schema, table.columns), source, bindings)
@@ -110,7 +110,7 @@ def _where(checked: CheckedRules, bindings: Bindings, now: datetime) -> str:
     conditions = [lower_filter(filter_, bindings, now=now) for filter_ in checked.filters]
     expressions = {pattern for filter_ in checked.filters for pattern, _ in patterns(filter_)}
     if expressions:
-        # Reckoned when the statement is planned: an invalid pattern fails whether or not a row is ever compared.
+        # Computed when the statement is planned: an invalid pattern fails even if no row is ever compared.
         tried = ", ".join(f"'' ~ {bindings.bind(pattern)}" for pattern in sorted(expressions))
         conditions.append(f"GREATEST({tried}) IS NOT NULL")
     return f"WHERE {' AND '.join(conditions)}" if conditions else ""

@@ -1,4 +1,4 @@
-"""LQL text → rules. The grammar is `grammar.lark`; what it cuts is made into rules by `clauses`."""
+"""LQL text → rules. The grammar, `grammar.lark`, cuts the text; `clauses` turns the parts into rules."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from endpoints.lql.times import TIME_FORMS
 MAX_SELECTS: Final = 50
 
 _UNSENDABLE: Final = re.compile("[\x00\ud800-\udfff]")
-# By a terminal that may stand where there is nothing: what is wanted there. The first that may is told.
+# For each terminal that may follow at the end of a clause: what to expect there. Messages name the first that may.
 _WANTED: Final = {
     "TABLE": TABLE_FORMS,
     "AGGREGATE": CHART_FORMS,
@@ -41,9 +41,9 @@ _WANTED: Final = {
 
 
 def parse_lql(text: str) -> Rules:
-    """Return what the query says; blank text says nothing.
+    """Return the rules of the query; blank text has none.
 
-    Raises InvalidLQL, which tells line, column, what was found and what was expected. Nothing is ever left out.
+    Raises InvalidLQL with line, column, what was found and what was expected. Nothing is ever left out.
     """
     try:
         return _rules(_clauses(text), text)
@@ -59,7 +59,7 @@ def _clauses(text: str) -> list[Clause]:
     try:
         return _parser().parse(text)  # type: ignore[return-value]  # the reader's result, not a tree
     except UnexpectedToken as unexpected:
-        # Any text has a terminal, if only INVALID: this is white space, or the end, right behind a beginning.
+        # Any text has a terminal, if only INVALID: so this is white space, or the end, directly after a beginning.
         position = unexpected.token.start_pos
         if position is None or unexpected.token.type == "$END":
             position = len(text)
@@ -73,7 +73,7 @@ def _parser() -> Lark:
 
 
 def _missing(text: str, position: int, wanted: Container[str]) -> Fault:
-    """Return the fault of a clause that ends at `position`, before what is wanted there."""
+    """Return the fault of a clause that ends too early, at `position`."""
     beginning = text[:position].split()[-1]
     found = "the end of the query" if position == len(text) else "white space"
     if beginning == "-":

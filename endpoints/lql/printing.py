@@ -1,7 +1,7 @@
-"""Rules → LQL text in its canonical form, which says the same: ``parse_lql(print_lql(rules)) == rules``.
+"""Rules → LQL text in its canonical form, with the same meaning: ``parse_lql(print_lql(rules)) == rules``.
 
-The order is table, selections, filters, chart. What was written bare stays bare and what was quoted stays quoted, for
-the difference has a meaning. Times are printed in UTC without zone, time ranges with braces where the ends differ.
+The order is table, selections, filters, chart. Bare values stay bare and quoted values stay quoted, because the
+difference has a meaning. Times are printed in UTC without a zone, time ranges with braces where the ends differ.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SIGNS: Final = {
 
 
 def print_lql(rules: Rules) -> str:
-    """Return the canonical text of the rules; for rules that `parse_lql` made, it reads back as equal rules."""
+    """Return the canonical text of the rules; for rules from `parse_lql` it reads back as equal rules."""
     clauses = [f"f:{rules.table.table}"] if rules.table else []
     clauses += [_select(rule) for rule in rules.selects]
     clauses += [("-" if rule.negated else "") + _filter(rule) for rule in rules.filters]
@@ -102,12 +102,12 @@ def _shorthand(shorthand: Shorthand) -> str:
 def _moment(moment: Moment) -> str:
     if isinstance(moment, Now):
         return "now"
-    # date.isoformat has four digits of the year, and datetime's six of the fraction or none
+    # date.isoformat writes the year with four digits; datetime's writes the fraction with six or none
     return moment.isoformat()
 
 
 def _interval(lower: date | datetime, upper: date | datetime) -> str:
-    """Return ``2019-{01..02}-01``; equal ends, which braces would make one moment, as ``A..A``."""
+    """Return ``2019-{01..02}-01``; equal ends give ``A..A``, because with braces they would be one moment."""
     if lower == upper:
         return f"{_moment(lower)}..{_moment(upper)}"
     day = f"{_braces(lower.year, upper.year, 4)}-{_braces(lower.month, upper.month)}-{_braces(lower.day, upper.day)}"
@@ -129,5 +129,5 @@ def _fraction(lower: int, upper: int) -> str:
     if lower == upper:
         return f".{lower:06}" if lower else ""
     digits = (f"{lower:06}", f"{upper:06}")
-    width = max(len(side.rstrip("0")) for side in digits)  # zeros that both ends have are dropped
+    width = max(len(side.rstrip("0")) for side in digits)  # zeros common to both ends are dropped
     return f".{{{digits[0][:width]}..{digits[1][:width]}}}"

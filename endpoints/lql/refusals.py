@@ -1,4 +1,4 @@
-"""How a refusal of an LQL query is told: one sentence, and where, what was found and what was expected as data."""
+"""The form of a refusal of an LQL query: one sentence, plus data: the place, what was found and what was expected."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def refusal(
 ) -> InvalidLQL:
     """Return the refusal at this offset of the query's text.
 
-    `reason` is a sentence without its full stop, such as "`min` is not an aggregate"; `expected` what would be right
-    there, `hint` one whole sentence. The details hold reason, line and column (1-based), and found, expected and hint
-    where they are given.
+    `reason` is a sentence without its full stop, such as "`min` is not an aggregate"; `expected` says what would be
+    right there; `hint` is one whole sentence. The details contain reason, line and column (1-based), and found,
+    expected and hint if they are given.
     """
     line, column = line_and_column(text, position)
     detail: dict[str, object] = {"reason": reason, "line": line, "column": column}
@@ -43,7 +43,7 @@ def refusal(
 
 
 def shortened(found: str) -> str:
-    """Return text to show in a message: its beginning when it is long."""
+    """Return text for a message: its beginning if it is long."""
     return found if len(found) <= MAX_FOUND_CHARACTERS else found[:MAX_FOUND_CHARACTERS] + "…"
 
 

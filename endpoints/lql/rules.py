@@ -1,8 +1,8 @@
-"""What an LQL query says, as frozen values: `parser` makes, `printing` writes, `lowering` turns them into SQL.
+"""The content of an LQL query as frozen values: `parser` makes them, `printing` writes them, `lowering` makes SQL.
 
-Rules hold what was written and no meaning that depends on a table or a clock: a value is its text, a shorthand such as
-``last@7days`` is no interval yet. `position` is the offset in the query's text, for messages; it is not part of what a
-rule says, so rules that say the same are equal wherever they stood.
+Rules keep the written text and no meaning that depends on a table or a clock: a value is its text, a shorthand such as
+``last@7days`` is not yet an interval. `position` is the offset in the query's text, for messages; it does not count in
+comparisons, so rules with the same content are equal wherever they stood.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import Final
 
-MESSAGE: Final = "event_message"  # the column that bare words and phrases are looked for in
+MESSAGE: Final = "event_message"  # the column in which bare words and phrases are searched
 TIMESTAMP: Final = "timestamp"
 METADATA: Final = "metadata"
 LEVEL_PATH: Final = "metadata.level"
@@ -42,14 +42,14 @@ ORDER_OPERATORS: Final = frozenset((Operator.GREATER, Operator.GREATER_OR_EQUAL,
 
 
 class Origin(StrEnum):
-    """Whether a moment was written with a time zone (also Unix time and shorthands) or without: then it is UTC."""
+    """Whether a moment was written with a time zone (also Unix time and shorthands) or without one (then it is UTC)."""
 
     ABSOLUTE = "absolute"
     LOCAL = "local"
 
 
 class Aggregate(StrEnum):
-    """What a chart computes per bucket; the value is also the name of its column."""
+    """The function that a chart computes per bucket; the value is also the name of its column."""
 
     COUNT = "count"
     COUNT_DISTINCT = "countd"
@@ -93,7 +93,7 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value as written, unescaped; `quoted` keeps NULL, true and numbers text."""
+    """A value as written, unescaped; if `quoted`, NULL, true and numbers are text."""
 
     text: str
     quoted: bool = False
@@ -104,13 +104,13 @@ class Now:
     """``t:now``: the clock reading of the query, cut to the second."""
 
 
-# A day, a moment in UTC without zone, or the clock reading.
+# A day, a moment in UTC without a zone, or the clock reading.
 Moment = date | datetime | Now
 
 
 @dataclass(frozen=True, slots=True)
 class Shorthand:
-    """A relative interval; `count` belongs to ``last@`` alone, `unit` to ``last@`` and ``this@``."""
+    """A relative interval; only ``last@`` has `count`, only ``last@`` and ``this@`` have `unit`."""
 
     kind: ShorthandKind
     unit: Unit | None = None
@@ -150,7 +150,7 @@ class SelectRule:
 
 @dataclass(frozen=True, slots=True)
 class FilterRule:
-    """``path:op value``, a word or a phrase; `value` None is NULL, which only EQUAL compares with."""
+    """``path:op value``, a word or a phrase; a `value` of None is NULL, and only EQUAL takes it."""
 
     path: str
     operator: Operator
@@ -172,7 +172,7 @@ class RangeRule:
 
 @dataclass(frozen=True, slots=True)
 class LevelRangeRule:
-    """``m.level:warning..emergency``: the level is one of those between, whichever end comes first."""
+    """``m.level:warning..emergency``: the level is one of those between, in either order of the ends."""
 
     first: str
     last: str
@@ -223,7 +223,7 @@ Filter = FilterRule | RangeRule | LevelRangeRule | TimeRule | TimeRangeRule | Ti
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """A whole query. `text` is what it was read from, for messages."""
+    """A whole query. `text` is its source, for messages."""
 
     table: FromRule | None = None
     chart: ChartRule | None = None

@@ -1,7 +1,7 @@
-"""What the paths of a query mean in a table, and whether its values fit there.
+"""The meaning of a query's paths in a table, and whether its values fit there.
 
-The first segment of a path is a column if there is one of that name; else the path is looked up inside `metadata`. Only
-a column of JSON has something inside, and nothing is known of its types; a declared schema names every path.
+The first segment of a path is a column if one has that name; otherwise the path is looked up inside `metadata`. Only
+JSON columns have something inside, and its types are not known; a declared schema names every path.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _COUNTS = frozenset((Aggregate.COUNT, Aggregate.COUNT_DISTINCT))
 
 @dataclass(frozen=True, slots=True)
 class CheckedFilter:
-    """A filter, the field it is about, and its values in the field's type; a time rule and NULL have none."""
+    """A filter, its field, and its values in the field's type; a time rule and NULL have no values."""
 
     rule: Filter
     field: Field
@@ -49,7 +49,7 @@ class CheckedFilter:
 
 @dataclass(frozen=True, slots=True)
 class CheckedRules:
-    """The filters, and the field that the chart is about, if there is a chart."""
+    """The filters and, if there is a chart, the chart's field."""
 
     filters: tuple[CheckedFilter, ...]
     charted: Field | None
@@ -63,8 +63,8 @@ def table_schema(columns: Sequence[Column]) -> Schema:
 def check_rules(rules: Rules, schema: Schema) -> CheckedRules:
     """Return the filters and the chart with their fields and values.
 
-    Raises InvalidLQL for the first path that means nothing and the first value that does not fit its field. What is
-    selected is not looked at.
+    Raises InvalidLQL for the first path without a meaning and the first value that does not fit its field. Selections
+    are not checked.
     """
     try:
         filters = tuple(_check_filter(rule, schema) for rule in rules.filters)
@@ -74,15 +74,15 @@ def check_rules(rules: Rules, schema: Schema) -> CheckedRules:
 
 
 def declared_schema(types: Mapping[str, str]) -> Schema:
-    """Return the schema that declares these paths, each with a word of `FieldType` or ``list:`` and one.
+    """Return the schema that declares these paths, each with a word of `FieldType` or ``list:`` and a word.
 
-    Raises ValueError for another word.
+    Raises ValueError for any other word.
     """
     return {path: declared_field(path, type_) for path, type_ in types.items()}
 
 
 def resolve(path: str, schema: Schema, *, position: int) -> Field:
-    """Return what the path means. Raises Fault, which lists the columns, when it means nothing."""
+    """Return the meaning of the path. Raises Fault, which lists the columns, if it has none."""
     if path in schema:
         return schema[path]
     first, _, rest = path.partition(".")
@@ -100,7 +100,7 @@ def resolve(path: str, schema: Schema, *, position: int) -> Field:
 
 
 def timestamp_field(schema: Schema, *, position: int) -> Field:
-    """Return the field `timestamp`. Raises Fault when there is none or it is not a time."""
+    """Return the field `timestamp`. Raises Fault if there is none or it is not a time."""
     field = resolve(TIMESTAMP, schema, position=position)
     if field.type is not FieldType.DATETIME or field.is_list:
         raise Fault(position, f"`{TIMESTAMP}` is {field.described}, not a time")
@@ -184,6 +184,6 @@ def _refuse_unordered(field: Field, rule: FilterRule | RangeRule) -> None:
 
 
 def _refuse_unstorable(value: Value, rule: FilterRule | RangeRule) -> None:
-    # PostgreSQL takes neither of them in any text.
+    # PostgreSQL accepts neither in any text.
     if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in value.text):
         raise Fault(rule.position, f"the value for `{rule.path}` has a character that no log row can have")

@@ -1,4 +1,4 @@
-"""The columns of a query without a chart: all of the table, or one for each select rule."""
+"""The columns of a query without a chart: all columns of the table, or one for each select rule."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Output = tuple[str, Field]
 
 
 def outputs(selects: Sequence[SelectRule], schema: Schema, columns: Sequence[Column]) -> list[Output]:
-    """Return each column's name and what it shows; without selects or with a wildcard, the table's own columns.
+    """Return each column's name and field; without selects or with a wildcard, the table's own columns.
 
-    A select written twice counts once. Raises Fault for a path that means nothing, for two columns of one name and for
-    a name that PostgreSQL would cut.
+    A select written twice counts once. Raises Fault for a path without a meaning, for two columns with the same name
+    and for a name that PostgreSQL would cut.
     """
     if not selects or any(select.is_wildcard for select in selects):
         return [(column.name, schema[column.name]) for column in columns]
@@ -44,12 +44,12 @@ def outputs(selects: Sequence[SelectRule], schema: Schema, columns: Sequence[Col
 
 
 def lower_selects(chosen: Sequence[Output], source: str, bindings: Bindings) -> str:
-    """Return the query of these columns over `source`, which is FROM and all that follows.
+    """Return the query of these columns over `source`, which is FROM and everything after it.
 
-    What is inside JSON takes two SELECTs around the one that filters and sorts. In the middle one the values found on
-    the way are named once; then none is NULL, one is itself, several are an array. Behind the sort, because PostgreSQL
-    holds such a call for cheap and else would do it for every row before LIMIT: fifty of them took 5.5 s over 200,000
-    rows.
+    Values inside JSON take two SELECTs around the one that filters and sorts. The middle one names the values found at
+    each path; the outer one shows NULL for no value, the value itself for one, and an array for several. This happens
+    after the sort, because PostgreSQL considers such a call cheap and would otherwise do it for every row before LIMIT:
+    fifty of them took 5.5 s over 200,000 rows.
     """
     if not any(field.inside for _, field in chosen):
         columns = [_labelled(quoted_name(field.name), name) for name, field in chosen]

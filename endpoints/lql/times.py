@@ -81,7 +81,7 @@ class Interval:
 
 
 def read_time(text: str, *, position: int = 0) -> Instant | Interval | Shorthand:
-    """Return what the text says. Raises Fault, whose offsets count from `position`, the text's own offset."""
+    """Return the meaning of the text. Raises Fault with offsets that count from `position`, the text's own offset."""
     if match := _ISO.fullmatch(text):
         lower, upper, origin = _sides(match, position)
         return Instant(lower, origin) if lower == upper else Interval(lower, upper, origin)
@@ -98,7 +98,7 @@ def read_time(text: str, *, position: int = 0) -> Instant | Interval | Shorthand
 def iso_kind(text: str, *, position: int = 0) -> str | None:
     """Return `date`, `time with zone` or `time without zone`, None for text that is not ISO 8601.
 
-    Raises Fault when there is no such day or time.
+    Raises Fault if the day or time does not exist.
     """
     match = _ISO.fullmatch(text)
     if match is None or "{" in text:
@@ -137,7 +137,7 @@ def _literal(text: str, position: int) -> tuple[date | datetime, Origin]:
 
 
 def _sides(match: re.Match[str], position: int, *, hint: str = "") -> tuple[date | datetime, date | datetime, Origin]:
-    """Return the lower end, the upper end, equal to it without braces, and the origin."""
+    """Return the lower end, the upper end (without braces both are equal), and the origin."""
     parts = {name: part.strip("{}").split("..") for name, part in match.groupdict().items() if part is not None}
     ends = []
     for side in (0, -1):
@@ -151,7 +151,7 @@ def _sides(match: re.Match[str], position: int, *, hint: str = "") -> tuple[date
 
 
 def _moment(parts: dict[str, str]) -> date | datetime:
-    """Return the day or the moment. Raises ValueError or OverflowError when there is none."""
+    """Return the day or the moment. Raises ValueError or OverflowError if it does not exist."""
     day = date(int(parts["year"]), int(parts["month"]), int(parts["day"]))
     if "hour" not in parts:
         return day
@@ -177,7 +177,7 @@ def _offset(zone: str) -> timedelta:
 
 
 def _unix_time(digits: str) -> datetime:
-    """Return the moment; microseconds are cut to milliseconds, as the language's reference does."""
+    """Return the moment; microseconds are cut to milliseconds, as in the language's reference."""
     milliseconds = {10: int(digits) * 1_000, 13: int(digits), 16: int(digits) // 1_000}[len(digits)]
     return _EPOCH + timedelta(milliseconds=milliseconds)
 

@@ -1,4 +1,4 @@
-"""What goes wrong in a command, told on one line: the cause for a log stays chained."""
+"""Reports the failure of a command on one line; the cause stays chained for a log."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from django.db import OperationalError
 
 from endpoints.errors import Detail, EndpointError, StoredQueryFailed
 
-USAGE_EXIT_CODE = 2  # as argparse has it: the command was written wrongly, nothing was tried
+USAGE_EXIT_CODE = 2  # as in argparse: the command was written wrongly, and nothing was tried
 
 
 @contextmanager
 def one_line_failures() -> Iterator[None]:
-    """Turn the failures that services tell of into CommandError, all their details on its one line."""
+    """Turn the failures of services into CommandError, with all details on one line."""
     try:
         yield
     except EndpointError as error:
@@ -36,7 +36,7 @@ def _state_database_failure(error: OperationalError) -> CommandError:
 
 @contextmanager
 def without_log_lines() -> Iterator[None]:
-    """Keep what services log for people who read logs off the screen of who runs a command; warnings stay."""
+    """Keep the services' ordinary log lines off the screen of the person who runs a command; warnings stay."""
     log = logging.getLogger("endpoints")
     before = log.level
     log.setLevel(logging.WARNING)
@@ -47,7 +47,7 @@ def without_log_lines() -> Iterator[None]:
 
 
 def one_line(error: ValidationError) -> str:
-    """Return every message of a ValidationError, each behind the field it belongs to."""
+    """Return every message of a ValidationError, each after the name of its field."""
     if not hasattr(error, "error_dict"):
         return " ".join(error.messages)
     return "; ".join(
@@ -58,7 +58,7 @@ def one_line(error: ValidationError) -> str:
 
 def _with_details(error: EndpointError) -> str:
     if isinstance(error, StoredQueryFailed) and error.__cause__:
-        # Callers are told nothing; at the command line sits the operator.
+        # Callers see nothing of it, but the command line belongs to the operator.
         return f"PostgreSQL says {error.__cause__}"
     details = "; ".join(_detail(detail) for detail in error.details)
     return f"{error.message} {details}" if details else error.message

@@ -1,8 +1,8 @@
-"""Rows as text for a terminal: a table where it fits, else one block a row. Pure: it knows no terminal.
+"""Rows as text for a terminal: a table if it fits, else one block per row. Pure: it knows no terminal.
 
-The short columns of a table (a time, an id, a number) are shown whole, the long ones (a message, JSON) share what is
-left and are cut with `…`. Where that leaves too little, each row becomes a block of `column  value` lines, as psql's
-expanded display does.
+The short columns of a table (a time, an id, a number) are shown whole; the long ones (a message, JSON) share the rest
+and are cut with `…`. If that leaves too little, each row becomes a block of `column  value` lines, as in psql's
+expanded display.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from unicodedata import category
 from rich.cells import cell_len, set_cell_size
 
 SHORT_CELLS = 40  # a UUID has 36, a time with microseconds 27
-MIN_LONG_CELLS = 20  # below that a cut message tells nothing
+MIN_LONG_CELLS = 20  # a message cut shorter is useless
 GAP = "  "
 
 Row = Sequence[str]
@@ -39,7 +39,7 @@ def _printable(value: str) -> str:
 
 
 def _column_widths(header: Row, rows: Sequence[Row], width: int) -> list[int]:
-    """Return a width for every column, or nothing when a table would not be readable."""
+    """Return a width for every column, or nothing if a table would not be readable."""
     natural = [max(map(cell_len, column)) for column in zip(header, *rows, strict=True)]
     available = width - len(GAP) * (len(natural) - 1)
     if sum(natural) <= available:
@@ -47,7 +47,7 @@ def _column_widths(header: Row, rows: Sequence[Row], width: int) -> list[int]:
     long = [index for index, cells in enumerate(natural) if cells > SHORT_CELLS]
     available -= sum(cells for cells in natural if cells <= SHORT_CELLS)
     widths = list(natural)
-    # The shortest first: what one does not need of its share goes to the others.
+    # The shortest first: the unused part of its share goes to the others.
     for done, index in enumerate(sorted(long, key=natural.__getitem__)):
         widths[index] = min(natural[index], available // (len(long) - done))
         available -= widths[index]

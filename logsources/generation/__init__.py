@@ -22,7 +22,7 @@ from logsources.generation.vocabulary import Fields, random_uuid
 
 @dataclass(frozen=True, slots=True)
 class _Producer:
-    """Who writes a source's rows, and how many of them beside the other sources."""
+    """The function that writes a source's rows, and the share of these rows among all sources."""
 
     make_row: Callable[[Random, datetime, str], Fields]
     weight: int

@@ -13,7 +13,7 @@ from logsources.generation.vocabulary import PEOPLE, REFERERS, Fields, client_ad
 
 @dataclass(frozen=True, slots=True)
 class _Act:
-    """Something a person tries: how often, with which request, and how it ends."""
+    """An action that a person tries: how often, with which request, and how it ends."""
 
     weight: int
     action: str

@@ -12,7 +12,7 @@ from logsources.generation.vocabulary import Fields, client_peer, hexadecimal, p
 
 @dataclass(frozen=True, slots=True)
 class _Happening:
-    """What the server has to say: SQLSTATE, command tag and the line, with {number} for a random one."""
+    """A message of the server: SQLSTATE, command tag and the line, with {number} for a random number."""
 
     sql_state_code: str
     command_tag: str

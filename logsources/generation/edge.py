@@ -21,7 +21,7 @@ from logsources.generation.vocabulary import (
 
 @dataclass(frozen=True, slots=True)
 class _Area:
-    """A part of the API: how often it is asked, and what for. Targets are paths with their search."""
+    """A part of the API: how often it is called, and with which targets (paths with their search)."""
 
     weight: int
     methods: tuple[str, ...]
@@ -61,7 +61,7 @@ _AREAS: Final = (
     ),
     _Area(10, ("GET",), ("/realtime/v1/websocket?vsn=1.0.0", "/realtime/v1/api/tenants/health"), 15),
     _Area(10, ("POST",), ("/functions/v1/send-invoice", "/functions/v1/resize-image?width=200"), 180),
-    # Several areas in one path, or another area in the search alone: such requests are what counting gets wrong.
+    # Several areas in one path, or another area only in the search: counting easily gets such requests wrong.
     _Area(
         6,
         ("GET", "POST"),

@@ -1,4 +1,4 @@
-"""Rows of function_edge_logs (one invocation) and function_logs (what a function says while it runs)."""
+"""Rows of function_edge_logs (one per invocation) and function_logs (the output of a running function)."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def function_edge_row(dice: Random, moment: datetime, project: str) -> Fields:
 
 
 def function_row(dice: Random, moment: datetime, project: str) -> Fields:
-    """Return one line that a running function printed, or the start or end of it."""
+    """Return one line that a running function printed, or the line for its start or end."""
     event_type = pick(dice, {"log": 90, "boot": 5, "shutdown": 5})
     level = pick(dice, _LEVELS) if event_type == "log" else "log"
     message = _MESSAGES[level] if event_type == "log" else _LIFECYCLE_MESSAGES[event_type]

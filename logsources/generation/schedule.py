@@ -1,4 +1,4 @@
-"""When generated rows happen: busy afternoons, quiet nights."""
+"""The times of generated rows: busy afternoons, quiet nights."""
 
 from __future__ import annotations
 

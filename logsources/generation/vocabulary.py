@@ -10,7 +10,7 @@ from uuid import NAMESPACE_DNS, UUID, uuid5
 
 Fields = dict[str, Any]
 
-# RFC 5737 and RFC 3849: addresses for documentation, nobody's own.
+# RFC 5737 and RFC 3849: addresses for documentation that belong to nobody.
 _NETWORKS: Final = ("192.0.2", "198.51.100", "203.0.113")
 _SHARE_OF_IPV6: Final = 0.15
 
@@ -64,12 +64,12 @@ def random_uuid(dice: Random) -> str:
 
 
 def function_id(project: str, function_name: str) -> str:
-    """Return the id that an edge function has in every source and on every run."""
+    """Return the id of an edge function, which is the same in every source and on every run."""
     return str(uuid5(NAMESPACE_DNS, f"{function_name}.{project}.functions.example.com"))
 
 
 def milliseconds(dice: Random, typical: float) -> int:
-    """Return a duration: most near the typical one, a few many times as long."""
+    """Return a duration: usually near the typical one, sometimes many times as long."""
     return max(1, round(typical * dice.lognormvariate(0, 0.8)))
 
 

@@ -1,4 +1,4 @@
-"""How far a load is, on stderr: a bar on a terminal, a plain line every few seconds elsewhere."""
+"""The progress of a load on stderr: a bar on a terminal, a plain line every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 PLAIN_LINE_EVERY_SECONDS = 5.0
 
-# Called with the rows so far and, in the unit of the total, how much of it is done.
+# Called with the number of rows so far and the part of the total that is done, in the unit of the total.
 Update = Callable[[int, int], None]
 
 
 @contextmanager
 def shown_progress(stderr: OutputWrapper, title: str, *, total: int | None) -> Iterator[Update]:
-    """Show progress until the block ends; with a total of None (a pipe) there is no time left to show."""
+    """Show progress until the block ends; if the total is None (a pipe), the remaining time cannot be shown."""
     if stderr.isatty():
         with _bar(title, total) as update:
             yield update

@@ -1,4 +1,4 @@
-"""Dates and times as logs and the API write them, UTC: they sort as text, and no reader takes day for month."""
+"""Dates and times as in logs and the API, in UTC: they sort as text, and nobody confuses day and month."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Rewrites of sqlglot's tree before it is lowered, one a file, each from a SELECT to a SELECT.
+"""Rewrites of sqlglot's tree before it is lowered, one per file, each from a SELECT to a SELECT.
 
-Their order is that of `SELECT_PASSES`: `output_names` first, because every later one looks items up by their names.
+They run in the order of `SELECT_PASSES`: `output_names` first, because every later one looks items up by name.
 """
 
 from __future__ import annotations

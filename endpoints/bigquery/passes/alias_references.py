@@ -1,6 +1,6 @@
-"""GROUP BY, HAVING and ORDER BY mean the select list's names before any column's, as BigQuery reads them.
+"""In GROUP BY, HAVING and ORDER BY, names of the select list come before columns, as in BigQuery.
 
-PostgreSQL groups by the column instead, silently, when both have the name:
+If both have the name, PostgreSQL silently groups by the column instead:
 
     select timestamp_trunc(timestamp, hour) as timestamp, count(*) as n … group by timestamp having n > 1 order by n
       ->  … group by 1 having count(*) > 1 order by 2
@@ -19,7 +19,7 @@ _AGGREGATES = (exp.AggFunc, exp.CountIf)
 
 
 def alias_references(select: exp.Select, scope: Scope) -> exp.Select:
-    """Return the SELECT with every such name as the number of its item, or, within an expression, as the item."""
+    """Return the SELECT with the item's number for every such name or, within an expression, with the item itself."""
     items = {item.alias.casefold(): (number, item.this) for number, item in enumerate(select.expressions, 1)}
     group, having, order = (select.args.get(name) for name in ("group", "having", "order"))
     if group is not None:
@@ -52,7 +52,7 @@ def _group(select: exp.Select, group: exp.Group, items: Items) -> None:
 
 
 def _position(node: exp.Expr, items: Items, *, groupable: bool = False) -> exp.Expr | None:
-    """Return the number of the item that a whole GROUP BY or ORDER BY expression is, by name or by being the same."""
+    """Return the number of the item that a whole GROUP BY or ORDER BY expression names or repeats."""
     if isinstance(node, exp.Paren):
         return _position(node.this, items, groupable=groupable)
     if isinstance(node, exp.Column) and len(node.parts) == 1 and node.name.casefold() in items:
@@ -65,7 +65,7 @@ def _position(node: exp.Expr, items: Items, *, groupable: bool = False) -> exp.E
 
 
 def _substituted(node: exp.Expr, items: Items, scope: Scope, *, in_group: bool) -> exp.Expr:
-    """Return an expression with the names of items replaced by what they are."""
+    """Return an expression with the names of items replaced by the items."""
 
     def replaced(found: exp.Expr) -> exp.Expr:
         if not isinstance(found, exp.Column) or len(found.parts) != 1 or found.name.casefold() not in items:

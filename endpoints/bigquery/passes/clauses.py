@@ -1,4 +1,4 @@
-"""What a statement may not have: refused by name before anything else is looked at."""
+"""Refuses unsupported clauses of a statement, by name, before anything else."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAMES: Final = {
 
 
 def refuse_other_clauses(node: exp.Expr) -> exp.Expr:
-    """Return a query that has the supported clauses only. Raises Refusal for any other."""
+    """Return a query with only supported clauses. Raises Refusal for any other."""
     allowed = _SELECT_CLAUSES if isinstance(node, exp.Select) else _SET_CLAUSES
     for name, value in node.args.items():
         if value and name not in allowed:

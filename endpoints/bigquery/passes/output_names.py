@@ -1,4 +1,4 @@
-"""Every item of a select list gets the name that BigQuery gives its column.
+"""Gives every item of a select list the name that its column has in BigQuery.
 
 select t.id, count(*), m.request.path  ->  select t.id as id, count(*) as f0_, m.request.path as path
 """
@@ -11,7 +11,7 @@ from endpoints.bigquery.scopes import parts_of
 
 
 def output_names(select: exp.Select) -> exp.Select:
-    """Return the SELECT with AS behind every item but `*`."""
+    """Return the SELECT with AS after every item except `*`."""
     unnamed = 0
     items: list[exp.Expr] = []
     for item in select.expressions:

@@ -1,4 +1,4 @@
-"""`*` becomes the columns it stands for, so that what a query gives is known by name.
+"""Replaces `*` by its columns, so that the names of a query's output are known.
 
 select *, count(*) over () from t  ->  select t.id as id, t.timestamp as timestamp, …, count(*) over () as f0_
 select * except (metadata)         ->  … without that column
@@ -16,11 +16,11 @@ from endpoints.bigquery.refusals import refusal_of
 from endpoints.bigquery.scopes import Scope, Source
 
 MAX_COLUMNS: Final = 1664  # of a result in PostgreSQL, MaxTupleAttributeNumber in its sources
-_WORK_OF_COLUMN: Final = 2  # its nodes are made here, before they are lowered like those of the text
+_WORK_OF_COLUMN: Final = 2  # this pass makes nodes, which are later lowered like those of the text
 
 
 def expand_stars(select: exp.Select, scope: Scope) -> exp.Select:
-    """Return the SELECT with no `*` in its list, every item named."""
+    """Return the SELECT without `*` in its list; every item has a name."""
     if not any(item.is_star for item in select.expressions):
         return select
     items: list[exp.Expr] = []

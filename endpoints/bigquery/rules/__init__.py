@@ -1,3 +1,3 @@
-"""What each construct of BigQuery means in PostgreSQL: one module a family, one function a construct."""
+"""The meaning of each BigQuery construct in PostgreSQL: one module per family, one function per construct."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Aggregates: their arguments see single rows, so fields are read there in the shortest way."""
+"""Aggregates: their arguments see single rows, so fields in them are read in the shortest way."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_QUANTILES: Final = 1_000
 
 
 def _argument(node: exp.Expr | None) -> tuple[exp.Expr | None, bool]:
-    """Return the argument of an aggregate without DISTINCT, and whether it was there."""
+    """Return the argument of an aggregate without DISTINCT, and whether it had DISTINCT."""
     if not isinstance(node, exp.Distinct):
         return node, False
     if len(node.expressions) != 1:
@@ -50,7 +50,7 @@ def total(node: exp.Sum | exp.Avg, lowering: Lowering) -> Expression:
     summed, distinct = _argument(node.this)
     value = as_number(lowering.ungrouped().lower(summed))
     if isinstance(node, exp.Avg):
-        # A numeric average has sixteen places behind the point, whether they say anything or not.
+        # A numeric average has sixteen decimal places, even if they are meaningless.
         average = Call(kind=Kind.NUMBER, name="avg", arguments=(value,), distinct=distinct)
         return cast(average, "double precision", Kind.FLOAT)
     kind = Kind.NUMBER if value.kind in (Kind.INTEGER, Kind.NULL) else value.kind
@@ -74,7 +74,7 @@ def extremum(node: exp.Min | exp.Max, lowering: Lowering) -> Expression:
 
 
 def _extremum_of_fields(name: str, value: Expression) -> Expression:
-    """Return the least or greatest number; where there is none, the least or greatest text."""
+    """Return the least or greatest number; if there is no number, the least or greatest text."""
     number = infix(call("jsonb_typeof", as_json(value), kind=Kind.TEXT), "=", string("number"), kind=Kind.BOOLEAN)
     numbers = Case(kind=Kind.NUMBER, operand=None, branches=((number, as_number(value)),), default=None)
     return call(
@@ -148,7 +148,7 @@ def text(node: exp.GroupConcat, lowering: Lowering) -> Expression:
         raise refusal_of(node, construct="STRING_AGG with LIMIT")
     joined, distinct = _argument(inner)
     separator = node.args.get("separator")
-    # With DISTINCT PostgreSQL orders by the argument as it is written, so both are text.
+    # With DISTINCT PostgreSQL orders only by the argument as written, so both are text.
     order = tuple(replace(item, expression=_text_of_field(item.expression)) for item in order)
     arguments = (
         as_text(lowering.ungrouped().lower(joined)),
@@ -158,7 +158,7 @@ def text(node: exp.GroupConcat, lowering: Lowering) -> Expression:
 
 
 def _present(value: Expression) -> Expression:
-    """Return the condition that there is a value, which a JSON null is not."""
+    """Return the condition that there is a value; a JSON null is none."""
     return Test(kind=Kind.BOOLEAN, operand=_text_of_field(value), question="IS NOT NULL")
 
 

@@ -1,4 +1,4 @@
-"""Numbers: ``/`` gives a fraction, ``div`` does not, rounding to places, and the SAFE_ forms."""
+"""Numbers: ``/`` gives a fraction and ``div`` does not; rounding to places, and the SAFE_ forms."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ONE_NUMBER: Final[dict[type[exp.Expr], str]] = {
 
 
 def kind_of_both(left: Expression, right: Expression) -> Kind:
-    """Return what PostgreSQL makes of two numbers."""
+    """Return the kind of PostgreSQL's result for two numbers."""
     kinds = {left.kind, right.kind}
     if kinds == {Kind.INTEGER}:
         return Kind.INTEGER
@@ -139,7 +139,7 @@ def power(node: exp.Pow, lowering: Lowering) -> Expression:
 
 
 def logarithm(node: exp.Log, lowering: Lowering) -> Expression:
-    # log(x) is natural; sqlglot keeps the base of log(x, base) in front
+    # log(x) is natural; for log(x, base) sqlglot puts the base first
     base = _float(as_number(lowering.lower(node.this)))
     if node.args.get("expression") is None:
         return call("ln", base, kind=Kind.FLOAT)
@@ -153,7 +153,7 @@ def negative(node: exp.Neg, lowering: Lowering) -> Expression:
 
 
 def concatenation(node: exp.DPipe, lowering: Lowering) -> Expression:
-    # a || b || c: text, and NULL where one is NULL
+    # a || b || c: text, and NULL if one is NULL
     parts: list[exp.Expr] = []
     left: exp.Expr = node
     while isinstance(left, exp.DPipe):
@@ -170,7 +170,7 @@ def concat(node: exp.Concat, lowering: Lowering) -> Expression:
 
 def _part(value: Expression) -> Expression:
     text = as_text(value)
-    # 'a' || NULL, and what is of no known type, would leave PostgreSQL to guess.
+    # 'a' || NULL, or an operand of unknown type, would make PostgreSQL guess.
     return (
         cast(text, "text", Kind.TEXT) if text.kind in (Kind.NULL, Kind.OTHER) and not isinstance(text, Cast) else text
     )

@@ -1,4 +1,4 @@
-"""Arrays and structs: all of them are jsonb, so that every record looks the same wherever it comes from."""
+"""Arrays and structs: all of them are jsonb, so that records from any source look the same."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def array(node: exp.Expr, lowering: Lowering) -> Expression:
 
 
 def _alike(items: list[exp.Expr]) -> list[exp.Expr]:
-    # [struct('a' as name), struct('b')]: those behind the first have its names
+    # [struct('a' as name), struct('b')]: all take the names of the first
     first = items[0] if items else None
     if not isinstance(first, exp.Struct):
         return items
@@ -46,7 +46,7 @@ def _named(field: exp.Expr, name: exp.Expr | None) -> exp.Expr:
 
 
 def argument(value: Expression) -> Expression:
-    """Return a value as the argument of a function that makes JSON of anything."""
+    """Return a value as the argument of a function that turns anything into JSON."""
     if value.kind is Kind.JSON:
         return as_json(value)
     return cast(value, "text", Kind.TEXT) if isinstance(value, Constant) and value.kind is Kind.TEXT else value
@@ -95,7 +95,7 @@ def struct(node: exp.Struct, lowering: Lowering) -> Expression:
 
 
 def length(node: exp.ArraySize, lowering: Lowering) -> Expression:
-    # array_length(x)  ->  jsonb_path_query_first(x, 'strict $.size()', '{}', TRUE)::bigint, NULL for what is no array
+    # array_length(x)  ->  jsonb_path_query_first(x, 'strict $.size()', '{}', TRUE)::bigint, NULL if x is not an array
     value = as_json(lowering.lower(node.this))
     size = call("jsonb_path_query_first", value, string("strict $.size()"), string("{}"), TRUE, kind=Kind.JSON)
     return cast(size, "bigint", Kind.INTEGER)

@@ -1,6 +1,6 @@
-"""CAST, SAFE_CAST, ``::``, typed literals and conversion functions: what does not convert is NULL, in every form.
+"""CAST, SAFE_CAST, ``::``, typed literals and conversion functions: a value that does not convert is always NULL.
 
-BigQuery's CAST fails the whole query for one row that does not convert. Log rows are what they are, so here only the
+In BigQuery one row that does not convert makes CAST fail the whole query. Log rows are what they are, so here only that
 row's value is lost.
 """
 

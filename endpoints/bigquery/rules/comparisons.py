@@ -1,4 +1,4 @@
-"""Comparisons and logic: both sides as the one kind in which they can be compared."""
+"""Comparisons and logic: both sides become the one kind in which they can be compared."""
 
 from __future__ import annotations
 

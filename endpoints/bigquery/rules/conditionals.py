@@ -14,7 +14,7 @@ from endpoints.bigquery.values import NULL, call, string
 
 
 def of_one_kind(values: list[Expression]) -> tuple[list[Expression], Kind]:
-    """Return the values so that one column can hold them: of one kind, else all as JSON."""
+    """Return the values in a form that fits one column: of one kind, or all as JSON."""
     kinds = {value.kind for value in values} - {Kind.NULL}
     if not kinds:
         return values, Kind.NULL
@@ -27,7 +27,7 @@ def of_one_kind(values: list[Expression]) -> tuple[list[Expression], Kind]:
     if Kind.OTHER in kinds:
         return [as_text(value) if value.kind is Kind.JSON else value for value in values], Kind.OTHER
     if Kind.JSON in kinds and len(kinds) == 2:
-        # ifnull(m.level, 'log'), coalesce(m.size, 0): the field is what stands beside it.
+        # ifnull(m.level, 'log'), coalesce(m.size, 0): the field takes the kind of the value beside it.
         kind = next(iter(kinds - {Kind.JSON}))
         if kind in CONVERSIONS:
             converted = [value if value.kind is Kind.NULL else CONVERSIONS[kind](value) for value in values]
@@ -41,7 +41,7 @@ def coalesce(node: exp.Coalesce, lowering: Lowering) -> Expression:
         return NULL
     values, kind = of_one_kind(values)
     if kind is Kind.JSON:
-        # A JSON null is none; the last needs no look.
+        # A JSON null is no value; the last branch needs no test.
         null = string("null")
         values = [*(call("NULLIF", value, null, kind=kind) for value in values[:-1]), values[-1]]
     return values[0] if len(values) == 1 else call("COALESCE", *values, kind=kind)

@@ -1,4 +1,4 @@
-"""JSON functions: over text, which is often no JSON at all, and over records; a row that does not fit gives NULL."""
+"""JSON functions over text, which is often not JSON, and over records; a row that does not fit gives NULL."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _ARRAYS: Final = ' ? (@.type() == "array")'
 
 
 def document(value: Expression) -> tuple[Expression, str]:
-    """Return what a path is looked up in, and how strictly.
+    """Return the value in which to look a path up, and how strictly.
 
-    A text is taken as it is written. Stored records are wrapped in arrays of one, through which a lax path goes.
+    A text is read as written. Stored records are wrapped in arrays of one, and a lax path goes through these.
     """
     if value.kind is Kind.JSON:
         return as_json(value), "lax"
@@ -37,7 +37,7 @@ def document(value: Expression) -> tuple[Expression, str]:
 
 
 def path_of(node: exp.Expr) -> str:
-    """Return a JSONPath of BigQuery as PostgreSQL's. Raises Refusal for wildcards and filters."""
+    """Return PostgreSQL's form of a BigQuery JSONPath. Raises Refusal for wildcards and filters."""
     written = node.args.get("expression")
     if written is None:
         return "$"
@@ -57,14 +57,14 @@ def path_of(node: exp.Expr) -> str:
 
 
 def found(node: exp.Expr, lowering: Lowering, *, condition: str = "") -> Expression:
-    """Return what the path of a JSON function finds."""
+    """Return the value at the path of a JSON function."""
     target, mode = document(lowering.lower(node.this))
     path = f"{mode} {path_of(node)}{condition}"
     if path == "strict $" or path == "lax $":
         return target
     if mode == "lax":
         return call("jsonb_path_query_first", target, string(path.removeprefix("lax ")), kind=Kind.JSON)
-    # The last argument: a key that is not there is no error.
+    # The last argument: a missing key is no error.
     return call("jsonb_path_query_first", target, string(path), string("{}"), TRUE, kind=Kind.JSON)
 
 

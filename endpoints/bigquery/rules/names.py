@@ -43,7 +43,7 @@ def parameter(node: exp.Parameter, lowering: Lowering) -> Expression:
     name = node.this.name if isinstance(node.this, exp.Var) else ""
     if not _PARAMETER.fullmatch(name):
         raise refusal_of(node, construct=f"@{name}")
-    # A parameter that is not declared is refused by the checker, which says so.
+    # The checker refuses a parameter that is not declared, and says so.
     kind = lowering.scope.parameters.get(name, Kind.OTHER)
     return Constant(kind=kind, sql=f"@{name}", origin=offset_of(node))
 
@@ -56,7 +56,7 @@ def path(node: exp.Expr, lowering: Lowering) -> Expression:
     identifiers, steps = parts
     value = resolve(identifiers, steps, lowering.scope)
     if lowering.grouped and isinstance(value, Fields):
-        # One group of rows without the field and rows where it is a JSON null.
+        # Rows without the field and rows in which it is a JSON null form one group.
         return replace(call("NULLIF", as_json(value), string("null"), kind=Kind.JSON), origin=value.origin)
     return value
 

@@ -1,4 +1,4 @@
-"""REGEXP_CONTAINS and its like; the pattern itself is translated by `patterns`."""
+"""REGEXP_CONTAINS and similar functions; `patterns` translates the pattern itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BACKREFERENCE: Final = re.compile(r"\\(\\|\d)")
 
 
 def pattern(node: exp.Expr, lowering: Lowering) -> Expression:
-    """Return the pattern as PostgreSQL reads it; one that is only known per row is left as it is, but for `.`."""
+    """Return PostgreSQL's form of the pattern; a pattern known only per row stays as it is, except for `.`."""
     value = as_text(lowering.lower(node))
     if isinstance(value, Constant) and value.text is not None:
         try:
@@ -32,7 +32,7 @@ def pattern(node: exp.Expr, lowering: Lowering) -> Expression:
     if isinstance(value, Chain) and isinstance(first := value.operands[0], Constant) and first.text is not None:
         match = _LEADING_FLAGS.match(first.text)
         if match is not None:
-            # (?i) has to stay the first of all.
+            # (?i) must stay at the very beginning.
             flags = match[1].replace("s", "") + ("" if "s" in match[1] else "p")
             rest = string(first.text[match.end() :], origin=first.origin)
             value = replace(value, operands=(rest, *value.operands[1:]))
@@ -69,7 +69,7 @@ def replacement(node: exp.RegexpReplace, lowering: Lowering) -> Expression:
     if written is None:
         values.append(as_text(lowering.lower(node.args.get("replacement"))))
     else:
-        # \0 is the whole match there and \& here
+        # the whole match is \0 in BigQuery and \& here
         text = _BACKREFERENCE.sub(lambda match: r"\&" if match[1] == "0" else match.group(), written)
         values.append(string(text))
     return Call(kind=Kind.TEXT, name="regexp_replace", arguments=(*values, string("g")))

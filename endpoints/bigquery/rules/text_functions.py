@@ -1,4 +1,4 @@
-"""Text: functions that PostgreSQL has too, under the same or another name, with a field read as text."""
+"""Text: functions that PostgreSQL has too, with the same or another name; fields are read as text."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def trim(node: exp.Trim, lowering: Lowering) -> Expression:
     if node.args.get("expression") is not None:
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "btrim")
         return call(name, value, as_text(lowering.lower(node.expression)), kind=Kind.TEXT)
-    # All white space goes, where PostgreSQL's trim takes off blanks.
+    # Removes all white space, while PostgreSQL's trim removes only blanks.
     pattern = {"LEADING": r"^\s+", "TRAILING": r"\s+$"}.get(side, r"^\s+|\s+$")
     return call("regexp_replace", value, string(pattern), string(""), string("g"), kind=Kind.TEXT)
 

@@ -54,7 +54,7 @@ def interval_literal(node: exp.Interval, lowering: Lowering) -> Expression:
 
 
 def _count(node: exp.Expr, lowering: Lowering) -> Expression:
-    """Return how many units; sqlglot turns the number of INTERVAL 24 HOUR into a string."""
+    """Return the number of units; sqlglot turns the number in INTERVAL 24 HOUR into a string."""
     if isinstance(node, exp.Literal) and re.fullmatch(r"[+-]?\d{1,9}", str(node.this).strip()):
         return integer(int(node.this))
     number = number_of(node)
@@ -109,7 +109,7 @@ def truncation(node: exp.Func, lowering: Lowering) -> Expression:
 
 
 def difference(node: exp.Func, lowering: Lowering) -> Expression:
-    """Whole units between two moments; days and longer are counted by their boundaries where the dates are asked."""
+    """Whole units between two moments; for dates, days and longer units are counted by their boundaries."""
     unit = unit_of(node)
     if isinstance(node, exp.DateDiff | exp.DatetimeDiff) and unit == "DAY":
         left, right = (as_date(value) for value in lowering.lower_all([node.this, node.expression]))

@@ -20,7 +20,7 @@ _PARTS: Final = {
     "QUARTER": "quarter", "YEAR": "year", "ISOYEAR": "isoyear",
 }  # fmt: skip
 _PER_MINUTE: Final = {"MICROSECOND": 1_000_000, "MILLISECOND": 1_000}  # PostgreSQL counts the seconds in
-# strftime → to_char; only what cannot be mistaken for anything else.
+# strftime → to_char; only unambiguous parts.
 _FORMATS: Final = {
     "%Y": "YYYY", "%m": "MM", "%d": "DD", "%H": "HH24", "%M": "MI", "%S": "SS", "%F": "YYYY-MM-DD", "%T": "HH24:MI:SS",
     "%R": "HH24:MI", "%E*S": "SS.US", "%E6S": "SS.US", "%E3S": "SS.MS", "%y": "YY", "%b": "Mon", "%B": "FMMonth",

@@ -1,4 +1,4 @@
-"""Window functions, SAFE. calls, and PostgreSQL's own functions, which texts for self-hosted servers use."""
+"""Window functions, SAFE. calls, and PostgreSQL's own functions, as used in texts for self-hosted servers."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def neighbour(node: exp.Func, lowering: Lowering) -> Expression:
 
 
 def safe(node: exp.SafeFunc, lowering: Lowering) -> Expression:
-    # Every form is the safe one here.
+    # Every form is the safe form here.
     return lowering.lower(node.this)
 
 
 def other_function(node: exp.Anonymous, lowering: Lowering) -> Expression:
-    """A function that BigQuery does not have: one of PostgreSQL's, if it is allowed."""
+    """A function that BigQuery does not have: PostgreSQL's function, if it is allowed."""
     name = node.name.lower()
     if name not in ALLOWED_FUNCTIONS:
         raise refusal_of(node, "is not a function of the BigQuery dialect of this service")

@@ -1,4 +1,4 @@
-"""Print what the log database guarantees about sandbox queries, and what an attacker gets where it does not."""
+"""Print the guarantees of the log database about sandbox queries, and what an attacker gets if one fails."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _MARKS = {SandboxLevel.ROW_SECURITY: "row_security", SandboxLevel.FULL: "full", 
 
 class Command(BaseCommand):
     help = (
-        "Ask the log database what the readers can do there, and print each guarantee: pass or FAIL, and what an\n"
-        "attacker who got round the checker gets where it fails. Exits with 1 when one fails that the accepted level\n"
-        "(ENDPOINTS_SANDBOX_LEVEL: full, or row_security where there is no superuser) needs: sandbox queries are\n"
-        "then refused.\n\n"
+        "Ask the log database what the readers can do there. Print each guarantee with pass or FAIL and, if it fails,\n"
+        "what an attacker who got past the checker would get. If the accepted level needs a guarantee that fails,\n"
+        "the command exits with 1, and the service refuses sandbox queries. ENDPOINTS_SANDBOX_LEVEL is that level:\n"
+        "full, or row_security if there is no superuser.\n\n"
         "Example:\n"
         "    python manage.py check_sandbox"
     )

@@ -25,19 +25,19 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 class Command(BaseCommand):
     help = (
-        "Issue an access token and print its secret, alone, on standard output: it is shown this once. "
+        "Issue an access token and print only its secret on standard output; the secret is shown only once. "
         "Example: manage.py create_access_token dashboard --endpoint logs.all --bind project=acme --expires-in 30d"
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("name", help="who or what will use it, as shown in logs")
+        parser.add_argument("name", help="the person or program that will use it, as shown in logs")
         parser.add_argument(
             "--endpoint",
             action="extend",
             nargs="+",
             default=[],
             metavar="E",
-            help="may call only these endpoints; repeatable; default: every endpoint",
+            help="the only endpoints that it may call; repeatable; default: every endpoint",
         )
         parser.add_argument(
             "--bind",
@@ -45,11 +45,11 @@ class Command(BaseCommand):
             nargs="+",
             default=[],
             metavar="NAME=VALUE",
-            help="bind this argument: calls with another value are refused, calls without it get this one",
+            help="bind this argument: a call with another value is refused, a call without it gets this value",
         )
-        parser.add_argument("--no-endpoints", action="store_true", help="may call no endpoint")
-        parser.add_argument("--may-purge", action="store_true", help="may remove cached results")
-        parser.add_argument("--may-load", action="store_true", help="may add rows to every log source over HTTP")
+        parser.add_argument("--no-endpoints", action="store_true", help="it may call no endpoint")
+        parser.add_argument("--may-purge", action="store_true", help="it may remove cached results")
+        parser.add_argument("--may-load", action="store_true", help="it may add rows to every log source over HTTP")
         for option, what in _LIMITS.items():
             parser.add_argument(option, metavar="N", help=f"{what}, or none for no limit; default: the installation's")
         parser.add_argument("--expires-in", metavar="30d", help="lifetime: a number and m, h, d or w; default: none")

@@ -32,13 +32,13 @@ ROWS = 20_000
 DAYS = 7
 PROJECTS = ("acme", "globex", "initech")
 ADMIN = "admin"
-# Older rows are about to leave the window of usage.api-counts (7 days): the demo makes new ones.
+# Older rows will soon leave the window of usage.api-counts (7 days), so the demo makes new ones.
 FRESH_FOR = timedelta(days=5)
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What the demo tells its user: the admin's password and an access token."""
+    """The secrets that the demo shows its user: the admin's password and an access token."""
 
     password: str
     access_token: str
@@ -85,7 +85,7 @@ class Command(BaseCommand):
         self.stdout.write("Stopped.")
 
     def _harden(self) -> None:
-        """Harden the log database; on servers of one's own, whose superuser is not known here, say that it is not."""
+        """Harden the log database; if the superuser is not known here (the user's own servers), say that it is not."""
         try:
             call_command("harden_logs", stdout=StringIO())
         except CommandError as error:
@@ -121,7 +121,7 @@ def _newest_row() -> datetime | None:
 
 
 def _ensure_login(root: Path) -> Login:
-    """Make the admin user and an access token where they are missing; both stay the same from run to run."""
+    """Create the admin user and an access token if they are missing; both stay the same from run to run."""
     kept = ensure_local_secrets(root)
     users = get_user_model().objects
     admin = users.filter(username=ADMIN).first()
@@ -138,7 +138,7 @@ def _ensure_access_token(root: Path, kept: LocalSecrets) -> str:
     try:
         authenticate_access_token(kept.access_token)
     except NotAuthenticated:
-        # The first run; or its database is gone, or somebody revoked it.
+        # This is the first run, or the database is gone, or somebody revoked the access token.
         issued = issue_access_token(name="demo")
         keep_local_secrets(root, replace(kept, access_token=issued.secret))
         return issued.secret
@@ -159,7 +159,7 @@ def _programs(port: int, log_folder: Path) -> Iterator[Program]:
 def _child_environment() -> dict[str, str]:
     environment = {"DEBUG": os.environ.get("DEBUG", "false"), "PYTHONUNBUFFERED": "1"}
     if os.geteuid() == 0:
-        # The demo's own user chose to be root; the worker need not say it in its log at every start.
+        # The user of the demo chose to be root; the worker need not log a warning at every start.
         environment["PYTHONWARNINGS"] = "ignore:You're running the worker with superuser privileges"
     return environment
 

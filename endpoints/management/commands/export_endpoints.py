@@ -13,12 +13,12 @@ from endpoints.services import export_endpoints
 
 class Command(BaseCommand):
     help = (
-        "Write every endpoint into a folder as NAME.sql: its SQL behind a comment with its settings and parameters. "
-        "Other files there stay. Example: manage.py export_endpoints stored-queries"
+        "Write every endpoint into a folder as NAME.sql: a comment with its settings and parameters, then its SQL. "
+        "Other files in the folder stay. Example: manage.py export_endpoints stored-queries"
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("folder", type=Path, metavar="DIR", help="is made where it is missing")
+        parser.add_argument("folder", type=Path, metavar="DIR", help="created if it is missing")
 
     def handle(self, *args: Any, folder: Path, **options: Any) -> None:
         try:

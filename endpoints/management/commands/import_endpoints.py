@@ -1,4 +1,4 @@
-"""Make the files of a folder endpoints: all of them, or, where one is refused, none."""
+"""Import every file of a folder as an endpoint: all of them, or none if one is refused."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from endpoints.services import ImportOutcome, ImportResult, import_endpoints
 
 class Command(BaseCommand):
     help = (
-        "Make every .sql file of a folder, as export_endpoints writes them, the newest version of the endpoint it "
-        "names. All files are checked on the log database first; where one is refused, nothing is imported and the "
-        "exit code is 1. Endpoints without a file stay. "
+        "Import every .sql file of a folder, in the form that export_endpoints writes, as the newest version of the "
+        "endpoint it names. All files are checked on the log database first; if one is refused, nothing is imported "
+        "and the exit code is 1. Endpoints without a file stay. "
         "Example: manage.py import_endpoints stored-queries --dry-run; then manage.py import_endpoints stored-queries"
     )
 
@@ -53,7 +53,7 @@ class Command(BaseCommand):
             self._show(result.difference)
 
     def _show(self, lines: Sequence[str]) -> None:
-        """Write a unified diff; Django's styles colour on a terminal alone, and never with --no-color."""
+        """Write a unified diff; Django's styles add colour only on a terminal, and never with --no-color."""
         styles = {"+": self.style.SUCCESS, "-": self.style.ERROR, "@": self.style.HTTP_INFO}
         for number, line in enumerate(lines):
             style = self.style.MIGRATE_HEADING if number < 2 else styles.get(line[:1], str)

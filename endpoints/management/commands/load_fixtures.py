@@ -1,4 +1,4 @@
-"""Register the shipped log sources and endpoints; what an operator has changed since stays as it is."""
+"""Register the shipped log sources and endpoints; those that an operator has changed stay as they are."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ Fields = dict[str, Any]
 class Command(BaseCommand):
     help = (
         f"Register the log sources and endpoints of a folder ({SOURCES}, {ENDPOINTS} and the SQL files it "
-        "names), make their tables and partitions. Those that exist already are left alone. Makes the roles of "
-        "the admin, too, as sync_roles does. "
+        "names) and create their tables and partitions. Those that already exist stay as they are. Also creates the "
+        "roles of the admin, as sync_roles does. "
         "Example: manage.py load_fixtures"
     )
 
@@ -39,7 +39,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, folder: Path, **options: Any) -> None:
-        # Both files are read before anything is made of either.
+        # Both files are read before anything is created from either.
         sources, endpoints = _read(folder / SOURCES), _read(folder / ENDPOINTS)
         if sources is None and endpoints is None:
             raise CommandError(f"{folder} holds neither {SOURCES} nor {ENDPOINTS}.")
@@ -77,7 +77,7 @@ class Command(BaseCommand):
 
 @contextmanager
 def _faults_located(path: Path, number: int, fields: Fields) -> Iterator[None]:
-    """Turn what is wrong with an entry into CommandError that names the file and the entry."""
+    """Turn a fault in an entry into a CommandError that names the file and the entry."""
     entry = f"{path}, entry {number} ({fields.get('name', 'without a name')})"
     try:
         yield
@@ -85,7 +85,7 @@ def _faults_located(path: Path, number: int, fields: Fields) -> Iterator[None]:
         raise CommandError(f"{entry}: {one_line(error)}") from error
     except KeyError as error:
         raise CommandError(f"{entry}: lacks {error.args[0]!r}.") from error
-    # TypeError: a field that does not exist; the message of Python names it.
+    # TypeError: a field that does not exist; Python's message names it.
     except (SourceTableError, OSError, TypeError, ValueError) as error:
         raise CommandError(f"{entry}: {' '.join(str(error).split())}") from error
 
@@ -101,7 +101,7 @@ def _declared(fields: Fields) -> DeclaredParameter:
 
 
 def _read(path: Path) -> list[Fields] | None:
-    """Return the entries of a fixture file, or None where there is none. Raises CommandError for a broken one."""
+    """Return the entries of a fixture file, or None if there is no file. Raises CommandError for a broken one."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Throw cached results away from the command line."""
+"""Remove cached results from the command line."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from endpoints.services import purge_cache, visible_endpoints
 
 class Command(BaseCommand):
     help = (
-        "Throw the cached results of endpoints away; the next call runs the query. "
+        "Remove the cached results of endpoints; the next call runs the query. "
         "Example: manage.py purge_cache usage.api-counts"
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("endpoint", nargs="*", help="name or UUID")
-        parser.add_argument("--all", action="store_true", help="of every endpoint")
+        parser.add_argument("--all", action="store_true", help="remove the results of every endpoint")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if bool(options["endpoint"]) == options["all"]:

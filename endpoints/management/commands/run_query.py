@@ -24,20 +24,20 @@ class Command(BaseCommand):
     help = (
         "Run an endpoint and print its rows. "
         "Example: manage.py run_query logs.all project=acme iso_timestamp_start=2025-06-02 --format table. "
-        "With a query of one's own, under the same rules as for consumers: manage.py run_query logs.all project=acme "
+        "To run your own query under the rules for consumers: manage.py run_query logs.all project=acme "
         "--sql 'select count(*) from auth_logs' or --lql 'm.response.status_code:>=500 c:count(*)'"
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("endpoint", help="name or UUID")
-        parser.add_argument("arguments", nargs="*", metavar="NAME=VALUE", help="an argument; a list repeats its name")
+        parser.add_argument("arguments", nargs="*", metavar="NAME=VALUE", help="an argument; repeat NAME for a list")
         parser.add_argument(
             "--format",
             choices=["table", *_FORMATS],
             default="table",
-            help="default: %(default)s, as wide as the terminal (or COLUMNS), long values cut",
+            help="default: %(default)s, as wide as the terminal (or COLUMNS); long values are cut",
         )
-        parser.add_argument("--sql", default="", help="a sandbox query, run in place of the stored final query")
+        parser.add_argument("--sql", default="", help="a sandbox query to run instead of the stored final query")
         parser.add_argument("--lql", default="", help="the same in LQL, such as 'm.response.status_code:>=500'")
         parser.add_argument("--redact", action="store_true", help="redact IP addresses and e-mail addresses")
 
@@ -61,7 +61,7 @@ class Command(BaseCommand):
 
 
 def _table(text: str) -> str:
-    csv.field_size_limit(sys.maxsize)  # a JSON value may be larger than the 128 KiB of the default
+    csv.field_size_limit(sys.maxsize)  # a JSON value may be larger than the default, 128 KiB
     header, *rows = csv.reader(io.StringIO(text, newline=""))
     return format_rows(header, rows, width=shutil.get_terminal_size().columns)
 
@@ -71,7 +71,7 @@ def _write(stdout: OutputWrapper, text: str) -> None:
         stdout.write(text, ending="" if text.endswith("\n") else "\n")
         stdout.flush()
     except BrokenPipeError as error:
-        # Such as `| head`, which has read enough. Python would complain again when it flushes at its end.
+        # For example `| head`, which has read enough. Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(141) from error  # 128 + SIGPIPE, as the shell reports it
 

@@ -1,4 +1,4 @@
-"""Make the roles of the admin and give each its permissions."""
+"""Create the roles of the admin and give each its permissions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from endpoints.services import keep_roles
 
 class Command(BaseCommand):
     help = (
-        "Make the groups viewer, editor and owner and give each exactly the permissions of its role; who belongs to "
-        "them stays. load_fixtures does the same. Example: manage.py sync_roles"
+        "Create the groups viewer, editor and owner and give each exactly the permissions of its role; their members "
+        "stay. load_fixtures does the same. Example: manage.py sync_roles"
     )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -13,12 +13,12 @@ from endpoints.services.warming import WarmRun
 
 class Command(BaseCommand):
     help = (
-        "Renew the cached results that were asked for within the caching period, as the schedule of each endpoint "
-        "does. Example: manage.py warm_cache usage.api-counts"
+        "Renew the cached results that were requested within the caching period, as each endpoint's schedule does. "
+        "Example: manage.py warm_cache usage.api-counts"
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("endpoint", nargs="*", help="name or UUID; default: every endpoint that is warmed")
+        parser.add_argument("endpoint", nargs="*", help="name or UUID; default: every endpoint with cache warming")
 
     def handle(self, *args: Any, **options: Any) -> None:
         with one_line_failures(), without_log_lines():

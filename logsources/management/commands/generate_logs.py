@@ -1,4 +1,4 @@
-"""manage.py generate_logs: made-up rows, into the log sources or out as NDJSON."""
+"""manage.py generate_logs: make up rows, and load them or write them as NDJSON."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ DEFAULT_ROWS = 20_000
 DEFAULT_DAYS = 7.0
 MAX_DAYS = 3_650  # a load takes no rows from before 2000
 DEFAULT_PROJECTS = "acme,globex,initech"
-_PROJECT = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")  # it becomes a part of a host name (RFC 1123)
+_PROJECT = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")  # it becomes part of a host name (RFC 1123)
 
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """What to make: the same order makes the same rows."""
+    """The rows to make: the same order gives the same rows."""
 
     counts: dict[str, int]
     until: datetime
@@ -49,14 +49,16 @@ class _Order:
 
 class Command(BaseCommand):
     help = (
-        "Make up realistic log rows and load them, the same rows for the same --seed and --until. "
+        "Make up realistic log rows and load them; the same --seed and --until give the same rows. "
         "Example: manage.py generate_logs --rows 20000 --days 7 --projects acme,globex"
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--rows", type=int, default=DEFAULT_ROWS, help="rows in total (default: %(default)s)")
-        parser.add_argument("--days", type=float, default=DEFAULT_DAYS, help="days they cover (default: %(default)s)")
-        parser.add_argument("--until", help="the end of these days, ISO 8601, UTC without a zone (default: now)")
+        parser.add_argument(
+            "--days", type=float, default=DEFAULT_DAYS, help="days that the rows cover (default: %(default)s)"
+        )
+        parser.add_argument("--until", help="the end of these days, ISO 8601; without a zone: UTC (default: now)")
         parser.add_argument("--seed", help="any text (default: a random one, which is shown)")
         parser.add_argument(
             "--projects", default=DEFAULT_PROJECTS, help="comma-separated, busiest first (default: %(default)s)"

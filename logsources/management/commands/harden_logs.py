@@ -25,10 +25,10 @@ from logsources.hardening import (
 
 class Command(BaseCommand):
     help = (
-        "Take PUBLIC's rights on the catalogs and functions of the log database, and give the readers only what\n"
+        "Take PUBLIC's rights on the catalogs and functions of the log database away, and give the readers only what\n"
         "sandbox queries and stored queries need. Run it once after the first `migrate --database logs`, and again\n"
         "after a major upgrade of PostgreSQL or a new extension; run it with --undo before pg_upgrade. It needs a\n"
-        "superuser; the embedded server's is known. manage.py check_sandbox then tells what holds.\n\n"
+        "superuser; it knows the embedded server's. manage.py check_sandbox then shows which guarantees hold.\n\n"
         "Examples:\n"
         "    python manage.py harden_logs --dry-run\n"
         "    LOGS_SUPERUSER_URL=postgresql://postgres:…@db/logs python manage.py harden_logs\n"
@@ -45,7 +45,7 @@ class Command(BaseCommand):
             help="a superuser of the log database's server; default: LOGS_SUPERUSER_URL, else the embedded server's",
         )
         parser.add_argument("--undo", action="store_true", help="give PUBLIC back what hardening took")
-        parser.add_argument("--dry-run", action="store_true", help="tell what would be done, and do nothing")
+        parser.add_argument("--dry-run", action="store_true", help="show what would be done, and do nothing")
 
     def handle(
         self, *args: Any, superuser_url: str | None = None, undo: bool = False, dry_run: bool = False, **options: Any
@@ -84,7 +84,7 @@ def _superuser_url(option: str | None) -> str:
     if url:
         return url
     known = embedded.known_urls(settings.LOCAL_DIR)
-    # The embedded superuser is of no use when the log database is on another server.
+    # The embedded superuser is of no use if the log database is on another server.
     if known is not None and known.superuser_url and known.logs_database_url == settings.LOGS_DATABASE_URL:
         return known.superuser_url
     raise CommandError("No superuser is known: give --superuser-url or set LOGS_SUPERUSER_URL.")

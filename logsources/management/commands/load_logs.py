@@ -1,4 +1,4 @@
-"""manage.py load_logs: rows from an NDJSON file or pipe into a log source."""
+"""manage.py load_logs: load rows from an NDJSON file or pipe into a log source."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ example:
   manage.py load_logs edge_logs requests.ndjson.gz
   producer | manage.py load_logs auth_logs - --skip-bad-lines
 
-One JSON object a line: event_message (text, required), metadata (an object), project, id and timestamp where known:
+One JSON object per line: event_message (text, required), metadata (an object), and project, id and timestamp if known:
   {"event_message": "GET | 200 | …", "project": "acme", "metadata": {"request": {"path": "/rest/v1/orders"}}}
 """
 
 
 class _HelpFormatter(DjangoHelpFormatter, RawDescriptionHelpFormatter):
-    """Django's order of options, and the example's own line breaks."""
+    """Keeps Django's order of options and the example's own line breaks."""
 
 
 class Command(BaseCommand):
-    help = "Load log rows from NDJSON (plain or gzip), all of them in one transaction or none."
+    help = "Load log rows from NDJSON (plain or gzip) in one transaction: all of them or none."
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         return super().create_parser(prog_name, subcommand, epilog=EXAMPLE, formatter_class=_HelpFormatter, **kwargs)
@@ -49,7 +49,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--skip-bad-lines",
             action="store_true",
-            help="leave bad lines out and report them; without it the first one ends the load and nothing is loaded",
+            help="skip and report bad lines; otherwise the first bad line ends the load and nothing is loaded",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -83,7 +83,7 @@ class Command(BaseCommand):
 
 
 def find_source(name: str) -> LogSource:
-    """Return the log source; raise CommandError with the names there are."""
+    """Return the log source; raise CommandError with the existing names."""
     source = LogSource.objects.filter(name=name).first()
     if source is None:
         names = ", ".join(LogSource.objects.values_list("name", flat=True))
@@ -93,7 +93,7 @@ def find_source(name: str) -> LogSource:
 
 @contextmanager
 def explained_load_errors(source: LogSource) -> Iterator[None]:
-    """Turn what ends a load into one line for the operator, who also learns that nothing of it stayed."""
+    """Turn an error that ends a load into one line for the operator, which also says that nothing was loaded."""
     nothing = f"Nothing was loaded into {source.name}."
     try:
         yield
@@ -120,7 +120,7 @@ def _opened(name: str) -> Iterator[BinaryIO]:
 
 
 def _regular_size(file: BinaryIO) -> int | None:
-    """Return the size in bytes of what is read from disk, None for pipes and terminals."""
+    """Return the size in bytes of a file on disk, None for pipes and terminals."""
     try:
         status = os.fstat(file.fileno())
     except OSError:  # in memory: no file descriptor

@@ -1,4 +1,4 @@
-"""Make daily partitions ahead, move rows out of the default partitions, drop expired partitions."""
+"""Create daily partitions ahead, move rows out of the default partitions, drop expired partitions."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def _sentence(change: PartitionChange) -> str:
 
 class Command(BaseCommand):
     help = (
-        "Give every log table its daily partitions (UTC): make those of the coming days, move rows out of the default\n"
-        "partition into days of their own, drop what is older than the source's retention, build missing covering\n"
-        "indexes. The scheduler does this every hour; run it by hand after loading old rows.\n\n"
+        "Give every log table its daily partitions (UTC): create those of the coming days, move rows from the default\n"
+        "partition to the partitions of their days, drop partitions older than the source's retention, and build\n"
+        "missing covering indexes. The scheduler does this every hour; run it by hand after loading old rows.\n\n"
         "Example:\n"
         "    python manage.py roll_partitions --days-ahead 14"
     )

@@ -60,6 +60,8 @@ BYTES_OF_VALUE: Final = 8
 LONGEST_KEPT_QUERY: Final = 2_500  # characters
 
 T = TypeVar("T")
+# Entered with the connection for as long as the statement runs on it.
+Attendance = Callable[[GateConnection], AbstractContextManager[None]]
 
 _QUOTED = re.compile(r'".*"', re.DOTALL)
 # SQLSTATE classes and codes that say "the server is not there for us", PostgreSQL appendix A.
@@ -125,8 +127,8 @@ def run_statement(statement: Statement, session: ReaderSession, *, max_rows: int
     """
     started = perf_counter()
     result, rows = on_living_connection(
-        lambda: _run_once(statement, session, max_bytes),
-        again=lambda: _run_once(statement, session, max_bytes, may_keep=False),
+        lambda: run_once(statement, session, max_bytes),
+        again=lambda: run_once(statement, session, max_bytes, may_keep=False),
         session=session,
     )
     return Rows(
@@ -168,15 +170,27 @@ def first_invalid_regular_expression(candidates: Sequence[str], session: ReaderS
     return None
 
 
-def _run_once(
-    statement: Statement, session: ReaderSession, max_bytes: int, *, may_keep: bool = True
+def run_once(
+    statement: Statement,
+    session: ReaderSession,
+    max_bytes: int,
+    *,
+    may_keep: bool = True,
+    attend: Attendance | None = None,
 ) -> tuple[PGresult, FetchedRows]:
-    """Run a statement on one connection and return its result and rows; it may stay prepared there."""
+    """Run a statement on one connection and return its result and rows; it may stay prepared there.
+
+    Raises psycopg.Error, OverBudget, Overloaded and DatabaseUnavailable.
+    """
     with lent_connection(session) as connection:
+        arming, sent = arming_statement(session, statement.sql), (statement.sql, statement.arguments)
+        keep = _keeping(connection, statement, session) if may_keep else None
+        budget = fetch_budget(session, max_bytes)
         try:
-            arming, prepared = arming_statement(session, statement.sql), (statement.sql, statement.arguments)
-            keep = _keeping(connection, statement, session) if may_keep else None
-            return run_transaction(connection, arming, prepared, keep=keep, budget=fetch_budget(session, max_bytes))
+            if attend is None:
+                return run_transaction(connection, arming, sent, keep=keep, budget=budget)
+            with attend(connection):
+                return run_transaction(connection, arming, sent, keep=keep, budget=budget)
         except OverBudget:
             connection.close()  # PostgreSQL stops at once: nobody reads the rest of its rows
             raise

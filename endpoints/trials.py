@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-import psycopg
-
 from endpoints.describing import fields_of, named_columns
-from endpoints.execution import ReaderSession, arming_statement, fetch_budget, lent_connection, on_living_connection
-from endpoints.gate import GateConnection, roll_back
-from endpoints.outcomes import Column, OverBudget, Rows, Statement
-from endpoints.round_trips import FetchedRows, run_transaction, timestamp_columns
+from endpoints.execution import Attendance, ReaderSession, on_living_connection, run_once
+from endpoints.outcomes import Column, Rows, Statement
+from endpoints.round_trips import FetchedRows, timestamp_columns
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGresult
-
-# Entered with the connection for as long as the statement runs on it.
-Attendance = Callable[[GateConnection], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +32,8 @@ def try_statement(
     """
 
     def attempt() -> tuple[PGresult, FetchedRows]:
-        return _run_once(statement, session, attend, max_bytes)
+        # Tried once: kept as a prepared statement it would only push out those of calls.
+        return run_once(statement, session, max_bytes, may_keep=False, attend=attend)
 
     started = perf_counter()
     result, rows = on_living_connection(attempt, again=attempt, session=session)
@@ -56,20 +49,3 @@ def try_statement(
         ),
         columns=named_columns(fields),
     )
-
-
-def _run_once(
-    statement: Statement, session: ReaderSession, attend: Attendance, max_bytes: int
-) -> tuple[PGresult, FetchedRows]:
-    with lent_connection(session) as connection:
-        try:
-            with attend(connection):
-                arming, tried = arming_statement(session, statement.sql), (statement.sql, statement.arguments)
-                # Tried once: kept as a prepared statement it would only push out those of calls.
-                return run_transaction(connection, arming, tried, budget=fetch_budget(session, max_bytes))
-        except OverBudget:
-            connection.close()  # PostgreSQL stops at once: nobody takes the rest of its rows
-            raise
-        except psycopg.Error:
-            roll_back(connection)
-            raise

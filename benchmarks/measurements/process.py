@@ -32,9 +32,9 @@ import psycopg
 NEW = sys.argv.pop() == "new"
 from config.wsgi import application
 from django.test import RequestFactory
-from endpoints.services import sandbox_calls
+from endpoints.services import sandbox_queries
 checking = 0.0
-original = sandbox_calls.check_query
+original = sandbox_queries.check_query
 def counted(*arguments):
     global checking
     started = time.thread_time()
@@ -42,7 +42,7 @@ def counted(*arguments):
         return original(*arguments)
     finally:
         checking += time.thread_time() - started
-sandbox_calls.check_query = counted
+sandbox_queries.check_query = counted
 environ = RequestFactory().get("/api/endpoints/query/logs.all", headers={"host": "127.0.0.1"}).environ
 secret, query_string = sys.argv[1:]
 def call(number):

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from time import perf_counter
 
 import structlog
 
 from endpoints.cache import Recipe
 from endpoints.encoding import encode_rows
-from endpoints.errors import StoredQueryFailed
-from endpoints.execution import StatementFailed, run_statement
+from endpoints.execution import StatementFailed
 from endpoints.models import Endpoint
-from endpoints.outcomes import BoundValue, Outcome, OverBudget, Rows, TimestampForm
-from endpoints.services.lql_calls import read_lql, run_lql_query
-from endpoints.services.sandbox_calls import run_sandbox_query
-from endpoints.services.sandbox_runs import max_result_bytes, over_budget
-from endpoints.services.sessions import (
-    INVALID_REGULAR_EXPRESSION,
-    refuse_invalid_regular_expression,
-    stored_session,
+from endpoints.outcomes import Outcome, OverBudget, Rows, TimestampForm
+from endpoints.services.lql_queries import prepare_lql
+from endpoints.services.prepared_queries import (
+    PreparedQuery,
+    Sandbox,
+    max_result_bytes,
+    over_budget,
+    prepare_stored_query,
 )
-from endpoints.sql.composition import compile_query
+from endpoints.services.sandbox_queries import prepare_sql
+from endpoints.services.sandboxes import publish, refuse_unguarded_sandbox, sandbox_of
 
 logger = structlog.get_logger(__name__)
 
@@ -29,21 +28,17 @@ logger = structlog.get_logger(__name__)
 def produce(endpoint: Endpoint, recipe: Recipe) -> Outcome:
     """Run the recipe over this version of the endpoint and return its encoded result. Raises an EndpointError."""
     try:
-        return _produce(endpoint, recipe)
+        rows = _run_sandboxed(endpoint, recipe) if recipe.sandbox_language else _run_stored(endpoint, recipe)
+        started = perf_counter()
+        body = encode_rows(
+            rows,
+            recipe.format,
+            redact=recipe.redact,
+            timestamps_as=TimestampForm(endpoint.timestamps_as),
+            max_bytes=max_result_bytes(recipe.sandbox_language),
+        )
     except OverBudget as error:
         raise over_budget(recipe.sandbox_language) from error
-
-
-def _produce(endpoint: Endpoint, recipe: Recipe) -> Outcome:
-    rows = _run(endpoint, recipe)
-    started = perf_counter()
-    body = encode_rows(
-        rows,
-        recipe.format,
-        redact=recipe.redact,
-        timestamps_as=TimestampForm(endpoint.timestamps_as),
-        max_bytes=max_result_bytes(recipe.sandbox_language),
-    )
     return Outcome(
         body=body,
         format=recipe.format,
@@ -54,22 +49,37 @@ def _produce(endpoint: Endpoint, recipe: Recipe) -> Outcome:
     )
 
 
-def _run(endpoint: Endpoint, recipe: Recipe) -> Rows:
-    if recipe.sandbox_language == "sql":
-        return run_sandbox_query(endpoint, recipe.sandbox_text, arguments=recipe.arguments)
-    if recipe.sandbox_language == "lql":
-        return run_lql_query(endpoint, read_lql(recipe.sandbox_text), arguments=recipe.arguments)
-    return _run_stored_query(endpoint, recipe.arguments)
+def prepare_consumers_query(endpoint: Endpoint, recipe: Recipe, sandbox: Sandbox) -> PreparedQuery:
+    """Return what runs for a consumer's own `sql` or `lql`. Raises SandboxViolation, InvalidLQL or RequestTooLarge."""
+    prepare = prepare_sql if recipe.sandbox_language == "sql" else prepare_lql
+    return prepare(endpoint, recipe.sandbox_text, recipe.arguments, sandbox)
 
 
-def _run_stored_query(endpoint: Endpoint, arguments: Mapping[str, BoundValue]) -> Rows:
-    parameters = endpoint.parameters_of_version
-    statement = compile_query(endpoint.sql, parameters, max_rows=endpoint.max_rows).statement(arguments)
-    session = stored_session(endpoint, arguments)
+def _run_stored(endpoint: Endpoint, recipe: Recipe) -> Rows:
+    query = prepare_stored_query(endpoint, recipe.arguments)
     try:
-        return run_statement(statement, session, max_rows=endpoint.max_rows, max_bytes=max_result_bytes(""))
+        return query.run()
     except StatementFailed as failure:
-        if failure.sqlstate == INVALID_REGULAR_EXPRESSION:
-            refuse_invalid_regular_expression(parameters, arguments, session)
+        refusal = query.refusal(failure)
         logger.error("stored_query_failed", sqlstate=failure.sqlstate, reason=failure.loggable_message)
-        raise StoredQueryFailed from failure
+        raise refusal from failure
+
+
+def _run_sandboxed(endpoint: Endpoint, recipe: Recipe) -> Rows:
+    refuse_unguarded_sandbox()
+    query = prepare_consumers_query(endpoint, recipe, sandbox_of(endpoint))
+    try:
+        return _run_where_published(endpoint, query)
+    except StatementFailed as failure:
+        raise query.refusal(failure) from failure
+
+
+def _run_where_published(endpoint: Endpoint, query: PreparedQuery) -> Rows:
+    try:
+        return query.run()
+    except StatementFailed as failure:
+        if not query.lacks_a_table(failure):
+            raise
+    # The log database was restored or made anew, without the schemas of the versions that Django knows.
+    publish(endpoint)
+    return query.run()

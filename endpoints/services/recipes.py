@@ -11,7 +11,7 @@ from endpoints.cache import Recipe
 from endpoints.errors import AmbiguousSandboxQuery, ArgumentNotAllowed, InvalidRequest, SandboxDisabled
 from endpoints.models import Endpoint
 from endpoints.outcomes import BoundValue, ResultFormat
-from endpoints.services.lql_calls import read_lql
+from endpoints.services.lql_queries import read_lql
 from endpoints.services.remembering import Remembered
 from endpoints.sql.coercion import is_absent
 from endpoints.sql.parameters import (

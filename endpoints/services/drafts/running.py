@@ -22,8 +22,8 @@ from endpoints.plans import PlanTree, read_plan
 from endpoints.services.drafts.cancelling import RunAttendance, cancellable_run
 from endpoints.services.drafts.draft import Draft
 from endpoints.services.drafts.statements import DraftStatement, draft_statement
+from endpoints.services.prepared_queries import max_result_bytes, over_budget
 from endpoints.services.recipes import Call
-from endpoints.services.sandbox_runs import max_result_bytes, over_budget, without_budget_column
 from endpoints.trials import Trial, try_statement
 from logsources.catalogue import partitions_by_table
 from logsources.connections import owner_connection
@@ -84,8 +84,8 @@ def run_draft(draft: Draft, *, call: Call, run_id: str) -> DraftRun:
     started = perf_counter()
     with _one_of_few(), draft_statement(draft, call) as prepared, _attended(prepared, run_id) as attendance:
         trial = _try(prepared, attendance)
-    rows = without_budget_column(trial.rows) if prepared.is_budgeted else trial.rows
-    columns = trial.columns[:-1] if prepared.is_budgeted else trial.columns
+    rows = prepared.query.without_budget(trial.rows)
+    columns = trial.columns[: len(rows.columns)]
     body, shown_rows = _page_body(rows, prepared.recipe, TimestampForm(draft.timestamps_as))
     return DraftRun(
         columns=columns,
@@ -102,8 +102,9 @@ def run_draft(draft: Draft, *, call: Call, run_id: str) -> DraftRun:
 def explain_draft(draft: Draft, *, call: Call, run_id: str) -> DraftPlan:
     """Run the same statement under EXPLAIN ANALYZE and return its plan. Raises as `run_draft` does."""
     with _one_of_few(), draft_statement(draft, call) as prepared, _attended(prepared, run_id) as attendance:
-        explained = Statement(EXPLAIN + prepared.statement.sql, prepared.statement.arguments)
-        trial = _try(replace(prepared, statement=explained), attendance, moved_by=len(EXPLAIN))
+        statement = prepared.query.statement
+        explained = replace(prepared.query, statement=Statement(EXPLAIN + statement.sql, statement.arguments))
+        trial = _try(replace(prepared, query=explained), attendance, moved_by=len(EXPLAIN))
     partitions = _partitions()
     ((explanation,),) = trial.rows.rows
     return DraftPlan(read_plan(explanation, partitions=partitions), _sent(prepared))
@@ -119,7 +120,7 @@ def _partitions() -> Mapping[str, tuple[str, ...]]:
 
 @contextmanager
 def _attended(prepared: DraftStatement, run_id: str) -> Iterator[RunAttendance]:
-    timeout = prepared.session.statement_timeout_seconds
+    timeout = prepared.query.session.statement_timeout_seconds
     with cancellable_run(run_id, timeout_seconds=timeout) as attendance:
         yield attendance
 
@@ -127,14 +128,14 @@ def _attended(prepared: DraftStatement, run_id: str) -> Iterator[RunAttendance]:
 def _try(prepared: DraftStatement, attendance: RunAttendance, *, moved_by: int = 0) -> Trial:
     try:
         return try_statement(
-            prepared.statement,
-            prepared.session,
-            max_rows=prepared.max_rows,
-            max_bytes=max_result_bytes(prepared.recipe.sandbox_language),
+            prepared.query.statement,
+            prepared.query.session,
+            max_rows=prepared.query.max_rows,
+            max_bytes=prepared.query.max_bytes,
             attend=attendance.attend,
         )
     except OverBudget as error:
-        raise over_budget(prepared.recipe.sandbox_language) from error
+        raise over_budget(prepared.query.language) from error
     except StatementFailed as failed:
         if failed.position is not None:
             failed.position = max(1, failed.position - moved_by)
@@ -142,16 +143,16 @@ def _try(prepared: DraftStatement, attendance: RunAttendance, *, moved_by: int =
 
 
 def _sent(prepared: DraftStatement) -> SentStatement:
-    declared = prepared.recipe.arguments
-    names = [name if name in declared else "" for name in prepared.argument_names]
-    arguments = zip(names, prepared.statement.arguments, strict=True)
+    query, declared = prepared.query, prepared.recipe.arguments
+    names = [name if name in declared else "" for name in query.argument_names]
+    arguments = zip(names, query.statement.arguments, strict=True)
     return SentStatement(
-        sql=prepared.statement.sql,
+        sql=query.statement.sql,
         arguments=tuple(
             SentArgument(f"${number}", name, value) for number, (name, value) in enumerate(arguments, start=1)
         ),
-        role=prepared.session.role,
-        search_path=prepared.session.search_path,
+        role=query.session.role,
+        search_path=query.session.search_path,
     )
 
 

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from endpoints.cache import Recipe
 from endpoints.errors import EndpointError, StoredQueryFailed
-from endpoints.execution import ReaderSession, StatementFailed
-from endpoints.models import Endpoint
-from endpoints.outcomes import BoundValue, Statement
-from endpoints.publishing import PublishedTable, PublishingError, draft_schema
-from endpoints.services import lql_calls, sandbox_calls
+from endpoints.execution import StatementFailed
+from endpoints.publishing import PublishingError, draft_schema
 from endpoints.services.drafts import reading
-from endpoints.services.drafts.checking import place_in_draft
 from endpoints.services.drafts.draft import Draft, InvalidDraft, Place
+from endpoints.services.prepared_queries import PreparedQuery, Sandbox, prepare_stored_query
+from endpoints.services.producing import prepare_consumers_query
 from endpoints.services.recipes import Call, read_recipe
-from endpoints.services.sandbox_runs import refuse_unguarded_sandbox, within_budget
-from endpoints.services.sessions import (
-    INVALID_REGULAR_EXPRESSION,
-    refuse_invalid_regular_expression,
-    sandbox_session,
-    stored_session,
-)
-from endpoints.sql.composition import compile_query
+from endpoints.services.sandboxes import refuse_unguarded_sandbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +43,24 @@ class DraftFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DraftStatement:
-    """One statement ready to run; `explain_failure` returns what a consumer would get, or raises it."""
+    """What a draft would send to PostgreSQL for a call, and where a failure of it is."""
 
-    statement: Statement
-    argument_names: tuple[str, ...]
-    session: ReaderSession
+    query: PreparedQuery
     recipe: Recipe
-    max_rows: int
-    is_budgeted: bool
-    explain_failure: Callable[[StatementFailed], EndpointError]
-    field: str
-    place_failure: Callable[[StatementFailed], Place | None]
+    text: str  # of the draft, or of the consumer: what PostgreSQL's positions are in
 
     def failure(self, failed: StatementFailed) -> DraftFailed:
         """Return what to raise for a failure of the statement. Raises InvalidParameters: an argument is at fault."""
+        language = self.query.language
+        offset = self.query.offset(failed)
         detail = OperatorDetail(
-            failed.sqlstate, failed.primary_message, failed.hint, self.field, self.place_failure(failed)
+            failed.sqlstate,
+            failed.primary_message,
+            failed.hint,
+            field=f"call.{language}" if language else "sql",
+            place=None if offset is None else Place.at(self.text, offset),
         )
-        return DraftFailed(self.explain_failure(failed), detail)
+        return DraftFailed(self.query.refusal(failed), detail)
 
 
 @contextmanager
@@ -83,7 +74,7 @@ def draft_statement(draft: Draft, call: Call) -> Iterator[DraftStatement]:
     endpoint = draft.endpoint()
     recipe = read_recipe(endpoint, call, None)
     if not recipe.sandbox_language:
-        yield _stored(draft, endpoint, recipe)
+        yield DraftStatement(prepare_stored_query(endpoint, recipe.arguments), recipe, draft.sql)
         return
     refuse_unguarded_sandbox()
     with ExitStack() as stack:
@@ -93,8 +84,8 @@ def draft_statement(draft: Draft, call: Call) -> Iterator[DraftStatement]:
         except PublishingError as error:
             place = None if error.position is None else Place.at(draft.sql, error.position)
             raise DraftFailed(StoredQueryFailed(), OperatorDetail("", error.message, place=place)) from error
-        prepare = _sandbox_sql if recipe.sandbox_language == "sql" else _sandbox_lql
-        yield prepare(endpoint, recipe, schema, tables)
+        query = prepare_consumers_query(endpoint, recipe, Sandbox(schema, tables))
+        yield DraftStatement(query, recipe, recipe.sandbox_text)
 
 
 def runnable(draft: Draft) -> Draft:
@@ -109,85 +100,3 @@ def runnable(draft: Draft) -> Draft:
     if problems:
         raise InvalidDraft(problems)
     return draft
-
-
-def _stored(draft: Draft, endpoint: Endpoint, recipe: Recipe) -> DraftStatement:
-    parameters = endpoint.parameters_of_version
-    compiled = compile_query(endpoint.sql, parameters, max_rows=endpoint.max_rows)
-    session = stored_session(endpoint, recipe.arguments)
-
-    def explain(failed: StatementFailed) -> EndpointError:
-        if failed.sqlstate == INVALID_REGULAR_EXPRESSION:
-            refuse_invalid_regular_expression(parameters, recipe.arguments, session)
-        return StoredQueryFailed()
-
-    return DraftStatement(
-        statement=compiled.statement(recipe.arguments),
-        argument_names=compiled.parameter_names,
-        session=session,
-        recipe=recipe,
-        max_rows=endpoint.max_rows,
-        is_budgeted=False,
-        explain_failure=explain,
-        field="sql",
-        place_failure=lambda failed: place_in_draft(draft, failed),
-    )
-
-
-def _sandbox_sql(endpoint: Endpoint, recipe: Recipe, schema: str, tables: tuple[PublishedTable, ...]) -> DraftStatement:
-    sql = recipe.sandbox_text
-    checked = sandbox_calls.check_query(endpoint, sql, tables)
-
-    def place(failed: StatementFailed) -> Place | None:
-        offset = sandbox_calls.offset_of(failed, checked)
-        return None if offset is None else Place.at(sql, offset)
-
-    return _sandboxed(
-        endpoint,
-        recipe,
-        schema,
-        statement=checked.statement(recipe.arguments, max_rows=endpoint.max_rows),
-        argument_names=checked.parameter_names,
-        explain_failure=lambda failed: sandbox_calls.refusal_of(
-            failed, checked, sql, endpoint, recipe.arguments, tables
-        ),
-        place_failure=place,
-    )
-
-
-def _sandbox_lql(endpoint: Endpoint, recipe: Recipe, schema: str, tables: tuple[PublishedTable, ...]) -> DraftStatement:
-    rules = lql_calls.read_lql(recipe.sandbox_text)
-    lowered, checked = lql_calls.lower_query(endpoint, rules, tables)
-    return _sandboxed(
-        endpoint,
-        recipe,
-        schema,
-        statement=checked.statement(lowered.arguments, max_rows=endpoint.max_rows),
-        argument_names=checked.parameter_names,
-        explain_failure=lambda failed: lql_calls.refusal_of(failed, rules, lowered, endpoint, recipe.arguments),
-        place_failure=lambda failed: None,  # the SQL is ours
-    )
-
-
-def _sandboxed(
-    endpoint: Endpoint,
-    recipe: Recipe,
-    schema: str,
-    *,
-    statement: Statement,
-    argument_names: tuple[str, ...],
-    explain_failure: Callable[[StatementFailed], EndpointError],
-    place_failure: Callable[[StatementFailed], Place | None],
-) -> DraftStatement:
-    arguments: dict[str, BoundValue] = dict(recipe.arguments)
-    return DraftStatement(
-        statement=within_budget(statement),
-        argument_names=argument_names,
-        session=sandbox_session(endpoint, schema, arguments),
-        recipe=recipe,
-        max_rows=endpoint.max_rows,
-        is_budgeted=True,
-        explain_failure=explain_failure,
-        field=f"call.{recipe.sandbox_language}",
-        place_failure=place_failure,
-    )

@@ -1,4 +1,4 @@
-"""Run a consumer's own SQL: checked (wall 1), then as sandbox_reader over the version's views alone (wall 2)."""
+"""Prepare a consumer's own SQL: checked (wall 1), to run as sandbox_reader over the version's views (wall 2)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,17 @@ from django.conf import settings
 from endpoints.errors import EndpointError, InvalidSQL
 from endpoints.execution import StatementFailed
 from endpoints.models import Endpoint
-from endpoints.outcomes import BoundValue, Rows, SandboxDialect
-from endpoints.publishing import PublishedTable, sandbox_schema
-from endpoints.services.remembering import Remembered
-from endpoints.services.sandbox_runs import (
+from endpoints.outcomes import BoundValue, SandboxDialect
+from endpoints.publishing import PublishedTable
+from endpoints.services.prepared_queries import (
+    PreparedQuery,
+    Sandbox,
     is_of_budget,
     offset_in_statement,
     over_budget,
-    refuse_unguarded_sandbox,
-    run_published,
-    sandbox_tables,
+    sandboxed_query,
 )
-from endpoints.services.sessions import (
-    INVALID_REGULAR_EXPRESSION,
-    refuse_invalid_regular_expression,
-    sandbox_session,
-)
+from endpoints.services.remembering import Remembered
 from endpoints.sql.lexemes import line_and_column
 from endpoints.sql.sandbox import CheckedQuery, SandboxLimits, SandboxTable, check_sandbox_query
 from endpoints.sql.sqlstates import INSUFFICIENT_PRIVILEGE, UNDEFINED_TABLE, explain, name_at
@@ -46,25 +41,30 @@ _remembered: Final[Remembered[_CheckKey, Checked]] = Remembered(capacity=200, ma
 _BYTES_PER_CHARACTER: Final = 24  # of a text with its tokens: 230 KiB for 9 KiB, 340 KiB for a translated 6 KiB
 
 
-def run_sandbox_query(endpoint: Endpoint, sql: str, *, arguments: Mapping[str, BoundValue]) -> Rows:
-    """Run a consumer's SQL over the sandbox tables of this version and return its rows, at most max rows.
+def prepare_sql(endpoint: Endpoint, sql: str, arguments: Mapping[str, BoundValue], sandbox: Sandbox) -> PreparedQuery:
+    """Return what runs for a consumer's SQL over these sandbox tables. Raises SandboxViolation or RequestTooLarge."""
+    checked = check_query(endpoint, sql, sandbox.tables)
 
-    Raises SandboxDisabled while the log database does not keep what the sandbox relies on, SandboxViolation,
-    RequestTooLarge, InvalidSQL, InvalidParameters, StoredQueryFailed, QueryTimeout, Overloaded or DatabaseUnavailable.
-    """
-    refuse_unguarded_sandbox()
-    tables = sandbox_tables(endpoint)
-    checked = check_query(endpoint, sql, tables)
-    statement = checked.statement(arguments, max_rows=endpoint.max_rows)
-    try:
-        return run_published(
-            endpoint,
-            statement,
-            arguments,
-            lacks_a_table=lambda failure: _lacks_a_table(failure, checked, sql, tables),
-        )
-    except StatementFailed as failure:
-        raise refusal_of(failure, checked, sql, endpoint, arguments, tables) from failure
+    def offset(failure: StatementFailed) -> int | None:
+        return None if failure.position is None else checked.original_offset(offset_in_statement(failure.position))
+
+    def lacks_a_table(failure: StatementFailed) -> bool:
+        at = offset(failure)
+        if failure.sqlstate != UNDEFINED_TABLE or at is None:
+            return False
+        return name_at(sql, at).strip('"').lower() in {table.name.lower() for table in sandbox.tables}
+
+    return sandboxed_query(
+        endpoint,
+        arguments,
+        sandbox,
+        language="sql",
+        statement=checked.statement(arguments, max_rows=endpoint.max_rows),
+        argument_names=checked.parameter_names,
+        refusal=lambda failure, _: _refusal(failure, sql, offset(failure), sandbox.tables),
+        offset=offset,
+        lacks_a_table=lacks_a_table,
+    )
 
 
 def check_query(endpoint: Endpoint, sql: str, tables: Sequence[PublishedTable]) -> Checked:
@@ -100,37 +100,12 @@ def _check(endpoint: Endpoint, sql: str, tables: Sequence[PublishedTable]) -> Ch
     )
 
 
-def offset_of(failure: StatementFailed, checked: Checked) -> int | None:
-    """Return the offset in the consumer's text that PostgreSQL's error points to."""
-    if failure.position is None:
-        return None
-    return checked.original_offset(offset_in_statement(failure.position))
-
-
-def _lacks_a_table(failure: StatementFailed, checked: Checked, sql: str, tables: Sequence[PublishedTable]) -> bool:
-    offset = offset_of(failure, checked)
-    if failure.sqlstate != UNDEFINED_TABLE or offset is None:
-        return False
-    return name_at(sql, offset).strip('"').lower() in {table.name.lower() for table in tables}
-
-
-def refusal_of(
-    failure: StatementFailed,
-    checked: Checked,
-    sql: str,
-    endpoint: Endpoint,
-    arguments: Mapping[str, BoundValue],
-    tables: Sequence[PublishedTable],
-) -> EndpointError:
-    """Return what the consumer is told; raises InvalidParameters when an argument of theirs is to blame."""
-    if failure.sqlstate == INVALID_REGULAR_EXPRESSION:
-        session = sandbox_session(endpoint, sandbox_schema(endpoint), arguments)
-        refuse_invalid_regular_expression(endpoint.parameters_of_version, arguments, session)
+def _refusal(failure: StatementFailed, sql: str, offset: int | None, tables: Sequence[PublishedTable]) -> EndpointError:
+    """Return what the consumer is told."""
     log = logger.error if failure.sqlstate == INSUFFICIENT_PRIVILEGE else logger.info
     log("sandbox_query_failed", sqlstate=failure.sqlstate)
     if is_of_budget(failure):
         return over_budget("sql")
-    offset = offset_of(failure, checked)
     name = name_at(sql, offset) if offset is not None else ""
     columns = (column.name for table in tables for column in table.columns)
     explanation = explain(failure.sqlstate, name=name, known_names=columns)

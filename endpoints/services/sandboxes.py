@@ -1,0 +1,57 @@
+"""The sandbox of a version: the schema with its tables, published when it is first used, behind the guarantees."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+
+from config.deadlines import answer_within
+from endpoints.errors import SandboxDisabled, StoredQueryFailed
+from endpoints.generation import changing
+from endpoints.guarantees import sandbox_refusal
+from endpoints.models import Endpoint
+from endpoints.publishing import PublishedTable, PublishingError, publish_sandbox, sandbox_schema
+from endpoints.services.prepared_queries import Sandbox
+
+logger = structlog.get_logger(__name__)
+
+PUBLISHED_WITHIN_SECONDS: Final = 10.0  # a call waits for it, and it may wait for locks
+
+
+def refuse_unguarded_sandbox() -> None:
+    """Raise SandboxDisabled while the log database does not keep what the sandbox relies on."""
+    refusal = sandbox_refusal()
+    if refusal is not None:
+        raise SandboxDisabled(refusal)
+
+
+def sandbox_of(endpoint: Endpoint) -> Sandbox:
+    """Return the version's sandbox; one that has never been published is published now.
+
+    Raises StoredQueryFailed where its CTEs cannot be published, and DatabaseUnavailable.
+    """
+    return Sandbox(sandbox_schema(endpoint), _tables(endpoint))
+
+
+def publish(endpoint: Endpoint) -> tuple[PublishedTable, ...]:
+    """Make the schema of this version, which a log database that was restored or made anew does not have."""
+    try:
+        with answer_within(PUBLISHED_WITHIN_SECONDS):
+            tables = publish_sandbox(endpoint)
+    except PublishingError as error:
+        logger.error("sandbox_not_published", reason=error.message)
+        raise StoredQueryFailed from error
+    logger.info("sandbox_published", tables=[table.name for table in tables])
+    return tables
+
+
+def _tables(endpoint: Endpoint) -> tuple[PublishedTable, ...]:
+    if endpoint.sandbox_tables:
+        return tuple(PublishedTable.from_json(table) for table in endpoint.sandbox_tables)
+    published = publish(endpoint)
+    endpoint.sandbox_tables = [table.to_json() for table in published]
+    version = Endpoint.objects.filter(pk=endpoint.pk, version=endpoint.version)
+    with changing():
+        version.update(sandbox_tables=endpoint.sandbox_tables)
+    return published

@@ -38,7 +38,9 @@ class Heartbeat:
         if self._is_fresh(asked_at):
             return self._is_alive
         if not self._asking.acquire(timeout=within):
-            return self._is_alive and self._is_fresh(monotonic())  # the thread that is asking has had no answer for as long
+            return self._is_alive and self._is_fresh(
+                monotonic()
+            )  # the thread that is asking has had no answer for as long
         try:
             if not self._is_fresh(monotonic()):
                 self._judge(self._probe(asked_at + within - monotonic()))

@@ -191,11 +191,11 @@ def render_answer(environ: Environ, answer: Answer, *, started: float) -> Reply:
 
 def _cache_control(served: Served) -> str:
     """RFC 9111 and, for the seconds in which an old answer may be shown while a new one is fetched, RFC 5861."""
-    if served.state is CacheState.BYPASS:
+    if served.policy is None:
         return "private, no-cache"
     # Max-age counts from when the result was made: the recipient takes Age off it.
-    fresh_for = int(served.age_seconds + served.fresh_for_seconds)
-    stale_for = min(fresh_for, settings.ENDPOINTS_STALE_SECONDS)
+    fresh_for = int(max(served.age_seconds, served.policy.fresh_seconds))
+    stale_for = min(fresh_for, served.policy.stale_seconds)
     return f"private, max-age={fresh_for}, stale-while-revalidate={stale_for}"
 
 

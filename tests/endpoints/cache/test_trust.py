@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from endpoints import generation
-from endpoints.cache import purge, recent_entries, trust
+from endpoints.cache import CachePolicy, purge, recent_entries, trust
 from endpoints.cache.keys import ResultKey
 from endpoints.cache.recent_entries import RecentEntries
 from endpoints.generation import changing, current_generation
@@ -74,9 +74,9 @@ def test_a_result_is_asked_for_again_when_its_time_is_over(
     asked: list[ResultKey] = []
     fetch = recent_entries.fetch
 
-    def counted(key: ResultKey, **seconds: Any) -> Any:
+    def counted(key: ResultKey, policy: CachePolicy) -> Any:
         asked.append(key)
-        return fetch(key, **seconds)
+        return fetch(key, policy)
 
     monkeypatch.setattr(recent_entries, "fetch", counted)
     recent = RecentEntries()

@@ -194,7 +194,7 @@ def _cache_control(served: Served) -> str:
     if served.policy is None:
         return "private, no-cache"
     # Max-age counts from when the result was made: the recipient takes Age off it.
-    fresh_for = int(max(served.age_seconds, served.policy.fresh_seconds))
+    fresh_for = int(served.age_seconds + served.fresh_for_seconds)
     stale_for = min(fresh_for, served.policy.stale_seconds)
     return f"private, max-age={fresh_for}, stale-while-revalidate={stale_for}"
 

@@ -79,10 +79,6 @@ class Entry:
     def etag(self) -> str:
         return self.header.etag
 
-    @property
-    def created_at(self) -> float:
-        return self.header.created_at
-
     @cached_property
     def outcome(self) -> Outcome:
         header = self.header

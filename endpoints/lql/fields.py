@@ -11,14 +11,13 @@ from endpoints.outcomes import Column
 
 
 class FieldType(StrEnum):
-    """What the values of a field are. The values up to `map` are the words of a declared schema."""
+    """What the values of a field are."""
 
     STRING = "string"
     INTEGER = "integer"
     FLOAT = "float"
     BOOLEAN = "boolean"
     DATETIME = "datetime"
-    MAP = "map"  # has fields, each declared by its own path, and no value that can be compared
     JSON = "json"  # has fields that nothing is known of
     OTHER = "other"  # compared as the text PostgreSQL writes for it: uuid, inet, interval, …
 
@@ -32,7 +31,7 @@ class FieldType(StrEnum):
 class Field:
     """What a path means: a column, or what is `inside` a column of JSON.
 
-    `stored_as` is the column's type in PostgreSQL, of one element if it `is_list`; a declared field has none.
+    `stored_as` is the column's type in PostgreSQL, of one element if it `is_list`.
     """
 
     name: str
@@ -69,9 +68,3 @@ def column_field(column: Column) -> Field:
     if is_list and type_ is FieldType.JSON:
         type_ = FieldType.OTHER
     return Field(column.name, type_, is_list=is_list, stored_as=element)
-
-
-def declared_field(path: str, declared: str) -> Field:
-    """Return the field of a declared schema: a type's word, or ``list:`` and one. Raises ValueError for others."""
-    element = declared.removeprefix("list:")
-    return Field(path, FieldType(element), is_list=element != declared)

@@ -70,7 +70,7 @@ def test_clock_of_this_machine_does_not_matter(key: ResultKey, clock: float, mon
     entry = fetch(key, POLICY)
     assert entry is not None
     assert 0 <= entry.age_seconds < 1
-    assert entry.created_at == clock
+    assert entry.header.created_at == clock
 
 
 def test_caller_with_a_shorter_period_sees_the_entry_stale_or_not_at_all(key: ResultKey) -> None:

@@ -67,13 +67,8 @@ class Entry:
     policy: CachePolicy
 
     @property
-    def remaining_fresh_seconds(self) -> float:
-        """0 when stale."""
-        return self.policy.remaining(self.age_seconds)
-
-    @property
     def is_fresh(self) -> bool:
-        return self.remaining_fresh_seconds > 0
+        return self.policy.is_fresh(self.age_seconds)
 
     @property
     def etag(self) -> str:

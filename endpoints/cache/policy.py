@@ -26,6 +26,10 @@ class CachePolicy:
         # Less than nothing: the clock of Redis has gone back, and nobody knows how old the result is.
         return 0 <= age < self.kept_seconds
 
+    def is_fresh(self, age: float) -> bool:
+        """Tell whether a result of this age may be returned without asking for a newer one."""
+        return age < self.fresh_seconds
+
     def remaining(self, age: float) -> float:
         """Return for how many seconds a result of this age is still fresh, 0 when it is stale."""
         return max(0.0, self.fresh_seconds - age)

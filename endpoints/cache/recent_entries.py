@@ -32,9 +32,8 @@ class RecentEntry:
         return self.entry.age_seconds + self.seconds_ago
 
     @property
-    def remaining_fresh_seconds(self) -> float:
-        """0 when stale."""
-        return self.entry.policy.remaining(self.age_seconds)
+    def is_fresh(self) -> bool:
+        return self.entry.policy.is_fresh(self.age_seconds)
 
 
 class RecentEntries:
@@ -55,7 +54,7 @@ class RecentEntries:
         kept = self._kept.get(key)
         if kept is not None:
             recent = RecentEntry(kept[0], asked_at - kept[1])
-            if recent.seconds_ago < trust.TRUSTED_SECONDS and recent.remaining_fresh_seconds:
+            if recent.seconds_ago < trust.TRUSTED_SECONDS and recent.is_fresh:
                 return recent
         entry = fetch(key, policy)
         self._keep(key, entry, asked_at)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 from django.conf import settings
@@ -54,11 +55,11 @@ class Served:
 
 def cache_policy(endpoint: Endpoint) -> CachePolicy:
     """Return how the results of this version of the endpoint are cached."""
-    return CachePolicy(
-        fresh_seconds=endpoint.cache_seconds,
-        stale_seconds=settings.ENDPOINTS_STALE_SECONDS,
-        lease_seconds=endpoint.statement_timeout_seconds + LEASE_MARGIN_SECONDS,
-    )
+    lease_seconds = endpoint.statement_timeout_seconds + LEASE_MARGIN_SECONDS
+    return _policy(endpoint.cache_seconds, settings.ENDPOINTS_STALE_SECONDS, lease_seconds)
+
+
+_policy = lru_cache(CachePolicy)  # each call needs one, and endpoints have few different ones
 
 
 def serve(endpoint: Endpoint, recipe: Recipe, caller: Caller | None = None) -> Served:
@@ -103,7 +104,7 @@ def _serve(endpoint: Endpoint, key: ResultKey, recipe: Recipe, caller: Caller | 
         party = "" if caller is None else caller.prefix
         run = cache.run_once(key, produce=lambda: _run(endpoint, recipe, caller), policy=policy, party=party)
         return _serve_run(run, policy)
-    if recent.remaining_fresh_seconds:
+    if recent.is_fresh:
         return _serve_entry(recent, CacheState.HIT)
     try:
         renewed = renew_entry(endpoint, key, recipe, caller)

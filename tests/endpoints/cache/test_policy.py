@@ -13,4 +13,5 @@ POLICY = CachePolicy(fresh_seconds=100, stale_seconds=50, lease_seconds=10)
 )
 def test_age_says_whether_a_result_is_fresh_stale_or_too_old(age: float, is_usable: bool, remaining: float) -> None:
     assert POLICY.is_usable(age) is is_usable
+    assert POLICY.is_fresh(age) is (remaining > 0)
     assert POLICY.remaining(age) == pytest.approx(remaining)

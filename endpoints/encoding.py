@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 import sys
 from base64 import b64encode
@@ -280,8 +279,3 @@ def _redact_value(value: Any) -> Any:
             return [_redact_value(element) for element in value]
         case _:
             return value
-
-
-def json_value(value: Any) -> Any:
-    """Return a loaded value as plain Python data, for tables on a terminal and pages."""
-    return json.loads(value) if isinstance(value, bytes) else value

@@ -22,7 +22,7 @@ from typing import Final, cast
 import structlog
 from django.db import transaction
 
-from endpoints.cache import vouching
+from endpoints.cache import trust
 from endpoints.cache.connection import CacheUnavailable, Script, ask_script
 
 GENERATION_KEY: Final = "lqe:generation"
@@ -61,19 +61,19 @@ redis.call('SREM', KEYS[2], ARGV[2])
 """)
 
 
-_vouched: tuple[str, float] | None = None  # a generation, and until when it counts by time.monotonic()
+_trusted: tuple[str, float] | None = None  # a generation, and until when it counts by time.monotonic()
 
 
 def current_generation() -> str | None:
     """Return the current generation; None while a change is under way, or when Redis cannot tell.
 
-    What Redis has said counts for `vouching.VOUCHED_SECONDS`, which every change waits for.
+    What Redis has said counts for `trust.TRUSTED_SECONDS`, which every change waits for.
     """
-    global _vouched
+    global _trusted
     asked_at = monotonic()
-    vouched = _vouched
-    if vouched is not None and asked_at < vouched[1]:
-        return vouched[0]
+    trusted = _trusted
+    if trusted is not None and asked_at < trusted[1]:
+        return trusted[0]
     try:
         found = ask_script(_CURRENT, [GENERATION_KEY, CHANGING_KEY], [_random()])
     except CacheUnavailable:
@@ -81,7 +81,7 @@ def current_generation() -> str | None:
     if not found:
         return None
     generation = cast(bytes, found).decode()
-    _vouched = (generation, asked_at + vouching.VOUCHED_SECONDS)
+    _trusted = (generation, asked_at + trust.TRUSTED_SECONDS)
     return generation
 
 
@@ -91,10 +91,10 @@ def changing() -> Iterator[None]:
 
     Inside a larger transaction the change counts as under way until that one is committed.
     """
-    global _vouched
+    global _trusted
     change = _random()
     _announce(_BEGIN, change, CHANGE_SECONDS)
-    _vouched = None
+    _trusted = None
     try:
         yield
     except BaseException:
@@ -105,10 +105,10 @@ def changing() -> Iterator[None]:
 
 def _finish(change: str) -> None:
     """Tell Redis, which may be out of reach for a moment, and may then have missed the beginning too."""
-    global _vouched
+    global _trusted
     if _finish_within(change, SAVER_WAITS_SECONDS):
-        _vouched = None
-        vouching.outlive()
+        _trusted = None
+        trust.wait_until_expired()
         return
     logger.warning("change_not_announced_yet")
     # It goes on without who saved: as soon as Redis is back, no process believes what it knew before.

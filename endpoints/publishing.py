@@ -95,18 +95,6 @@ def publish_sandbox(endpoint: Endpoint) -> tuple[PublishedTable, ...]:
 
 
 @contextmanager
-def draft_sandbox(
-    endpoint: Endpoint, parameters: Sequence[DeclaredParameter]
-) -> Iterator[tuple[str, dict[str, Statement]]]:
-    """Publish an endpoint as drafted for the length of a `with` block: the schema's name, and how to read each table.
-
-    Raises as `publish_sandbox` does.
-    """
-    with draft_schema(endpoint, parameters) as (schema, tables):
-        yield schema, {table.name: table_statement(table.name) for table in tables}
-
-
-@contextmanager
 def draft_schema(
     endpoint: Endpoint, parameters: Sequence[DeclaredParameter]
 ) -> Iterator[tuple[str, tuple[PublishedTable, ...]]]:

@@ -77,11 +77,6 @@ def partition_day(source_name: str, name: str) -> date | None:
         return None
 
 
-def has_partition_suffix(name: str) -> bool:
-    """Say whether a source of this name could collide with a partition of another source."""
-    return name.endswith("_default") or _PARTITION_SUFFIX.search(name) is not None
-
-
 def needed_days(today: date, *, days_ahead: int = DAYS_AHEAD) -> tuple[date, ...]:
     """Return the days that need a partition before rows arrive: yesterday (late rows) to days_ahead after today."""
     return tuple(days_between(today - ONE_DAY, today + timedelta(days=days_ahead)))

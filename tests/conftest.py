@@ -22,7 +22,7 @@ from django.test import Client
 from django.test.utils import setup_databases, teardown_databases
 
 from endpoints import directory, generation
-from endpoints.cache import vouching
+from endpoints.cache import trust
 from endpoints.gate import close_gate_pool
 from endpoints.load_pool import close_load_pool
 from endpoints.services import calls, issue_access_token
@@ -162,7 +162,7 @@ def time_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
 def empty_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     cache.clear()
     # One process saves, purges and calls here: nobody needs to wait until others have heard of it.
-    monkeypatch.setattr(vouching, "VOUCHED_SECONDS", 0.0)
+    monkeypatch.setattr(trust, "TRUSTED_SECONDS", 0.0)
     KNOWN_SOURCES.forget()  # the test before may have made log sources, and its end has taken them back
     yield
     # A test without Redis leaves a change to be announced to the next test's.

@@ -9,11 +9,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
 import pytest
 
-from config.embedded.databases import allow_test_databases, prepare_databases
+from config.embedded.databases import prepare_databases
 from config.embedded.places import Place, find_place
 from config.embedded.postgres_server import ADDRESS_SPACE_KIB
+from config.embedded.state import LOGS_OWNER, SERVICE_OWNER
 
 
 @contextmanager
@@ -55,6 +57,14 @@ def _start(place: Place, programs: Path, settings: Mapping[str, str]) -> dict[st
     servers = prepare_databases(superuser_url)
     allow_test_databases(superuser_url)
     return {**servers.environment(), "LOGS_SUPERUSER_URL": str(servers.superuser_url)}
+
+
+def allow_test_databases(superuser_url: str) -> None:
+    """Let both owners make and drop the databases of a test run, for which Django connects to `postgres`."""
+    with psycopg.connect(superuser_url, autocommit=True) as connection:
+        connection.execute(f"ALTER ROLE {SERVICE_OWNER} CREATEDB")
+        connection.execute(f"ALTER ROLE {LOGS_OWNER} CREATEDB")
+        connection.execute(f"GRANT CONNECT ON DATABASE postgres TO {SERVICE_OWNER}, {LOGS_OWNER}")
 
 
 def _run(place: Place, command: list[str | Path]) -> None:

@@ -21,8 +21,7 @@ from pathlib import Path
 import pytest
 
 from config import embedded
-from config.embedded.databases import allow_test_databases
-from tests.installed_postgres import installed_postgres
+from tests.installed_postgres import allow_test_databases, installed_postgres
 
 PROJECT = Path(__file__).resolve().parent.parent
 DATABASE_VARIABLES = ("DATABASE_URL", "LOGS_DATABASE_URL", "LOGS_GATE_URL")

@@ -51,16 +51,6 @@ def prepare_databases(superuser_url: str, secrets: Secrets | None = None) -> Ser
     return replace(servers, superuser_url=make_conninfo(superuser_url, dbname=LOGS_DATABASE))
 
 
-def allow_test_databases(superuser_url: str) -> None:
-    """Let both owners create and drop the databases of a test run; Django connects to `postgres` for that."""
-    import psycopg
-
-    with psycopg.connect(superuser_url, autocommit=True) as connection:
-        connection.execute(f"ALTER ROLE {SERVICE_OWNER} CREATEDB")
-        connection.execute(f"ALTER ROLE {LOGS_OWNER} CREATEDB")
-        connection.execute(f"GRANT CONNECT ON DATABASE postgres TO {SERVICE_OWNER}, {LOGS_OWNER}")
-
-
 def _ensure_login(
     connection: psycopg.Connection[tuple[object, ...]], name: str, password: str, *, options: LiteralString
 ) -> None:

@@ -14,7 +14,6 @@ from django.utils.safestring import SafeString
 from simple_history.admin import SimpleHistoryAdmin
 from unfold.admin import ModelAdmin
 
-_LINK = '<a class="text-primary-600 underline dark:text-primary-500" href="{}">{}</a>'
 _KINDS: Mapping[str, str] = {"+": "created", "~": "changed", "-": "deleted"}
 
 

@@ -191,11 +191,11 @@ def render_answer(environ: Environ, answer: Answer, *, started: float) -> Reply:
 
 def _cache_control(served: Served) -> str:
     """RFC 9111, and RFC 5861 for the seconds in which a client may show an old answer while it fetches a new one."""
-    if served.state is CacheState.BYPASS:
+    if served.policy is None:
         return "private, no-cache"
     # Max-age counts from the time of the result: the recipient subtracts Age from it.
     fresh_for = int(served.age_seconds + served.fresh_for_seconds)
-    stale_for = min(fresh_for, settings.ENDPOINTS_STALE_SECONDS)
+    stale_for = min(fresh_for, served.policy.stale_seconds)
     return f"private, max-age={fresh_for}, stale-while-revalidate={stale_for}"
 
 

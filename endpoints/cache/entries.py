@@ -13,20 +13,19 @@ from typing import cast
 import structlog
 
 from endpoints.cache import keys
-from endpoints.cache.connection import Script, ask_for, ask_for_all, ask_script
+from endpoints.cache.connection import Script, ask_for, ask_script
 from endpoints.cache.entry_format import (
-    HEAD_BYTES,
     Header,
     UnreadableEntry,
     decode_entry,
-    decode_header,
     encode_entry,
     entity_tag,
     expand_body,
 )
 from endpoints.cache.keys import ResultKey
 from endpoints.cache.leases import Lease
-from endpoints.outcomes import Outcome, ResultFormat
+from endpoints.cache.policy import CachePolicy
+from endpoints.outcomes import Outcome
 
 logger = structlog.get_logger(__name__)
 
@@ -65,19 +64,15 @@ class Entry:
     header: Header
     stored_body: bytes
     age_seconds: float
-    remaining_fresh_seconds: float  # 0 when stale
+    policy: CachePolicy
 
     @property
     def is_fresh(self) -> bool:
-        return self.remaining_fresh_seconds > 0
+        return self.policy.is_fresh(self.age_seconds)
 
     @property
     def etag(self) -> str:
         return self.header.etag
-
-    @property
-    def created_at(self) -> float:
-        return self.header.created_at
 
     @cached_property
     def outcome(self) -> Outcome:
@@ -92,27 +87,8 @@ class Entry:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class EntryDescription:
-    """An entry without its body, for people; the times are unix seconds."""
-
-    version: int
-    digest: str
-    created_at: float
-    expires_at: float
-    database_seconds: float
-    row_count: int
-    truncated: bool
-    format: ResultFormat
-    body_bytes: int
-    stored_bytes: int
-
-
-def fetch(key: ResultKey, *, fresh_seconds: float, stale_seconds: float) -> Entry | None:
-    """Return the entry in one round trip, None when there is none this side of `fresh + stale` seconds.
-
-    Raises CacheUnavailable.
-    """
+def fetch(key: ResultKey, policy: CachePolicy) -> Entry | None:
+    """Return the entry in one round trip, None when there is none of a usable age. Raises CacheUnavailable."""
     remaining_ms, value = ask_script(_FETCH, [key.entry])
     # Every entry expires; one that does not was not put there by `store`.
     if value is None or remaining_ms < 0:
@@ -123,31 +99,17 @@ def fetch(key: ResultKey, *, fresh_seconds: float, stale_seconds: float) -> Entr
         logger.warning("cache_entry_unreadable", entry=key.entry, reason=str(error))
         return None
     age_seconds = (header.lifetime_ms - remaining_ms) / 1000
-    # Less than nothing: the clock of Redis has gone back, and nobody knows how old the entry is.
-    if not 0 <= age_seconds < fresh_seconds + stale_seconds:
+    if not policy.is_usable(age_seconds):
         return None
-    return Entry(
-        header=header,
-        stored_body=body,
-        age_seconds=age_seconds,
-        remaining_fresh_seconds=max(0.0, fresh_seconds - age_seconds),
-    )
+    return Entry(header=header, stored_body=body, age_seconds=age_seconds, policy=policy)
 
 
-def store(
-    key: ResultKey,
-    outcome: Outcome,
-    *,
-    fresh_seconds: float,
-    stale_seconds: float,
-    lease: Lease,
-    etag: str | None = None,
-) -> bool:
-    """Store a result for `fresh + stale` seconds; False when the lease is no longer held and nothing was stored.
+def store(key: ResultKey, outcome: Outcome, policy: CachePolicy, *, lease: Lease, etag: str | None = None) -> bool:
+    """Store a result for as long as it is usable; False when the lease is no longer held and nothing was stored.
 
     `etag` spares hashing the body again. Raises CacheUnavailable.
     """
-    lifetime_ms = max(1, round((fresh_seconds + stale_seconds) * 1000))
+    lifetime_ms = max(1, round(policy.kept_seconds * 1000))
     value = encode_entry(outcome, etag=etag or entity_tag(outcome.body), created_at=time(), lifetime_ms=lifetime_ms)
     names = [lease.name, key.entry, keys.index_name(key.endpoint_id)]
     return bool(ask_script(_STORE, names, [lease.owner, value, lifetime_ms, key.member]))
@@ -172,38 +134,6 @@ def live_entries(endpoint_id: str) -> int:
     """Return how many entries an endpoint has. Raises CacheUnavailable."""
     endpoint_id = keys.endpoint_hex(endpoint_id)
     return cast(int, ask_script(_COUNT, [keys.index_name(endpoint_id)], [keys.entry_prefix(endpoint_id)]))
-
-
-def describe_entries(endpoint_id: str, limit: int) -> list[EntryDescription]:
-    """Return an endpoint's entries, the last to expire first, at most `limit`. Raises CacheUnavailable."""
-    endpoint_id = keys.endpoint_hex(endpoint_id)
-    members = [bytes(member).decode() for member in ask_for("ZREVRANGE", keys.index_name(endpoint_id), 0, limit - 1)]
-    commands: list[list[str | int]] = []
-    for name in (keys.entry_prefix(endpoint_id) + member for member in members):
-        commands += [["GETRANGE", name, 0, HEAD_BYTES - 1], ["STRLEN", name], ["PTTL", name]]
-    answers = ask_for_all(commands) if commands else []
-    described = map(_describe, members, answers[::3], answers[1::3], answers[2::3])
-    return [description for description in described if description is not None]
-
-
-def _describe(member: str, head: bytes, stored_bytes: int, remaining_ms: int) -> EntryDescription | None:
-    try:
-        header = decode_header(head)
-    except UnreadableEntry:  # evicted or expired since, too
-        return None
-    version, digest = member.split(":")
-    return EntryDescription(
-        version=int(version),
-        digest=digest,
-        created_at=header.created_at,
-        expires_at=time() + remaining_ms / 1000,
-        database_seconds=header.database_seconds,
-        row_count=header.row_count,
-        truncated=header.truncated,
-        format=header.format,
-        body_bytes=header.body_bytes,
-        stored_bytes=stored_bytes,
-    )
 
 
 def _remove_all(prefix: str) -> int:

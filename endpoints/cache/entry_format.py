@@ -24,8 +24,6 @@ from endpoints.outcomes import Outcome, ResultFormat
 
 _MAGIC = b"LQE1"
 _PREFIX = struct.Struct(">4sHII")
-# Enough to read any header without its body.
-HEAD_BYTES = 1024
 # Below this a hit is cheapest raw; above it a body of log rows shrinks to a ninth and costs 0.8 µs per kB to expand.
 COMPRESS_FROM_BYTES = 16_384
 _SAMPLE_BYTES = 16_384
@@ -96,12 +94,6 @@ def decode_entry(value: bytes) -> tuple[Header, bytes]:
     if zlib.crc32(memoryview(value)[_PREFIX.size :]) != checksum:
         raise UnreadableEntry("the checksum does not match")
     return _read_header(value[_PREFIX.size : body_start]), value[body_start:]
-
-
-def decode_header(head: bytes) -> Header:
-    """Return the header from the first HEAD_BYTES of a value, unchecked. Raises UnreadableEntry."""
-    header_length, _, _ = _read_prefix(head)
-    return _read_header(head[_PREFIX.size : _PREFIX.size + header_length])
 
 
 def expand_body(header: Header, stored: bytes) -> bytes:

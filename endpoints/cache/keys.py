@@ -28,10 +28,6 @@ class Recipe:
     redact: bool
     format: ResultFormat
 
-    def to_json(self) -> bytes:
-        """Return the canonical form, see `canonical`."""
-        return self.canonical
-
     @cached_property
     def canonical(self) -> bytes:
         """The canonical form: equal recipes give equal bytes, different ones different bytes.
@@ -50,7 +46,7 @@ class Recipe:
 
     @classmethod
     def from_json(cls, text: bytes) -> Recipe:
-        """Return the recipe that was written as this text. Raises ValueError when it is none."""
+        """Return the recipe whose canonical form this is. Raises ValueError when it is none."""
         try:
             fields = json.loads(text.decode("utf-8", "surrogatepass"))
             arguments, sandbox_language, sandbox_text, redact, media_type = fields
@@ -103,7 +99,7 @@ def result_key(endpoint_id: str, version: int, recipe: Recipe) -> ResultKey:
     """Return the key of a result. Raises ValueError when the endpoint's id is not a UUID."""
     endpoint_id = endpoint_hex(endpoint_id)
     # 32 digits, a number, a colon: where the recipe begins is never in doubt.
-    digest = hashlib.sha256(f"{endpoint_id}{version}:".encode() + recipe.to_json()).hexdigest()
+    digest = hashlib.sha256(f"{endpoint_id}{version}:".encode() + recipe.canonical).hexdigest()
     return ResultKey(endpoint_id=endpoint_id, version=version, digest=digest)
 
 

@@ -1,4 +1,4 @@
-"""Entries that this process has just fetched: not fetched again while Redis's word for them counts.
+"""Entries that this process has just fetched: not fetched again while Redis's word for them is trusted.
 
 A result that is asked for a thousand times a second then costs Redis ten questions a second and process. Only fresh
 entries are kept, up to a number of bytes, the longest unused going first.
@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-from endpoints.cache import vouching
+from endpoints.cache import trust
 from endpoints.cache.entries import Entry, fetch
 from endpoints.cache.keys import ResultKey
+from endpoints.cache.policy import CachePolicy
 
 CAPACITY_BYTES: Final = 16 * 1024 * 1024  # of result bodies, in each process
 
@@ -31,9 +32,8 @@ class RecentEntry:
         return self.entry.age_seconds + self.seconds_ago
 
     @property
-    def remaining_fresh_seconds(self) -> float:
-        """0 when stale."""
-        return max(0.0, self.entry.remaining_fresh_seconds - self.seconds_ago)
+    def is_fresh(self) -> bool:
+        return self.entry.policy.is_fresh(self.age_seconds)
 
 
 class RecentEntries:
@@ -45,8 +45,8 @@ class RecentEntries:
         self._kept: OrderedDict[ResultKey, tuple[Entry, float]] = OrderedDict()
         self._bytes = 0
 
-    def fetch(self, key: ResultKey, *, fresh_seconds: float, stale_seconds: float) -> RecentEntry | None:
-        """Return the entry, from Redis at most VOUCHED_SECONDS ago, None where there is none.
+    def fetch(self, key: ResultKey, policy: CachePolicy) -> RecentEntry | None:
+        """Return the entry, from Redis at most TRUSTED_SECONDS ago; None where there is none of a usable age.
 
         Raises CacheUnavailable.
         """
@@ -54,9 +54,9 @@ class RecentEntries:
         kept = self._kept.get(key)
         if kept is not None:
             recent = RecentEntry(kept[0], asked_at - kept[1])
-            if recent.seconds_ago < vouching.VOUCHED_SECONDS and recent.remaining_fresh_seconds:
+            if recent.seconds_ago < trust.TRUSTED_SECONDS and recent.is_fresh:
                 return recent
-        entry = fetch(key, fresh_seconds=fresh_seconds, stale_seconds=stale_seconds)
+        entry = fetch(key, policy)
         self._keep(key, entry, asked_at)
         return None if entry is None else RecentEntry(entry, 0.0)
 
@@ -70,7 +70,7 @@ class RecentEntries:
             before = self._kept.pop(key, None)
             if before is not None:
                 self._bytes -= before[0].header.body_bytes
-            if entry is None or not entry.is_fresh or not vouching.VOUCHED_SECONDS:
+            if entry is None or not entry.is_fresh or not trust.TRUSTED_SECONDS:
                 return
             self._kept[key] = (entry, asked_at)
             self._bytes += entry.header.body_bytes

@@ -13,9 +13,9 @@ from typing import Any, Final, LiteralString
 from django.db import connections
 from psycopg import Connection, errors, sql
 
-from logsources.function_rights import CATALOG_USERS, FunctionName, callable_functions, wanted_functions
+from logsources.function_rights import FunctionName, callable_functions, wanted_functions
 from logsources.guard_functions import GUARD_FUNCTIONS
-from logsources.hardening import PREDEFINED_CATALOG_USERS, SANDBOX_FUNCTIONS
+from logsources.hardening import SANDBOX_FUNCTIONS
 from logsources.log_functions import FUNCTION_SCHEMA, LOG_FUNCTIONS
 from logsources.roles import (
     ALL_VIEWS,
@@ -32,7 +32,6 @@ NAMES_SHOWN: Final = 4  # of many similar findings
 UNLIMITED: Final = ("0", "-1")
 SILENT: Final = ("fatal", "panic")  # no message of a failed statement is as serious
 POWERS: Final[LiteralString] = "rolsuper OR rolbypassrls OR rolcreaterole OR rolcreatedb OR rolreplication"
-PUBLIC_ROLES: Final = (CATALOG_USERS, *PREDEFINED_CATALOG_USERS)
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,13 @@ from endpoints.outcomes import Column
 
 
 class FieldType(StrEnum):
-    """The type of a field's values. The members up to `map` are the words of a declared schema."""
+    """The type of a field's values."""
 
     STRING = "string"
     INTEGER = "integer"
     FLOAT = "float"
     BOOLEAN = "boolean"
     DATETIME = "datetime"
-    MAP = "map"  # has fields, each declared by its own path, but no value to compare
     JSON = "json"  # has fields of unknown types
     OTHER = "other"  # compared as the text that PostgreSQL writes: uuid, inet, interval, …
 
@@ -32,7 +31,7 @@ class FieldType(StrEnum):
 class Field:
     """The meaning of a path: a column, or something `inside` a column of JSON.
 
-    `stored_as` is the column's type in PostgreSQL (of one element if it `is_list`); a declared field has none.
+    `stored_as` is the column's type in PostgreSQL, of one element if it `is_list`.
     """
 
     name: str
@@ -69,9 +68,3 @@ def column_field(column: Column) -> Field:
     if is_list and type_ is FieldType.JSON:
         type_ = FieldType.OTHER
     return Field(column.name, type_, is_list=is_list, stored_as=element)
-
-
-def declared_field(path: str, declared: str) -> Field:
-    """Return the field for a word of a declared schema: a type or ``list:`` and a type. Raises ValueError."""
-    element = declared.removeprefix("list:")
-    return Field(path, FieldType(element), is_list=element != declared)

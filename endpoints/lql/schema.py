@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from endpoints.lql.casting import CastValue, cast_value, read_boolean, read_number
 from endpoints.lql.faults import Fault
-from endpoints.lql.fields import Field, FieldType, column_field, declared_field
+from endpoints.lql.fields import Field, FieldType, column_field
 from endpoints.lql.rules import (
     LEVEL_PATH,
     MESSAGE,
@@ -73,14 +73,6 @@ def check_rules(rules: Rules, schema: Schema) -> CheckedRules:
         fault.refuse(rules.text)
 
 
-def declared_schema(types: Mapping[str, str]) -> Schema:
-    """Return the schema that declares these paths, each with a word of `FieldType` or ``list:`` and a word.
-
-    Raises ValueError for any other word.
-    """
-    return {path: declared_field(path, type_) for path, type_ in types.items()}
-
-
 def resolve(path: str, schema: Schema, *, position: int) -> Field:
     """Return the meaning of the path. Raises Fault, which lists the columns, if it has none."""
     if path in schema:
@@ -91,7 +83,7 @@ def resolve(path: str, schema: Schema, *, position: int) -> Field:
         column, rest = schema.get(METADATA), path
     if column is not None and column.type is FieldType.JSON:
         return replace(column, inside=tuple(rest.split(".")))
-    if column is not None and first == column.name and column.type is not FieldType.MAP:
+    if column is not None and first == column.name:
         reason = f"`{first}` is not JSON but {column.described}, so there is no `{path}`"
         raise Fault(position, reason, found=path)
     similar = similar_names(path, schema)
@@ -129,7 +121,6 @@ def _check_filter(rule: Filter, schema: Schema) -> CheckedFilter:
 
 def _check_comparison(rule: FilterRule, schema: Schema) -> CheckedFilter:
     field = resolve(rule.path, schema, position=rule.position)
-    _refuse_map(field, rule)
     if rule.value is None:
         return CheckedFilter(rule, field)
     _refuse_unstorable(rule.value, rule)
@@ -146,7 +137,6 @@ def _check_comparison(rule: FilterRule, schema: Schema) -> CheckedFilter:
 
 def _check_range(rule: RangeRule, schema: Schema) -> CheckedFilter:
     field = resolve(rule.path, schema, position=rule.position)
-    _refuse_map(field, rule)
     _refuse_unordered(field, rule)
     ends = (rule.lower, rule.upper)
     for end in ends:
@@ -170,11 +160,6 @@ def _check_chart(chart: ChartRule, schema: Schema) -> Field:
 
 def _cast(value: Value, field: Field, rule: FilterRule | RangeRule) -> CastValue:
     return cast_value(value.text, field.type, path=rule.path, position=rule.position)
-
-
-def _refuse_map(field: Field, rule: FilterRule | RangeRule) -> None:
-    if field.type is FieldType.MAP:
-        raise Fault(rule.position, f"`{rule.path}` is a map, which cannot be compared; name a field in it")
 
 
 def _refuse_unordered(field: Field, rule: FilterRule | RangeRule) -> None:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 from django.conf import settings
 
 from endpoints import cache
 from endpoints.access_tokens import Caller
-from endpoints.cache import CacheUnavailable, Landing, RecentEntry, Recipe, ResultKey, Role, usage
+from endpoints.cache import CachePolicy, CacheUnavailable, FlightResult, RecentEntry, Recipe, ResultKey, Role, usage
 from endpoints.errors import DatabaseUnavailable, LimitReached, Overloaded, QueryTimeout
 from endpoints.models import Endpoint
 from endpoints.outcomes import Outcome
@@ -39,13 +40,26 @@ class CacheState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A result and where it came from; the seconds are 0 where the cache had no part."""
+    """A result and where it came from; without a policy and of no age where the cache had no part."""
 
     outcome: Outcome
     etag: str
     state: CacheState
     age_seconds: float = 0.0
-    fresh_for_seconds: float = 0.0
+    policy: CachePolicy | None = None
+
+    @property
+    def fresh_for_seconds(self) -> float:
+        return 0.0 if self.policy is None else self.policy.remaining(self.age_seconds)
+
+
+def cache_policy(endpoint: Endpoint) -> CachePolicy:
+    """Return how the results of this version of the endpoint are cached."""
+    lease_seconds = endpoint.statement_timeout_seconds + LEASE_MARGIN_SECONDS
+    return _policy(endpoint.cache_seconds, settings.ENDPOINTS_STALE_SECONDS, lease_seconds)
+
+
+_policy = lru_cache(CachePolicy)  # each call needs one, and endpoints have few different ones
 
 
 def serve(endpoint: Endpoint, recipe: Recipe, caller: Caller | None = None) -> Served:
@@ -61,18 +75,14 @@ def serve(endpoint: Endpoint, recipe: Recipe, caller: Caller | None = None) -> S
     return served
 
 
-def renew_entry(endpoint: Endpoint, key: ResultKey, recipe: Recipe, caller: Caller | None = None) -> Landing | None:
+def renew_entry(
+    endpoint: Endpoint, key: ResultKey, recipe: Recipe, caller: Caller | None = None
+) -> FlightResult | None:
     """Run the recipe and replace its entry; None when somebody else is running it at this moment.
 
     Raises an EndpointError, and CacheUnavailable.
     """
-    return cache.refresh(
-        key,
-        produce=lambda: _run(endpoint, recipe, caller),
-        fresh_seconds=endpoint.cache_seconds,
-        stale_seconds=settings.ENDPOINTS_STALE_SECONDS,
-        lease_seconds=endpoint.statement_timeout_seconds + LEASE_MARGIN_SECONDS,
-    )
+    return cache.refresh(key, produce=lambda: _run(endpoint, recipe, caller), policy=cache_policy(endpoint))
 
 
 def _run(endpoint: Endpoint, recipe: Recipe, caller: Caller | None) -> Outcome:
@@ -85,47 +95,35 @@ def _run(endpoint: Endpoint, recipe: Recipe, caller: Caller | None) -> Outcome:
 
 
 def _serve(endpoint: Endpoint, key: ResultKey, recipe: Recipe, caller: Caller | None) -> Served:
+    policy = cache_policy(endpoint)
     try:
-        recent = cache.RECENT.fetch(
-            key, fresh_seconds=endpoint.cache_seconds, stale_seconds=settings.ENDPOINTS_STALE_SECONDS
-        )
+        recent = cache.RECENT.fetch(key, policy)
     except CacheUnavailable:
         recent = None
     if recent is None:
-        return _serve_run(endpoint, key, recipe, caller)
-    if recent.remaining_fresh_seconds:
+        party = "" if caller is None else caller.prefix
+        run = cache.run_once(key, produce=lambda: _run(endpoint, recipe, caller), policy=policy, party=party)
+        return _serve_run(run, policy)
+    if recent.is_fresh:
         return _serve_entry(recent, CacheState.HIT)
     try:
-        landing = renew_entry(endpoint, key, recipe, caller)
+        renewed = renew_entry(endpoint, key, recipe, caller)
     except (CacheUnavailable, DatabaseUnavailable, LimitReached, Overloaded, QueryTimeout):
         # Better an old answer, marked as one, than none: RFC 5861, stale-if-error.
-        return _serve_entry(recent, CacheState.STALE)
-    return _serve_entry(recent, CacheState.STALE) if landing is None else _landed(endpoint, landing)
+        renewed = None
+    return _serve_entry(recent, CacheState.STALE) if renewed is None else _serve_run(renewed, policy)
 
 
-def _serve_run(endpoint: Endpoint, key: ResultKey, recipe: Recipe, caller: Caller | None) -> Served:
-    landing = cache.fly(
-        key,
-        produce=lambda: _run(endpoint, recipe, caller),
-        fresh_seconds=endpoint.cache_seconds,
-        stale_seconds=settings.ENDPOINTS_STALE_SECONDS,
-        lease_seconds=endpoint.statement_timeout_seconds + LEASE_MARGIN_SECONDS,
-        party="" if caller is None else caller.prefix,
-    )
-    return _landed(endpoint, landing)
-
-
-def _landed(endpoint: Endpoint, landing: Landing) -> Served:
-    if not landing.shared:
-        return _bypass(landing.outcome)
-    state = CacheState.HIT if landing.role is Role.FOUND else CacheState.MISS
-    fresh_for_seconds = max(0.0, endpoint.cache_seconds - landing.age_seconds)
-    return Served(landing.outcome, landing.etag, state, landing.age_seconds, fresh_for_seconds)
+def _serve_run(run: FlightResult, policy: CachePolicy) -> Served:
+    if not run.shared:
+        return _bypass(run.outcome)
+    state = CacheState.HIT if run.role is Role.FOUND else CacheState.MISS
+    return Served(run.outcome, run.etag, state, run.age_seconds, policy)
 
 
 def _serve_entry(recent: RecentEntry, state: CacheState) -> Served:
     entry = recent.entry
-    return Served(entry.outcome, entry.etag, state, recent.age_seconds, recent.remaining_fresh_seconds)
+    return Served(entry.outcome, entry.etag, state, recent.age_seconds, entry.policy)
 
 
 def _bypass(outcome: Outcome) -> Served:

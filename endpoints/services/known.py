@@ -1,4 +1,4 @@
-"""This process's directory: the endpoints and access tokens it knows, current as long as Redis vouches for them."""
+"""This process's directory: the endpoints and access tokens it knows, current as long as Redis says so."""
 
 from __future__ import annotations
 

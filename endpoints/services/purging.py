@@ -9,7 +9,7 @@ import structlog
 
 from endpoints import cache
 from endpoints.access_tokens import Caller
-from endpoints.cache import CacheUnavailable, EndpointStatistics, usage, vouching
+from endpoints.cache import CacheUnavailable, EndpointStatistics, trust, usage
 from endpoints.errors import CacheNotReachable, PurgeNotAllowed
 from endpoints.models import Endpoint
 from endpoints.services.calls import find_endpoint
@@ -48,7 +48,7 @@ def purge_cache(reference: str, *, caller: Caller | None = None) -> Purged:
     except CacheUnavailable as error:
         raise CacheNotReachable from error
     cache.RECENT.clear()
-    vouching.outlive()
+    trust.wait_until_expired()
     logger.info("cache_purged", endpoint=endpoint.name, results=results)
     return Purged(endpoint.name, results)
 

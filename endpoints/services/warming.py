@@ -14,7 +14,7 @@ from endpoints import cache
 from endpoints.cache import AskedFor, CacheUnavailable, usage
 from endpoints.errors import EndpointError
 from endpoints.models import Endpoint
-from endpoints.services.cached_results import LEASE_MARGIN_SECONDS, renew_entry
+from endpoints.services.cached_results import cache_policy, renew_entry
 
 logger = structlog.get_logger(__name__)
 
@@ -44,7 +44,7 @@ def warm_endpoint(endpoint_id: uuid.UUID) -> WarmRun:
     if endpoint is None or not endpoint.warm_every_seconds:
         return WarmRun(skipped_because="the endpoint is not warmed")
     structlog.contextvars.bind_contextvars(endpoint=endpoint.name, endpoint_version=endpoint.version)
-    lease_seconds = settings.ENDPOINTS_WARM_SECONDS + endpoint.statement_timeout_seconds + LEASE_MARGIN_SECONDS
+    lease_seconds = settings.ENDPOINTS_WARM_SECONDS + cache_policy(endpoint).lease_seconds
     try:
         warmer = cache.acquire(f"lqe:warmer:{endpoint.pk.hex}", seconds=lease_seconds)
         if warmer is None:
@@ -109,22 +109,20 @@ class _Run:
         if usage.is_backing_off(asked.key):
             self._backing_off += 1
             return
-        entry = cache.fetch(
-            asked.key, fresh_seconds=endpoint.cache_seconds, stale_seconds=settings.ENDPOINTS_STALE_SECONDS
-        )
+        entry = cache.fetch(asked.key, cache_policy(endpoint))
         if entry is not None and entry.age_seconds < endpoint.warm_every_seconds * FRESH_ENOUGH:
             self._fresh_enough += 1
             return
         started = perf_counter()
         try:
-            landing = renew_entry(endpoint, asked.key, asked.recipe)
+            renewed = renew_entry(endpoint, asked.key, asked.recipe)
         except EndpointError as error:
             self._failed += 1
             self._last_error = error.code
             usage.note_failure(asked.key, base_seconds=endpoint.warm_every_seconds)
             logger.warning("warming_failed", code=error.code)
         else:
-            self._warmed += landing is not None
-            self._fresh_enough += landing is None
+            self._warmed += renewed is not None
+            self._fresh_enough += renewed is None
             usage.note_success(asked.key)
         self._database_seconds += perf_counter() - started

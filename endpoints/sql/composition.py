@@ -45,22 +45,6 @@ class CompiledQuery:
         return Statement(self.sql, tuple(arguments[name] for name in self.parameter_names))
 
 
-def bind(sql: str, parameters: Sequence[DeclaredParameter], *, arguments: Mapping[str, BoundValue]) -> Statement:
-    """Return the SQL with every ``@name`` as ``($n::type)``, the same name always the same ``$n``.
-
-    A name that is not among the parameters is text. Raises CompositionError as `replace_parameters` does, and
-    KeyError when `arguments` lacks a name.
-    """
-    return _numbered(sql, _types(parameters)).statement(arguments)
-
-
-def stored_statement(
-    sql: str, parameters: Sequence[DeclaredParameter], *, arguments: Mapping[str, BoundValue], max_rows: int
-) -> Statement:
-    """Return the statement of a stored query: `compile_query` with the arguments filled in."""
-    return compile_query(sql, parameters, max_rows=max_rows).statement(arguments)
-
-
 def compile_query(sql: str, parameters: Sequence[DeclaredParameter], *, max_rows: int) -> CompiledQuery:
     """Return the stored query bound and limited; the last few hundred are remembered.
 

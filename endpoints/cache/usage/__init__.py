@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from endpoints.cache.usage.activity import MINUTES, Activity, activity
-from endpoints.cache.usage.asked import AskedFor, flush, note_call, worth_warming
+from endpoints.cache.usage.asked import AskedFor, note_call, worth_warming
 from endpoints.cache.usage.backoff import is_backing_off, note_failure, note_success
-from endpoints.cache.usage.counters import EndpointStatistics, note_error, note_warm_run, statistics
+from endpoints.cache.usage.counters import EndpointStatistics, note_warm_run, statistics
 from endpoints.cache.usage.durations import Durations
 from endpoints.cache.usage.flushing import FLUSHER
 from endpoints.cache.usage.recent_calls import RecentCall, last_calls, note_outcome
-from endpoints.cache.usage.recent_calls import flush as flush_outcomes
 
 __all__ = [
     "FLUSHER",
@@ -20,12 +19,9 @@ __all__ = [
     "EndpointStatistics",
     "RecentCall",
     "activity",
-    "flush",
-    "flush_outcomes",
     "is_backing_off",
     "last_calls",
     "note_call",
-    "note_error",
     "note_failure",
     "note_outcome",
     "note_success",

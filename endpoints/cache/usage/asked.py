@@ -150,7 +150,7 @@ def _commands(key: ResultKey, asked: _Asked, *, last_at: float) -> list[list[Par
     moments = keys.asked_name(key.endpoint_id, key.version)
     uses = keys.uses_name(key.endpoint_id, key.version, _window(last_at, asked.keep_seconds))
     return [
-        ["SET", key.recipe, asked.recipe.to_json(), "PX", keep_ms],
+        ["SET", key.recipe, asked.recipe.canonical, "PX", keep_ms],
         ["ZADD", moments, "GT", last_at, key.digest],
         ["ZREMRANGEBYSCORE", moments, "-inf", last_at - asked.keep_seconds],
         ["PEXPIRE", moments, keep_ms],

@@ -23,7 +23,6 @@ class EndpointStatistics:
     misses: int = 0
     stale: int = 0
     bypass: int = 0
-    errors: int = 0
     warm_runs: int = 0
     warmed: int = 0
     warm_failures: int = 0
@@ -50,13 +49,6 @@ def note_warm_run(endpoint_id: str, *, warmed: int, failures: int, seconds: floa
     ask_for_all([["HSET", name, *fields], *counter_commands(name, counters)])
 
 
-def note_error(endpoint_id: str, text: str) -> None:
-    """Count a failed call and keep what went wrong. Raises CacheUnavailable."""
-    name = keys.statistics_name(keys.endpoint_hex(endpoint_id))
-    fields: list[Part] = ["last_error", text[:_ERROR_CHARACTERS], "last_error_at", time()]
-    ask_for_all([["HSET", name, *fields], *counter_commands(name, {"errors": 1})])
-
-
 def counter_commands(name: str, counters: Mapping[str, int]) -> list[list[Part]]:
     """Return the commands that add to an endpoint's counters and keep them."""
     additions: list[list[Part]] = [["HINCRBY", name, counter, count] for counter, count in counters.items() if count]
@@ -70,7 +62,6 @@ def _read_fields(stored: Mapping[bytes, bytes]) -> EndpointStatistics:
         misses=int(texts.get("misses", 0)),
         stale=int(texts.get("stale", 0)),
         bypass=int(texts.get("bypass", 0)),
-        errors=int(texts.get("errors", 0)),
         warm_runs=int(texts.get("warm_runs", 0)),
         warmed=int(texts.get("warmed", 0)),
         warm_failures=int(texts.get("warm_failures", 0)),

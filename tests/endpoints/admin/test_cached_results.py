@@ -7,7 +7,8 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 
-from endpoints.cache import live_entries, usage
+from endpoints.cache import live_entries
+from endpoints.cache.usage import asked
 from endpoints.models import Endpoint
 from endpoints.services import Call, run_endpoint, save_endpoint
 
@@ -19,7 +20,7 @@ def endpoint(db: None) -> Endpoint:
     saved = save_endpoint(Endpoint(name="test.cached", sql="SELECT @key AS key", cache_seconds=60), [])
     for key in "aab":
         run_endpoint("test.cached", call=Call({"key": key}))
-    usage.flush()
+    asked.flush()
     return saved
 
 

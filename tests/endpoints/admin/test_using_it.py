@@ -17,7 +17,7 @@ from django_celery_beat.models import PeriodicTask
 
 from endpoints.access_tokens import Caller
 from endpoints.cache import connection, usage
-from endpoints.cache.usage import RecentCall
+from endpoints.cache.usage import RecentCall, asked
 from endpoints.models import AccessToken, Endpoint
 from endpoints.services import (
     Call,
@@ -171,7 +171,7 @@ def test_before_the_first_call_it_says_what_to_do(admin_client: Client, endpoint
 def test_it_tells_of_the_cache_and_its_warming(admin_client: Client, endpoint: Endpoint) -> None:
     for project in "aab":
         run_endpoint("test.used", call=Call({"project": project}))
-    usage.flush()
+    asked.flush()
     warm_endpoint(endpoint.pk)
     text = page(admin_client, endpoint)
     assert "results in the cache 2 hits 1 stale hits 0 misses 2 past the cache 0" in text

@@ -113,11 +113,11 @@ def test_with_a_token_metrics_are_for_who_sends_it(endpoint: Endpoint, settings:
 
 def test_metrics_count_calls_by_what_the_cache_did(api: ApiClient, endpoint: Endpoint, settings: Any) -> None:
     settings.ENDPOINTS_METRICS_LOOPBACK = True
-    from endpoints.cache import usage
+    from endpoints.cache.usage import asked
 
     for _ in range(3):
         api.query("test.cached")
-    usage.flush()
+    asked.flush()
     text = Client().get("/metrics").content.decode()
     assert 'endpoints_calls_total{cache="miss",endpoint="test.cached"} 1.0' in text
     assert 'endpoints_calls_total{cache="hit",endpoint="test.cached"} 2.0' in text

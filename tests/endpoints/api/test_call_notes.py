@@ -11,7 +11,7 @@ from django_redis import get_redis_connection
 
 from config.rates import Rate
 from endpoints.cache import usage
-from endpoints.cache.usage import RecentCall
+from endpoints.cache.usage import RecentCall, recent_calls
 from endpoints.directory import Directory
 from endpoints.generation import CHANGING_KEY
 from endpoints.models import Endpoint
@@ -38,7 +38,7 @@ def endpoint(db: None) -> Endpoint:
 
 
 def noted(endpoint: Endpoint) -> list[RecentCall]:
-    usage.flush_outcomes()
+    recent_calls.flush()
     return usage.last_calls(endpoint.pk.hex)
 
 
@@ -85,7 +85,7 @@ def test_calls_of_nobody_and_of_no_endpoint_leave_nothing(api: ApiClient, endpoi
     assert Client().get("/api/endpoints/query/test.noted").status_code == 401
     assert Client().options("/api/endpoints/query/test.noted").status_code == 204
     assert api.query("no.such.endpoint").status_code == 404
-    usage.flush_outcomes()
+    recent_calls.flush()
     assert noted(endpoint) == []
 
 

@@ -2,26 +2,27 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from uuid import UUID, uuid4
 
 import pytest
 from django_redis import get_redis_connection
 from structlog.testing import capture_logs
 
-from endpoints.cache import ResultKey, acquire, entries, finish, result_key
-from endpoints.cache.entries import describe_entries, fetch, live_entries, purge, store
+from endpoints.cache import CachePolicy, ResultKey, acquire, entries, finish, result_key
+from endpoints.cache.entries import fetch, live_entries, purge, store
 from endpoints.cache.entry_format import entity_tag
 from endpoints.outcomes import Outcome, ResultFormat
 from tests.endpoints.cache.results import outcome, recipe
 
-FRESH = {"fresh_seconds": 100, "stale_seconds": 50}
+POLICY = CachePolicy(fresh_seconds=100, stale_seconds=50, lease_seconds=10)
 BODIES = [b"", b"\0", b"rows", b"row of a log " * 400_000, random.Random(3).randbytes(5 << 20)]
 
 
-def put(key: ResultKey, result: Outcome, **times: float) -> None:
+def put(key: ResultKey, result: Outcome, policy: CachePolicy = POLICY) -> None:
     lease = acquire(key.lease, seconds=10)
     assert lease is not None
-    assert store(key, result, lease=lease, **{**FRESH, **times})
+    assert store(key, result, policy, lease=lease)
     finish(lease)
 
 
@@ -35,7 +36,7 @@ def let_pass(key: ResultKey, seconds: float) -> None:
 def test_result_comes_back_with_all_that_is_known_of_it(key: ResultKey, body: bytes) -> None:
     stored = outcome(body, format=ResultFormat.CSV)
     put(key, stored)
-    entry = fetch(key, **FRESH)
+    entry = fetch(key, POLICY)
     assert entry is not None
     assert entry.outcome == stored
     assert entry.etag == entity_tag(body)
@@ -43,7 +44,7 @@ def test_result_comes_back_with_all_that_is_known_of_it(key: ResultKey, body: by
 
 
 def test_there_is_nothing_before_the_first_run(key: ResultKey) -> None:
-    assert fetch(key, **FRESH) is None
+    assert fetch(key, POLICY) is None
 
 
 @pytest.mark.parametrize(
@@ -54,11 +55,11 @@ def test_age_follows_from_how_long_redis_keeps_the_entry(
 ) -> None:
     put(key, outcome())
     let_pass(key, passed)
-    entry = fetch(key, **FRESH)
+    entry = fetch(key, POLICY)
     assert entry is not None
     assert entry.is_fresh is fresh
     assert entry.age_seconds == pytest.approx(passed, abs=0.9)
-    assert entry.remaining_fresh_seconds == pytest.approx(remaining, abs=0.9)
+    assert POLICY.remaining(entry.age_seconds) == pytest.approx(remaining, abs=0.9)
 
 
 @pytest.mark.parametrize("clock", [0.0, 1e12], ids=["back to 1970", "far ahead"])
@@ -66,19 +67,19 @@ def test_clock_of_this_machine_does_not_matter(key: ResultKey, clock: float, mon
     monkeypatch.setattr(entries, "time", lambda: clock)
     put(key, outcome())
     monkeypatch.undo()
-    entry = fetch(key, **FRESH)
+    entry = fetch(key, POLICY)
     assert entry is not None
     assert 0 <= entry.age_seconds < 1
-    assert entry.created_at == clock
+    assert entry.header.created_at == clock
 
 
 def test_caller_with_a_shorter_period_sees_the_entry_stale_or_not_at_all(key: ResultKey) -> None:
     put(key, outcome())
     let_pass(key, 20)
-    entry = fetch(key, fresh_seconds=10, stale_seconds=50)
+    entry = fetch(key, replace(POLICY, fresh_seconds=10, stale_seconds=50))
     assert entry is not None
     assert not entry.is_fresh
-    assert fetch(key, fresh_seconds=10, stale_seconds=5) is None
+    assert fetch(key, replace(POLICY, fresh_seconds=10, stale_seconds=5)) is None
 
 
 def test_entry_lives_no_longer_than_both_periods(key: ResultKey) -> None:
@@ -100,10 +101,10 @@ def test_damaged_entry_is_logged_and_never_served(key: ResultKey, damage: Callab
     client = get_redis_connection("default")
     client.set(key.entry, damage(client.get(key.entry)), keepttl=True)
     with capture_logs() as logs:
-        assert fetch(key, **FRESH) is None
+        assert fetch(key, POLICY) is None
     assert [line["event"] for line in logs] == ["cache_entry_unreadable"]
     put(key, outcome(b"anew"))
-    entry = fetch(key, **FRESH)
+    entry = fetch(key, POLICY)
     assert entry is not None
     assert entry.outcome.body == b"anew"
 
@@ -111,16 +112,16 @@ def test_damaged_entry_is_logged_and_never_served(key: ResultKey, damage: Callab
 def test_entry_that_never_expires_is_not_ours(key: ResultKey) -> None:
     put(key, outcome())
     get_redis_connection("default").persist(key.entry)
-    assert fetch(key, fresh_seconds=1000, stale_seconds=0) is None
+    assert fetch(key, replace(POLICY, fresh_seconds=1000, stale_seconds=0)) is None
 
 
 def test_an_entry_that_seems_to_come_from_the_future_is_not_served(key: ResultKey) -> None:
     put(key, outcome())
     # So it looks when the clock of Redis has gone back: the entry has longer to live than it was given.
     get_redis_connection("default").pexpire(key.entry, 3_600_000)
-    assert fetch(key, **FRESH) is None
+    assert fetch(key, POLICY) is None
     put(key, outcome(b"anew"))
-    entry = fetch(key, **FRESH)
+    entry = fetch(key, POLICY)
     assert entry is not None
     assert 0 <= entry.age_seconds < 1
 
@@ -129,12 +130,12 @@ def test_only_the_holder_of_the_lease_stores(key: ResultKey) -> None:
     lost = acquire(key.lease, seconds=10)
     assert lost is not None
     get_redis_connection("default").delete(key.lease)
-    assert not store(key, outcome(b"gone"), lease=lost, **FRESH)
+    assert not store(key, outcome(b"gone"), POLICY, lease=lost)
     holder = acquire(key.lease, seconds=10)
     assert holder is not None
-    assert not store(key, outcome(b"gone"), lease=lost, **FRESH)
-    assert fetch(key, **FRESH) is None
-    assert store(key, outcome(), lease=holder, **FRESH)
+    assert not store(key, outcome(b"gone"), POLICY, lease=lost)
+    assert fetch(key, POLICY) is None
+    assert store(key, outcome(), POLICY, lease=holder)
 
 
 def test_purge_removes_every_version_of_one_endpoint(endpoint_id: str) -> None:
@@ -143,8 +144,8 @@ def test_purge_removes_every_version_of_one_endpoint(endpoint_id: str) -> None:
     for each in (*keys, other):
         put(each, outcome())
     assert purge(str(UUID(endpoint_id))) == 4
-    assert [fetch(each, **FRESH) for each in keys] == [None] * 4
-    assert fetch(other, **FRESH) is not None
+    assert [fetch(each, POLICY) for each in keys] == [None] * 4
+    assert fetch(other, POLICY) is not None
     assert (live_entries(endpoint_id), live_entries(other.endpoint_id)) == (0, 1)
     assert purge(endpoint_id) == 0
 
@@ -161,8 +162,8 @@ def test_run_that_began_before_a_purge_does_not_put_its_result_back(key: ResultK
     purge(key.endpoint_id)
     after = acquire(key.lease, seconds=10)
     assert after is not None, "a new run need not wait for the old one"
-    assert not store(key, outcome(b"old"), lease=before, **FRESH)
-    assert store(key, outcome(b"new"), lease=after, **FRESH)
+    assert not store(key, outcome(b"old"), POLICY, lease=before)
+    assert store(key, outcome(b"new"), POLICY, lease=after)
 
 
 def test_purges_among_many_names_of_others(key: ResultKey) -> None:
@@ -173,25 +174,9 @@ def test_purges_among_many_names_of_others(key: ResultKey) -> None:
     assert client.dbsize() == 3000
 
 
-def test_counts_and_describes_what_is_there(endpoint_id: str) -> None:
-    bodies = {1: b"small", 2: b"row of a log " * 10_000}
-    keys = {version: result_key(endpoint_id, version, recipe()) for version in bodies}
-    for version, body in bodies.items():
-        put(keys[version], outcome(body, row_count=version), fresh_seconds=100 * version)
-    assert live_entries(endpoint_id) == 2
-    large, small = describe_entries(endpoint_id, 10)
-    assert (large.version, large.digest, large.row_count) == (2, keys[2].digest, 2)
-    assert (large.body_bytes, small.body_bytes) == (len(bodies[2]), 5)
-    assert large.stored_bytes < large.body_bytes / 5
-    assert large.expires_at - large.created_at == pytest.approx(250, abs=1)
-    assert small.database_seconds == 1.25
-    assert [each.digest for each in describe_entries(endpoint_id, 1)] == [large.digest]
-
-
 def test_entries_that_redis_evicted_are_not_counted(key: ResultKey) -> None:
     put(key, outcome())
     get_redis_connection("default").delete(key.entry)
-    assert describe_entries(key.endpoint_id, 10) == []
     assert live_entries(key.endpoint_id) == 0
 
 
@@ -199,7 +184,7 @@ def test_index_goes_with_the_last_entry(endpoint_id: str) -> None:
     client = get_redis_connection("default")
     index = f"lqe:index:{endpoint_id}"
     for redact, fresh_seconds in ((False, 1000), (True, 10)):
-        put(result_key(endpoint_id, 1, recipe(redact=redact)), outcome(), fresh_seconds=fresh_seconds)
+        put(result_key(endpoint_id, 1, recipe(redact=redact)), outcome(), replace(POLICY, fresh_seconds=fresh_seconds))
     assert 1_040_000 < client.pttl(index) <= 1_050_000
     client.zadd(index, {"1:expired": 1.0})
     put(result_key(endpoint_id, 2, recipe()), outcome())

@@ -1,4 +1,4 @@
-"""Whatever happens to Redis while callers fly, each of them gets its bytes, and soon."""
+"""Whatever happens to Redis under callers, each of them gets its bytes, and soon."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ import pytest
 import redis
 from django.conf import settings
 
-from endpoints.cache import CacheUnavailable, Role, fetch, fly, leases, result_key
+from endpoints.cache import CachePolicy, CacheUnavailable, Role, fetch, leases, result_key, run_once
 from endpoints.cache.entry_format import entity_tag
 from endpoints.cache.keys import ResultKey
 from endpoints.outcomes import Outcome
-from tests.endpoints.cache import flights
-from tests.endpoints.cache.flights import RUNS, Got, Party
+from tests.endpoints.cache import callers
+from tests.endpoints.cache.callers import RUNS, Got, Party
 from tests.endpoints.cache.own_redis import OwnRedis
 from tests.endpoints.cache.results import outcome, recipe
 
-LIFE = {"fresh_seconds": 900, "stale_seconds": 3600}
-TIMES = {**LIFE, "lease_seconds": 20}
+POLICY = CachePolicy(fresh_seconds=900, stale_seconds=3600, lease_seconds=20)
 CALLERS = 20
 RUN_SECONDS = 1.0
 # The run, a second's look, a run of one's own where the other's result is out of reach, and a busy machine.
@@ -56,9 +55,9 @@ def counted_runs() -> int:
 def break_during_flight(server: OwnRedis, endpoint_id: str, happens: Callable[[OwnRedis], None]) -> list[Got]:
     """Let two processes want the same result, break Redis while one of them runs the query, and see what they got."""
     party = Party(endpoint_id, callers=CALLERS, run_seconds=RUN_SECONDS)
-    children = flights.start(party, party, redis_url=server.url)
+    children = callers.start(party, party, redis_url=server.url)
     for child in children:
-        child.fly()
+        child.call()
     client = server.client
     while not counted_runs() or client.info("clients")["blocked_clients"] == 0:
         time.sleep(0.01)
@@ -79,7 +78,7 @@ def test_every_caller_gets_its_bytes_soon(
 
 def test_without_redis_each_process_shares_one_run(endpoint_id: str) -> None:
     party = Party(endpoint_id, callers=CALLERS)
-    processes = flights.fly_together([party, party], redis_url="redis://127.0.0.1:1/0")
+    processes = callers.call_together([party, party], redis_url="redis://127.0.0.1:1/0")
     assert [len({got.body for got in process}) for process in processes] == [1, 1]
     assert not any(got.shared for process in processes for got in process)
     assert counted_runs() == 2
@@ -90,9 +89,9 @@ def calls_without_redis(server: OwnRedis, key: ResultKey, breaks: Callable[[OwnR
         breaks(server)
         return outcome(b"rows")
 
-    landing = fly(key, produce=produce, **TIMES)
-    assert (landing.outcome.body, landing.etag) == (b"rows", entity_tag(b"rows"))
-    assert (landing.role, landing.shared) == (Role.RAN, False)
+    result = run_once(key, produce=produce, policy=POLICY)
+    assert (result.outcome.body, result.etag) == (b"rows", entity_tag(b"rows"))
+    assert (result.role, result.shared) == (Role.RAN, False)
 
 
 @pytest.mark.parametrize("breaks", [kill, fill, OwnRedis.pause])
@@ -111,15 +110,15 @@ def test_query_runs_where_redis_is_out_of_order_from_the_beginning(
 
 
 def test_full_redis_still_serves_what_it_has(own_redis: OwnRedis, key: ResultKey, endpoint_id: str) -> None:
-    stored = fly(key, produce=lambda: outcome(b"rows"), **TIMES)
+    stored = run_once(key, produce=lambda: outcome(b"rows"), policy=POLICY)
     fill(own_redis)
-    entry = fetch(key, **LIFE)
+    entry = fetch(key, POLICY)
     assert entry is not None
     assert entry.outcome == stored.outcome
     other = result_key(endpoint_id, 2, recipe())
-    assert not fly(other, produce=lambda: outcome(b"more rows"), **TIMES).shared
+    assert not run_once(other, produce=lambda: outcome(b"more rows"), policy=POLICY).shared
     own_redis.client.config_set("maxmemory", 0)
-    assert fly(other, produce=lambda: outcome(b"more rows"), **TIMES).shared
+    assert run_once(other, produce=lambda: outcome(b"more rows"), policy=POLICY).shared
 
 
 def test_full_redis_keeps_no_lease_of_a_run_that_ended(own_redis: OwnRedis, key: ResultKey) -> None:
@@ -127,23 +126,23 @@ def test_full_redis_keeps_no_lease_of_a_run_that_ended(own_redis: OwnRedis, key:
         fill(own_redis)
         return outcome()
 
-    fly(key, produce=produce, **TIMES)
+    run_once(key, produce=produce, policy=POLICY)
     assert not own_redis.client.exists(key.lease)
     assert not leases._unfinished
 
 
 def test_outage_is_told_apart_from_a_miss(own_redis: OwnRedis, key: ResultKey) -> None:
-    assert fetch(key, **LIFE) is None
+    assert fetch(key, POLICY) is None
     own_redis.kill()
     with pytest.raises(CacheUnavailable):
-        fetch(key, **LIFE)
+        fetch(key, POLICY)
 
 
 def test_cache_works_again_after_an_outage(own_redis: OwnRedis, key: ResultKey) -> None:
     own_redis.kill()
-    assert not fly(key, produce=outcome, **TIMES).shared
+    assert not run_once(key, produce=outcome, policy=POLICY).shared
     own_redis.start()
     deadline = time.monotonic() + 5
-    while not fly(key, produce=outcome, **TIMES).shared:
+    while not run_once(key, produce=outcome, policy=POLICY).shared:
         assert time.monotonic() < deadline
-    assert fetch(key, **LIFE) is not None
+    assert fetch(key, POLICY) is not None

@@ -38,7 +38,7 @@ def call(at: float = NOW, **fields: Any) -> RecentCall:
 def note(endpoint_id: str, *calls: RecentCall) -> None:
     for each in calls:
         usage.note_outcome(endpoint_id, each)
-    usage.flush_outcomes()
+    recent_calls.flush()
 
 
 def activity(endpoint_id: str, *, now: float = NOW) -> usage.Activity:
@@ -142,7 +142,7 @@ def test_noting_never_fails_and_memory_is_bounded_while_redis_is_away(own_redis:
     for _ in range(recent_calls._PENDING_LIMIT + 10):
         usage.note_outcome(endpoint_id, call())
     assert len(recent_calls._pending) == recent_calls._PENDING_LIMIT
-    usage.flush_outcomes()
+    recent_calls.flush()
     assert not recent_calls._pending
     with pytest.raises(CacheUnavailable):
         usage.last_calls(endpoint_id)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import monotonic, sleep
-from typing import Any
 
 import pytest
 
-from endpoints.cache import ResultKey, entries, purge, recent_entries, result_key, vouching
+from endpoints.cache import CachePolicy, ResultKey, entries, purge, recent_entries, result_key, trust
 from endpoints.cache.entries import Entry
 from endpoints.cache.recent_entries import RecentEntries
 from tests.endpoints.cache.results import outcome, recipe
-from tests.endpoints.cache.test_entries import FRESH, let_pass, put
+from tests.endpoints.cache.test_entries import POLICY, let_pass, put
 
-VOUCHED = 0.3
+TRUSTED = 0.3
 
 
 @pytest.fixture(autouse=True)
-def vouched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vouching, "VOUCHED_SECONDS", VOUCHED)
+def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trust, "TRUSTED_SECONDS", TRUSTED)
 
 
 @pytest.fixture
@@ -26,72 +26,73 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[ResultKey]:
     """The questions to Redis, in order."""
     questions: list[ResultKey] = []
 
-    def counted(key: ResultKey, **seconds: Any) -> Entry | None:
+    def counted(key: ResultKey, policy: CachePolicy) -> Entry | None:
         questions.append(key)
-        return entries.fetch(key, **seconds)
+        return entries.fetch(key, policy)
 
     monkeypatch.setattr(recent_entries, "fetch", counted)
     return questions
 
 
-def test_a_result_is_asked_for_once_while_it_is_vouched_for(key: ResultKey, asked: list[ResultKey]) -> None:
+def test_a_result_is_asked_for_once_while_it_is_trusted(key: ResultKey, asked: list[ResultKey]) -> None:
     put(key, outcome(b"one"))
     recent = RecentEntries()
     started = monotonic()
-    bodies = {found.entry.outcome.body for _ in range(20) if (found := recent.fetch(key, **FRESH))}
+    bodies = {found.entry.outcome.body for _ in range(20) if (found := recent.fetch(key, POLICY))}
     assert bodies == {b"one"}
-    assert len(asked) <= 1 + (monotonic() - started) // VOUCHED
-    sleep(VOUCHED)
+    assert len(asked) <= 1 + (monotonic() - started) // TRUSTED
+    sleep(TRUSTED)
     before = len(asked)
-    recent.fetch(key, **FRESH)
+    recent.fetch(key, POLICY)
     assert len(asked) == before + 1
 
 
 def test_its_age_goes_on(key: ResultKey) -> None:
     put(key, outcome())
     recent = RecentEntries()
-    first = recent.fetch(key, **FRESH)
+    first = recent.fetch(key, POLICY)
     sleep(0.1)
-    second = recent.fetch(key, **FRESH)
+    second = recent.fetch(key, POLICY)
     assert first is not None
     assert second is not None
     assert second.age_seconds >= first.age_seconds + 0.1
-    assert second.remaining_fresh_seconds <= first.remaining_fresh_seconds - 0.1
+    assert POLICY.remaining(second.age_seconds) <= POLICY.remaining(first.age_seconds) - 0.1
 
 
 def test_what_expires_meanwhile_is_asked_for_again(key: ResultKey, asked: list[ResultKey]) -> None:
-    put(key, outcome(), fresh_seconds=0.1, stale_seconds=60)
+    policy = replace(POLICY, fresh_seconds=0.1, stale_seconds=60)
+    put(key, outcome(), policy)
     recent = RecentEntries()
-    recent.fetch(key, fresh_seconds=0.1, stale_seconds=60)
+    recent.fetch(key, policy)
     sleep(0.12)
-    found = recent.fetch(key, fresh_seconds=0.1, stale_seconds=60)
+    found = recent.fetch(key, policy)
     assert found is not None
-    assert found.remaining_fresh_seconds == 0
+    assert policy.remaining(found.age_seconds) == 0
     assert len(asked) == 2
 
 
 def test_neither_a_stale_entry_nor_a_missing_one_is_kept(key: ResultKey, asked: list[ResultKey]) -> None:
     recent = RecentEntries()
-    assert recent.fetch(key, **FRESH) is None
+    assert recent.fetch(key, POLICY) is None
     put(key, outcome(b"one"))
-    found = recent.fetch(key, **FRESH)
+    found = recent.fetch(key, POLICY)
     assert found is not None
     recent.clear()
     let_pass(key, 120)
     for _ in range(2):
-        stale = recent.fetch(key, **FRESH)
+        stale = recent.fetch(key, POLICY)
         assert stale is not None
-        assert stale.remaining_fresh_seconds == 0
+        assert POLICY.remaining(stale.age_seconds) == 0
     assert len(asked) == 4
 
 
 def test_nobody_sees_what_was_purged_once_the_purger_has_waited(key: ResultKey) -> None:
     put(key, outcome(b"before"))
     other_process = RecentEntries()
-    assert other_process.fetch(key, **FRESH) is not None
+    assert other_process.fetch(key, POLICY) is not None
     purge(key.endpoint_id)
-    vouching.outlive()
-    assert other_process.fetch(key, **FRESH) is None
+    trust.wait_until_expired()
+    assert other_process.fetch(key, POLICY) is None
 
 
 def test_the_longest_unused_goes_where_memory_ends(endpoint_id: str, asked: list[ResultKey]) -> None:
@@ -100,7 +101,7 @@ def test_the_longest_unused_goes_where_memory_ends(endpoint_id: str, asked: list
         put(key, outcome(b"x" * 1000))
     recent = RecentEntries(capacity_bytes=2500)
     for key in keys:
-        recent.fetch(key, **FRESH)
+        recent.fetch(key, POLICY)
     assert list(recent._kept) == keys[-2:]
     assert recent._bytes == 2000
 
@@ -108,7 +109,7 @@ def test_the_longest_unused_goes_where_memory_ends(endpoint_id: str, asked: list
 def test_a_result_beyond_all_memory_is_answered_and_not_kept(key: ResultKey) -> None:
     put(key, outcome(b"x" * 1000))
     recent = RecentEntries(capacity_bytes=10)
-    found = recent.fetch(key, **FRESH)
+    found = recent.fetch(key, POLICY)
     assert found is not None
     assert found.entry.outcome.body == b"x" * 1000
     assert not recent._kept

@@ -14,14 +14,16 @@ from django.conf import settings
 from django_redis import get_redis_connection
 
 from endpoints.cache import (
+    CachePolicy,
     ResultKey,
     Role,
     acquire,
     fetch,
     finish,
-    fly,
+    flights,
     purge,
     refresh,
+    run_once,
     single_flight,
     store,
     waiting,
@@ -30,12 +32,11 @@ from endpoints.cache.leases import contend
 from endpoints.cache.waiting import WaitingRoom
 from endpoints.errors import InternalError, InvalidSQL, Overloaded, TooManyCalls
 from endpoints.outcomes import Outcome
-from tests.endpoints.cache import flights
-from tests.endpoints.cache.flights import RUNS, Party
+from tests.endpoints.cache import callers as processes
+from tests.endpoints.cache.callers import RUNS, Party
 from tests.endpoints.cache.results import outcome
 
-LIFE = {"fresh_seconds": 900, "stale_seconds": 3600}
-TIMES = {**LIFE, "lease_seconds": 20}
+POLICY = CachePolicy(fresh_seconds=900, stale_seconds=3600, lease_seconds=20)
 
 
 class Query:
@@ -68,13 +69,13 @@ def room(monkeypatch: pytest.MonkeyPatch, settings: Any) -> WaitingRoom:
     """Nobody waits yet, and there is a place for everybody whom these tests let wait."""
     settings.ENDPOINTS_WAITING_CALLS = 100
     room = WaitingRoom()
-    monkeypatch.setattr(single_flight, "_waiting_room", room)
+    monkeypatch.setattr(flights, "_waiting_room", room)
     return room
 
 
 def until_waiting(callers: int) -> None:
     deadline = time.monotonic() + 10
-    while single_flight._waiting_room._waiting < callers:
+    while flights._waiting_room._waiting < callers:
         assert time.monotonic() < deadline
         time.sleep(0.001)
 
@@ -82,9 +83,9 @@ def until_waiting(callers: int) -> None:
 def others_wait(key: ResultKey, query: Query, pool: ThreadPoolExecutor, callers: int) -> list[Any]:
     """Let many call while the first one's query runs; every one waits for it before it ends."""
     query.may_end.clear()
-    first = pool.submit(fly, key, produce=query, **TIMES)
+    first = pool.submit(run_once, key, produce=query, policy=POLICY)
     assert query.began.wait(10)
-    waiting = [pool.submit(fly, key, produce=query, **TIMES) for _ in range(callers)]
+    waiting = [pool.submit(run_once, key, produce=query, policy=POLICY) for _ in range(callers)]
     until_waiting(callers)
     query.may_end.set()
     return [first, *waiting]
@@ -92,39 +93,39 @@ def others_wait(key: ResultKey, query: Query, pool: ThreadPoolExecutor, callers:
 
 def test_first_caller_runs_and_stores(key: ResultKey) -> None:
     query = Query()
-    landing = fly(key, produce=query, **TIMES)
-    assert (landing.role, landing.shared, query.runs) == (Role.RAN, True, 1)
-    entry = fetch(key, **LIFE)
+    result = run_once(key, produce=query, policy=POLICY)
+    assert (result.role, result.shared, query.runs) == (Role.RAN, True, 1)
+    entry = fetch(key, POLICY)
     assert entry is not None
-    assert entry.outcome == landing.outcome
-    assert entry.etag == landing.etag
+    assert entry.outcome == result.outcome
+    assert entry.etag == result.etag
     assert not get_redis_connection("default").exists(key.lease)
 
 
 def test_result_stored_a_moment_ago_is_found(key: ResultKey) -> None:
-    stored = fly(key, produce=Query(), **TIMES)
+    stored = run_once(key, produce=Query(), policy=POLICY)
     query = Query()
-    landing = fly(key, produce=query, **TIMES)
-    assert (landing.role, query.runs) == (Role.FOUND, 0)
-    assert (landing.outcome, landing.etag) == (stored.outcome, stored.etag)
+    result = run_once(key, produce=query, policy=POLICY)
+    assert (result.role, query.runs) == (Role.FOUND, 0)
+    assert (result.outcome, result.etag) == (stored.outcome, stored.etag)
     assert acquire(key.lease, seconds=1) is not None, "its lease is given back"
 
 
 def test_stale_entry_is_run_again(key: ResultKey) -> None:
-    fly(key, produce=Query(), **TIMES)
+    run_once(key, produce=Query(), policy=POLICY)
     client = get_redis_connection("default")
     client.pexpire(key.entry, 3_000_000)
     query = Query()
-    assert fly(key, produce=query, **TIMES).role is Role.RAN
+    assert run_once(key, produce=query, policy=POLICY).role is Role.RAN
     assert query.runs == 1
 
 
 def test_threads_share_one_run(key: ResultKey, pool: ThreadPoolExecutor) -> None:
     query = Query()
-    landings = [each.result(10) for each in others_wait(key, query, pool, 50)]
+    results = [each.result(10) for each in others_wait(key, query, pool, 50)]
     assert query.runs == 1
-    assert {landing.outcome for landing in landings} == {landings[0].outcome}
-    assert Counter(landing.role for landing in landings)[Role.RAN] == 1
+    assert {result.outcome for result in results} == {results[0].outcome}
+    assert Counter(result.role for result in results)[Role.RAN] == 1
 
 
 def test_threads_share_one_error(key: ResultKey, pool: ThreadPoolExecutor) -> None:
@@ -135,7 +136,7 @@ def test_threads_share_one_error(key: ResultKey, pool: ThreadPoolExecutor) -> No
     assert {str((error.body("id"), error.headers)) for error in errors} == {
         str((errors[0].body("id"), {"X-Made": "yes"}))
     }
-    assert fetch(key, **LIFE) is None, "errors are never stored"
+    assert fetch(key, POLICY) is None, "errors are never stored"
 
 
 def test_bug_is_the_runners_own_and_an_internal_error_to_the_others(key: ResultKey, pool: ThreadPoolExecutor) -> None:
@@ -153,16 +154,16 @@ def test_callers_beyond_the_places_of_a_slow_result_are_sent_away(
     monkeypatch.setattr(waiting, "GRACE_SECONDS", 0.0)
     query = Query()
     query.may_end.clear()
-    first = pool.submit(fly, key, produce=query, **TIMES)
+    first = pool.submit(run_once, key, produce=query, policy=POLICY)
     assert query.began.wait(10)
-    patient = [pool.submit(fly, key, produce=query, **TIMES) for _ in range(3)]
+    patient = [pool.submit(run_once, key, produce=query, policy=POLICY) for _ in range(3)]
     until_waiting(3)
     for _ in range(50):
         with pytest.raises(Overloaded, match="is being computed"):
-            fly(key, produce=query, **TIMES)
+            run_once(key, produce=query, policy=POLICY)
     query.may_end.set()
     assert {each.result(10).outcome for each in (first, *patient)} == {query()}
-    assert fly(key, produce=Query(), **TIMES).role is Role.FOUND
+    assert run_once(key, produce=Query(), policy=POLICY).role is Role.FOUND
 
 
 def test_callers_of_another_result_go_on_while_one_is_slow(
@@ -171,9 +172,9 @@ def test_callers_of_another_result_go_on_while_one_is_slow(
     settings.ENDPOINTS_WAITING_CALLS = 4
     slow, quick = Query(), Query()
     slow.may_end.clear()
-    crowd = [pool.submit(fly, key, produce=slow, **TIMES) for _ in range(30)]
+    crowd = [pool.submit(run_once, key, produce=slow, policy=POLICY) for _ in range(30)]
     assert slow.began.wait(10)
-    assert fly(replace(key, digest="other"), produce=quick, **TIMES).outcome == quick()
+    assert run_once(replace(key, digest="other"), produce=quick, policy=POLICY).outcome == quick()
     slow.may_end.set()
     for each in crowd:
         each.exception(10)
@@ -182,16 +183,16 @@ def test_callers_of_another_result_go_on_while_one_is_slow(
 def test_nobody_waits_longer_than_a_run_may_take_and_then_another_runs(
     key: ResultKey, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(single_flight, "_LOOK_SECONDS", 0.0)
-    times = {**LIFE, "lease_seconds": 0.5}
+    monkeypatch.setattr(flights, "_LOOK_SECONDS", 0.0)
+    policy = replace(POLICY, lease_seconds=0.5)
     hanging, good = Query(), Query()
     hanging.may_end.clear()
-    first = pool.submit(fly, key, produce=hanging, **times)
+    first = pool.submit(run_once, key, produce=hanging, policy=policy)
     assert hanging.began.wait(10)
-    others = [pool.submit(fly, key, produce=good, **times) for _ in range(5)]
+    others = [pool.submit(run_once, key, produce=good, policy=policy) for _ in range(5)]
     assert all(type(each.exception(10)) is Overloaded for each in others)
     assert not first.done()
-    assert fly(key, produce=good, **TIMES).outcome == good()
+    assert run_once(key, produce=good, policy=POLICY).outcome == good()
     hanging.may_end.set()
     assert first.result(10).outcome == hanging()
 
@@ -203,10 +204,10 @@ def test_callers_of_a_result_that_runs_elsewhere_count_as_waiting(
     monkeypatch.setattr(waiting, "GRACE_SECONDS", 0.0)
     other = replace(key, digest="other")
     leases = [acquire(each.lease, seconds=20) for each in (key, other)]
-    patient = pool.submit(fly, key, produce=Query(), **TIMES)
+    patient = pool.submit(run_once, key, produce=Query(), policy=POLICY)
     until_waiting(1)
     with pytest.raises(Overloaded, match="is being computed"):
-        fly(other, produce=Query(), **TIMES)
+        run_once(other, produce=Query(), policy=POLICY)
     for lease in leases:
         assert lease is not None
         finish(lease, single_flight._NOT_STORED)
@@ -216,19 +217,19 @@ def test_callers_of_a_result_that_runs_elsewhere_count_as_waiting(
 def test_a_lease_that_hangs_elsewhere_is_waited_for_until_it_is_over(
     key: ResultKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(single_flight, "_LOOK_SECONDS", 0.0)
-    times = {**LIFE, "lease_seconds": 0.5}
+    monkeypatch.setattr(flights, "_LOOK_SECONDS", 0.0)
+    policy = replace(POLICY, lease_seconds=0.5)
     get_redis_connection("default").set(key.lease, "somebody who hangs", px=60_000)
     query = Query()
     with pytest.raises(Overloaded, match="is being computed"):
-        fly(key, produce=query, **times)
+        run_once(key, produce=query, policy=policy)
     assert query.runs == 0
 
 
 def test_after_an_error_the_next_caller_runs(key: ResultKey) -> None:
     with pytest.raises(InvalidSQL):
-        fly(key, produce=Query(InvalidSQL()), **TIMES)
-    assert fly(key, produce=Query(), **TIMES).role is Role.RAN
+        run_once(key, produce=Query(InvalidSQL()), policy=POLICY)
+    assert run_once(key, produce=Query(), policy=POLICY).role is Role.RAN
 
 
 def test_leader_that_is_interrupted_leaves_the_run_to_another(key: ResultKey, pool: ThreadPoolExecutor) -> None:
@@ -237,14 +238,14 @@ def test_leader_that_is_interrupted_leaves_the_run_to_another(key: ResultKey, po
 
     def lead() -> str:
         try:
-            fly(key, produce=interrupted, **TIMES)
+            run_once(key, produce=interrupted, policy=POLICY)
         except KeyboardInterrupt:
             return "interrupted"
         return "went on"
 
     first = pool.submit(lead)
     assert interrupted.began.wait(10)
-    second = pool.submit(fly, key, produce=good, **TIMES)
+    second = pool.submit(run_once, key, produce=good, policy=POLICY)
     until_waiting(1)
     interrupted.may_end.set()
     assert first.result(10) == "interrupted"
@@ -252,7 +253,7 @@ def test_leader_that_is_interrupted_leaves_the_run_to_another(key: ResultKey, po
 
 
 def test_processes_share_one_run(endpoint_id: str) -> None:
-    got = flights.fly_together([Party(endpoint_id, callers=50)] * 2, redis_url=settings.REDIS_URL)
+    got = processes.call_together([Party(endpoint_id, callers=50)] * 2, redis_url=settings.REDIS_URL)
     assert get_redis_connection("default").get(RUNS) == b"1"
     everyone = [each for process in got for each in process]
     assert len(everyone) == 100
@@ -262,7 +263,7 @@ def test_processes_share_one_run(endpoint_id: str) -> None:
 
 
 def test_processes_share_one_error(endpoint_id: str) -> None:
-    got = flights.fly_together(
+    got = processes.call_together(
         [Party(endpoint_id, callers=50, run_seconds=1, fails="InvalidSQL")] * 2, redis_url=settings.REDIS_URL
     )
     everyone = [each for process in got for each in process]
@@ -272,16 +273,16 @@ def test_processes_share_one_error(endpoint_id: str) -> None:
 
 
 def test_another_takes_over_from_a_runner_that_died(endpoint_id: str) -> None:
-    dying, *waiting = flights.start(
+    dying, *waiting = processes.start(
         Party(endpoint_id, run_seconds=60, lease_seconds=2), *[Party(endpoint_id, callers=5, lease_seconds=2)] * 2,
         redis_url=settings.REDIS_URL,
     )  # fmt: skip
-    dying.fly()
+    dying.call()
     client = get_redis_connection("default")
     while client.get(RUNS) is None:
         time.sleep(0.01)
     for child in waiting:
-        child.fly()
+        child.call()
     dying.end()
     everyone = [each for child in waiting for each in child.results()]
     assert client.get(RUNS) == b"2"
@@ -294,7 +295,7 @@ def elsewhere(key: ResultKey, then: Callable[[Any], None], pool: ThreadPoolExecu
     """Hold the lease as another process would, and let go of it once a caller here waits."""
     lease = acquire(key.lease, seconds=20)
     assert lease is not None
-    waiting = pool.submit(fly, key, produce=Query(), **TIMES)
+    waiting = pool.submit(run_once, key, produce=Query(), policy=POLICY)
     client = get_redis_connection("default")
     while client.info("clients")["blocked_clients"] == 0:
         assert not waiting.done()
@@ -305,30 +306,30 @@ def elsewhere(key: ResultKey, then: Callable[[Any], None], pool: ThreadPoolExecu
 def test_purge_during_a_flight_makes_who_waits_run_anew(key: ResultKey, pool: ThreadPoolExecutor) -> None:
     def purge_and_end(lease: Any) -> None:
         purge(key.endpoint_id)
-        assert not store(key, outcome(b"from before"), lease=lease, **LIFE)
+        assert not store(key, outcome(b"from before"), POLICY, lease=lease)
         finish(lease, single_flight._STORED)
 
-    landing = elsewhere(key, purge_and_end, pool).result(10)
-    assert (landing.role, landing.shared) == (Role.RAN, True)
-    assert landing.outcome.body != b"from before"
+    result = elsewhere(key, purge_and_end, pool).result(10)
+    assert (result.role, result.shared) == (Role.RAN, True)
+    assert result.outcome.body != b"from before"
 
 
 def test_result_that_could_not_be_stored_elsewhere_is_run_here(key: ResultKey, pool: ThreadPoolExecutor) -> None:
-    landing = elsewhere(key, lambda lease: finish(lease, single_flight._NOT_STORED), pool).result(10)
-    assert (landing.role, landing.shared) == (Role.RAN, True)
+    result = elsewhere(key, lambda lease: finish(lease, single_flight._NOT_STORED), pool).result(10)
+    assert (result.role, result.shared) == (Role.RAN, True)
 
 
 def test_stale_entry_is_not_taken_for_the_result_of_a_run(key: ResultKey, pool: ThreadPoolExecutor) -> None:
-    old = fly(key, produce=Query(), **TIMES)
+    old = run_once(key, produce=Query(), policy=POLICY)
     get_redis_connection("default").pexpire(key.entry, 3_000_000)
-    landing = elsewhere(key, lambda lease: finish(lease, single_flight._NOT_STORED), pool).result(10)
-    assert landing.role is Role.RAN
-    assert landing.outcome != old.outcome
+    result = elsewhere(key, lambda lease: finish(lease, single_flight._NOT_STORED), pool).result(10)
+    assert result.role is Role.RAN
+    assert result.outcome != old.outcome
 
 
 def test_stored_result_that_redis_lost_at_once_is_run_here(key: ResultKey, pool: ThreadPoolExecutor) -> None:
-    landing = elsewhere(key, lambda lease: finish(lease, single_flight._STORED), pool).result(10)
-    assert (landing.role, landing.shared) == (Role.RAN, True)
+    result = elsewhere(key, lambda lease: finish(lease, single_flight._STORED), pool).result(10)
+    assert (result.role, result.shared) == (Role.RAN, True)
 
 
 def test_nobody_queues_for_results_that_are_never_stored(key: ResultKey, pool: ThreadPoolExecutor) -> None:
@@ -343,25 +344,25 @@ def test_nobody_queues_for_results_that_are_never_stored(key: ResultKey, pool: T
         pipeline.rpush(f"lqe:latch:{taken[0].owner}", single_flight._NOT_STORED)
         pipeline.rpush(f"lqe:latch:{second}", single_flight._NOT_STORED)
         pipeline.execute()
-    landing = waiting.result(10)
-    assert (landing.role, landing.shared) == (Role.RAN, False)
+    result = waiting.result(10)
+    assert (result.role, result.shared) == (Role.RAN, False)
 
 
 def test_refresh_runs_though_the_entry_is_fresh(key: ResultKey) -> None:
-    fly(key, produce=Query(), **TIMES)
+    run_once(key, produce=Query(), policy=POLICY)
     query = Query()
-    landing = refresh(key, produce=query, **TIMES)
-    assert landing is not None
-    assert (landing.role, query.runs) == (Role.RAN, 1)
-    entry = fetch(key, **LIFE)
+    result = refresh(key, produce=query, policy=POLICY)
+    assert result is not None
+    assert (result.role, query.runs) == (Role.RAN, 1)
+    entry = fetch(key, POLICY)
     assert entry is not None
-    assert entry.outcome == landing.outcome
+    assert entry.outcome == result.outcome
 
 
 def test_refresh_leaves_alone_what_another_process_runs(key: ResultKey) -> None:
     lease = acquire(key.lease, seconds=10)
     query = Query()
-    assert refresh(key, produce=query, **TIMES) is None
+    assert refresh(key, produce=query, policy=POLICY) is None
     assert query.runs == 0
     assert lease is not None
     assert contend(key.lease, seconds=1) == lease.owner
@@ -370,9 +371,9 @@ def test_refresh_leaves_alone_what_another_process_runs(key: ResultKey) -> None:
 def test_refresh_leaves_alone_what_a_thread_runs(key: ResultKey, pool: ThreadPoolExecutor) -> None:
     query = Query()
     query.may_end.clear()
-    running = pool.submit(fly, key, produce=query, **TIMES)
+    running = pool.submit(run_once, key, produce=query, policy=POLICY)
     assert query.began.wait(10)
-    assert refresh(key, produce=Query(), **TIMES) is None
+    assert refresh(key, produce=Query(), policy=POLICY) is None
     query.may_end.set()
     assert running.result(10).role is Role.RAN
 
@@ -380,55 +381,55 @@ def test_refresh_leaves_alone_what_a_thread_runs(key: ResultKey, pool: ThreadPoo
 def test_callers_wait_for_a_refresh(key: ResultKey, pool: ThreadPoolExecutor) -> None:
     query = Query()
     query.may_end.clear()
-    refreshing = pool.submit(refresh, key, produce=query, **TIMES)
+    refreshing = pool.submit(refresh, key, produce=query, policy=POLICY)
     assert query.began.wait(10)
-    waiting = pool.submit(fly, key, produce=Query(), **TIMES)
+    waiting = pool.submit(run_once, key, produce=Query(), policy=POLICY)
     query.may_end.set()
     assert waiting.result(10).outcome == refreshing.result(10).outcome
 
 
 def test_failed_refresh_leaves_the_entry(key: ResultKey) -> None:
-    landing = fly(key, produce=Query(), **TIMES)
+    result = run_once(key, produce=Query(), policy=POLICY)
     with pytest.raises(InvalidSQL):
-        refresh(key, produce=Query(InvalidSQL()), **TIMES)
-    entry = fetch(key, **LIFE)
+        refresh(key, produce=Query(InvalidSQL()), policy=POLICY)
+    entry = fetch(key, POLICY)
     assert entry is not None
-    assert entry.outcome == landing.outcome
+    assert entry.outcome == result.outcome
 
 
 def test_different_results_do_not_wait_for_each_other(key: ResultKey, pool: ThreadPoolExecutor) -> None:
     slow = Query()
     slow.may_end.clear()
-    running = pool.submit(fly, key, produce=slow, **TIMES)
+    running = pool.submit(run_once, key, produce=slow, policy=POLICY)
     assert slow.began.wait(10)
     other = ResultKey(key.endpoint_id, key.version + 1, key.digest)
-    assert fly(other, produce=Query(), **TIMES).role is Role.RAN
+    assert run_once(other, produce=Query(), policy=POLICY).role is Role.RAN
     slow.may_end.set()
     assert running.result(10).role is Role.RAN
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_forked_child_leads_its_own_flights(key: ResultKey) -> None:
-    assert single_flight._board(key, 20) is None
+    assert flights.join(key, seconds=20)[1]
     try:
         process_id = os.fork()
         if process_id == 0:
-            os._exit(0 if single_flight._board(key, 20) is None else 1)
+            os._exit(0 if flights.join(key, seconds=20)[1] else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(process_id, 0)[1]) == 0
     finally:
-        single_flight._flights.clear()
+        flights._flights.clear()
 
 
 def test_who_calls_after_a_purge_gets_no_result_from_before_it(key: ResultKey, pool: ThreadPoolExecutor) -> None:
     old, new = Query(outcome(b"old")), Query(outcome(b"new"))
     old.may_end.clear()
-    early = pool.submit(fly, key, produce=old, **TIMES)
+    early = pool.submit(run_once, key, produce=old, policy=POLICY)
     assert old.began.wait(10)
     purge(key.endpoint_id)
-    late = fly(key, produce=new, **TIMES)
+    late = run_once(key, produce=new, policy=POLICY)
     old.may_end.set()
     assert (early.result().outcome.body, late.outcome.body) == (b"old", b"new")
-    entry = fetch(key, **LIFE)
+    entry = fetch(key, POLICY)
     assert entry is not None
     assert entry.outcome.body == b"new"
 
@@ -436,12 +437,12 @@ def test_who_calls_after_a_purge_gets_no_result_from_before_it(key: ResultKey, p
 def test_a_limit_of_the_leader_is_that_of_its_own_party_alone(key: ResultKey, pool: ThreadPoolExecutor) -> None:
     refused, allowed = Query(TooManyCalls(1)), Query()
     refused.may_end.clear()
-    leader = pool.submit(fly, key, produce=refused, party="busy", **TIMES)
+    leader = pool.submit(run_once, key, produce=refused, party="busy", policy=POLICY)
     assert refused.began.wait(10)
-    mine = [pool.submit(fly, key, produce=refused, party="busy", **TIMES) for _ in range(3)]
-    others = [pool.submit(fly, key, produce=allowed, party="calm", **TIMES) for _ in range(3)]
-    flight = single_flight._flights[key]
-    while len(flight.landed._cond._waiters) < 6:  # type: ignore[attr-defined]
+    mine = [pool.submit(run_once, key, produce=refused, party="busy", policy=POLICY) for _ in range(3)]
+    others = [pool.submit(run_once, key, produce=allowed, party="calm", policy=POLICY) for _ in range(3)]
+    flight = flights._flights[key]
+    while len(flight._ended._cond._waiters) < 6:  # type: ignore[attr-defined]
         pass
     refused.may_end.set()
     for caller in (leader, *mine):
@@ -455,14 +456,14 @@ def test_a_limit_in_one_process_leaves_the_run_to_another(key: ResultKey, pool: 
     lease = acquire(key.lease, seconds=20)
     assert lease is not None
     query = Query()
-    waiting = pool.submit(fly, key, produce=query, **TIMES)
+    waiting = pool.submit(run_once, key, produce=query, policy=POLICY)
     finish(lease, single_flight._LEFT)
-    landing = waiting.result(10)
-    assert (landing.role, landing.shared, query.runs) == (Role.RAN, True, 1)
+    result = waiting.result(10)
+    assert (result.role, result.shared, query.runs) == (Role.RAN, True, 1)
 
 
 def test_a_limit_leaves_the_lease_to_the_next(key: ResultKey) -> None:
     with pytest.raises(TooManyCalls):
-        fly(key, produce=Query(TooManyCalls(1)), party="busy", **TIMES)
-    landing = fly(key, produce=Query(), party="calm", **TIMES)
-    assert (landing.role, landing.shared) == (Role.RAN, True)
+        run_once(key, produce=Query(TooManyCalls(1)), party="busy", policy=POLICY)
+    result = run_once(key, produce=Query(), party="calm", policy=POLICY)
+    assert (result.role, result.shared) == (Role.RAN, True)

@@ -28,7 +28,7 @@ def note(endpoint_id: str, *projects: str, kind: str = "hit", version: int = 1) 
 
 
 def worth(endpoint_id: str, *, version: int = 1, limit: int = 10, now: float | None = None) -> list[tuple[Any, int]]:
-    usage.flush()
+    asked.flush()
     found = usage.worth_warming(
         endpoint_id, version, asked_within_seconds=PERIOD, limit=limit, now=time.time() if now is None else now
     )
@@ -50,7 +50,7 @@ def test_most_used_come_first(endpoint_id: str) -> None:
 
 def test_recipe_and_key_are_those_of_the_call(endpoint_id: str) -> None:
     note(endpoint_id, "a")
-    usage.flush()
+    asked.flush()
     [found] = usage.worth_warming(str(UUID(endpoint_id)), 1, asked_within_seconds=PERIOD, limit=1, now=time.time())
     assert found.recipe == asking_for("a")
     assert found.key == result_key(endpoint_id, 1, found.recipe)
@@ -70,7 +70,7 @@ def test_what_nobody_asked_for_within_the_period_is_left_out(endpoint_id: str, a
     for moment, project in ((10_000.0, "old"), (10_300.0, "new")):
         at(moment)
         note(endpoint_id, project)
-        usage.flush()
+        asked.flush()
     assert worth(endpoint_id, now=10_599.0) == [("new", 1), ("old", 1)]
     assert worth(endpoint_id, now=10_601.0) == [("new", 1)]
     assert worth(endpoint_id, now=10_901.0) == []
@@ -81,14 +81,14 @@ def test_uses_are_those_of_this_and_the_last_period(endpoint_id: str, at: Any) -
     for moment, projects in ((9_700.0, "aaaaa"), (10_300.0, "ab"), (10_850.0, "bab")):
         at(moment)
         note(endpoint_id, *projects)
-        usage.flush()
+        asked.flush()
     assert worth(endpoint_id, now=10_350.0) == [("a", 6), ("b", 1)]
     assert worth(endpoint_id, now=10_860.0) == [("b", 3), ("a", 2)]
 
 
 def test_everything_noted_expires_by_itself(endpoint_id: str) -> None:
     note(endpoint_id, "a")
-    usage.flush()
+    asked.flush()
     client = get_redis_connection("default")
     names = list(client.scan_iter(f"lqe:*{endpoint_id}*"))
     assert len(names) == 4
@@ -97,7 +97,7 @@ def test_everything_noted_expires_by_itself(endpoint_id: str) -> None:
 
 def test_recipe_that_redis_evicted_is_left_out(endpoint_id: str) -> None:
     note(endpoint_id, "a", "b")
-    usage.flush()
+    asked.flush()
     client = get_redis_connection("default")
     client.delete(result_key(endpoint_id, 1, asking_for("a")).recipe)
     assert worth(endpoint_id) == [("b", 1)]
@@ -110,7 +110,7 @@ def test_calls_are_counted_by_kind(endpoint_id: str) -> None:
     for kind, count in (("hit", 4), ("stale", 3), ("miss", 2), ("bypass", 1)):
         note(endpoint_id, *["a"] * count, kind=kind)
     note(other, "a", kind="miss")
-    usage.flush()
+    asked.flush()
     dashed = str(UUID(endpoint_id))
     assert usage.statistics([dashed, other, never]) == {
         dashed: EndpointStatistics(hits=4, stale=3, misses=2, bypass=1),
@@ -129,7 +129,7 @@ def test_a_call_asks_nobody(own_redis: OwnRedis, endpoint_id: str, monkeypatch: 
 
 def test_a_request_of_a_megabyte_is_counted_and_not_remembered(endpoint_id: str) -> None:
     note(endpoint_id, "x" * 16_000, "y" * 1_000_000)
-    usage.flush()
+    asked.flush()
     assert [len(project) for project, _ in worth(endpoint_id)] == [16_000]
     dashed = str(UUID(endpoint_id))
     assert usage.statistics([dashed])[dashed].hits == 2
@@ -146,7 +146,7 @@ def test_many_notes_are_written_some_at_a_time(endpoint_id: str, monkeypatch: py
     note(endpoint_id, *map(str, range(400)))
     for _ in range(150):
         note(uuid4().hex, "0")
-    usage.flush()
+    asked.flush()
     assert max(sizes) <= flushing.COMMANDS_AT_ONCE
     assert sum(sizes) == 151 * 2 + 550 * 6
     assert len(worth(endpoint_id, limit=5000)) == 400
@@ -165,8 +165,8 @@ def test_counters_wait_for_redis_whole(endpoint_id: str, monkeypatch: pytest.Mon
         return ask_for_all(commands)
 
     monkeypatch.setattr(flushing, "ask_for_all", second_fails)
-    usage.flush()
-    usage.flush()
+    asked.flush()
+    asked.flush()
     assert {usage.statistics([each])[each].hits for each in (endpoint_id, *others)} == {2}
 
 
@@ -181,11 +181,11 @@ def test_memory_is_bounded(endpoint_id: str) -> None:
 def test_calls_during_an_outage_are_counted_later_and_never_fail(own_redis: OwnRedis, endpoint_id: str) -> None:
     own_redis.kill()
     note(endpoint_id, "a", "b", kind="bypass")
-    usage.flush()
+    asked.flush()
     own_redis.start()
 
     def counted() -> int:
-        usage.flush()
+        asked.flush()
         with suppress(CacheUnavailable):
             return usage.statistics([endpoint_id])[endpoint_id].bypass
         return 0
@@ -209,13 +209,6 @@ def test_warm_runs_add_up(endpoint_id: str) -> None:
     assert second.last_error_at == pytest.approx(time.time(), abs=5)
     usage.note_warm_run(endpoint_id, warmed=1, failures=0, seconds=0.5)
     assert usage.statistics([endpoint_id])[endpoint_id].last_error == second.last_error
-
-
-def test_errors_are_counted_and_the_last_one_kept(endpoint_id: str) -> None:
-    for text in ("first", "second"):
-        usage.note_error(endpoint_id, text)
-    found = usage.statistics([endpoint_id])[endpoint_id]
-    assert (found.errors, found.last_error) == (2, "second")
 
 
 def test_failing_result_is_left_alone_ever_longer(key: ResultKey) -> None:

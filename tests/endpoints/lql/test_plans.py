@@ -15,7 +15,7 @@ from endpoints.lql.lowering import LQLTable, lower
 from endpoints.lql.parser import parse_lql
 from endpoints.models import Endpoint
 from endpoints.outcomes import Column, Statement
-from endpoints.publishing import draft_sandbox
+from endpoints.publishing import draft_schema
 from endpoints.sql.sandbox import SandboxTable, check_sandbox_query
 
 TABLE = LQLTable(
@@ -59,7 +59,7 @@ def reader(log_database: psycopg.Connection[Any]) -> Iterator[psycopg.Connection
     """sandbox_reader over the views of logs.all, for one project and with row security below them."""
     endpoint = Endpoint.objects.get(name="logs.all")
     with (
-        draft_sandbox(endpoint, endpoint.parameters_of_version) as (schema, _),
+        draft_schema(endpoint, endpoint.parameters_of_version) as (schema, _),
         psycopg.connect(**settings.LOGS_GATE, autocommit=True) as gate,
     ):
         armed = {

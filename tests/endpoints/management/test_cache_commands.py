@@ -9,7 +9,7 @@ import time
 import pytest
 from django.core.management import CommandError, call_command
 
-from endpoints.cache import usage
+from endpoints.cache.usage import asked
 from endpoints.models import Endpoint
 from endpoints.services import Call, run_endpoint, save_endpoint
 
@@ -52,7 +52,7 @@ def test_purge_of_an_unknown_endpoint_is_one_line(db: None) -> None:
 
 def test_warm_renews_what_was_asked_for(endpoint: Endpoint) -> None:
     state("a")
-    usage.flush()
+    asked.flush()
     time.sleep(0.6)
     assert re.fullmatch(r"test\.cached: 1 renewed, in \d\.\d{3} s\n", said("warm_cache", "test.cached"))
     assert "1 fresh enough" in said("warm_cache", "test.cached")

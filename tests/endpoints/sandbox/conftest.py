@@ -14,7 +14,7 @@ from django.db import connections
 from psycopg import Connection, sql
 
 from endpoints.models import Endpoint
-from endpoints.publishing import draft_sandbox
+from endpoints.publishing import draft_schema
 
 OURS, THEIRS, EARLIER, SECRET = "marker_ours", "marker_theirs", "marker_earlier", "marker_secret"
 ROWS = """
@@ -88,7 +88,8 @@ def walled(django_db_setup: None, django_db_blocker: Any) -> Iterator[Walled]:
         endpoint = Endpoint.objects.get(name="logs.all")
         superuser.execute(NO_SECRETS)
         superuser.execute(SECRETS)
-        with draft_sandbox(endpoint, endpoint.parameters_of_version) as (schema, tables):
+        with draft_schema(endpoint, endpoint.parameters_of_version) as (schema, published):
+            tables = [table.name for table in published]
             try:
                 _fill(superuser, tables)
                 yield Walled(schema, tables, gate, superuser)

@@ -15,7 +15,7 @@ import pytest
 from endpoints.execution import StatementFailed, run_statement
 from endpoints.models import Endpoint
 from endpoints.outcomes import Statement
-from endpoints.publishing import draft_sandbox, drop_schemas, published_schemas, sandbox_schema
+from endpoints.publishing import draft_schema, drop_schemas, published_schemas, sandbox_schema
 from endpoints.services import save_endpoint
 from endpoints.services.sessions import sandbox_session
 from endpoints.sql.parameters import DeclaredParameter
@@ -108,7 +108,7 @@ def test_an_older_version_of_the_endpoint_shows_nothing_either(endpoints: tuple[
 
 def test_a_draft_is_read_by_its_own_session_alone(endpoints: tuple[Endpoint, Endpoint]) -> None:
     own, _ = endpoints
-    with draft_sandbox(own, own.parameters_of_version) as (draft, _):
+    with draft_schema(own, own.parameters_of_version) as (draft, _):
         assert read(own, "select event_message from own", schema=draft) == [("ours",)]
         assert read(own, f"select event_message from {draft}.own") == []
 

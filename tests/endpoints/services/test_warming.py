@@ -9,6 +9,7 @@ import pytest
 from django_celery_beat.models import PeriodicTask
 
 from endpoints.cache import acquire, finish, slot, usage
+from endpoints.cache.usage import asked
 from endpoints.models import Endpoint
 from endpoints.services import Call, WarmRun, delete_endpoints, run_endpoint, save_endpoint, warm_endpoint
 from endpoints.services.schedules import WARMING_TASK, warming_schedule_name
@@ -31,7 +32,7 @@ def call(key: str, **arguments: str) -> tuple[str, bytes]:
 
 
 def warm(endpoint: Endpoint) -> WarmRun:
-    usage.flush()
+    asked.flush()
     return warm_endpoint(endpoint.pk)
 
 

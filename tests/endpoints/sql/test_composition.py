@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from endpoints.outcomes import BoundValue, Statement
 from endpoints.sql.composition import (
     CompositionError,
-    bind,
     compile_query,
+    limit_rows,
     original_offset,
     replace_parameters,
-    stored_statement,
 )
 from endpoints.sql.parameters import DeclaredParameter, ParameterType, coerce_arguments
 
@@ -51,28 +50,27 @@ def test_replaces_names_by_numbered_placeholders(sql: str, bound: str, values: t
         "tags": ["x", "y"],
         "unknown": None,
     }
-    statement = bind(sql, PARAMETERS, arguments=arguments)
-    assert statement == Statement(bound, values)
+    statement = compile_query(sql, PARAMETERS, max_rows=10).statement(arguments)
+    assert statement == Statement(limit_rows(bound, max_rows=10), values)
     pglast.parse_sql(statement.sql)
 
 
 @pytest.mark.parametrize("type_", list(ParameterType))
 def test_casts_to_the_declared_type(type_: ParameterType) -> None:
-    statement = bind("select @p", [DeclaredParameter("p", type_)], arguments={"p": None})
-    assert statement.sql == f"select ($1::{type_.postgresql_type})"
+    query = compile_query("select @p", [DeclaredParameter("p", type_)], max_rows=10)
+    assert query.sql == limit_rows(f"select ($1::{type_.postgresql_type})", max_rows=10)
 
 
 def test_needs_an_argument_for_every_placeholder() -> None:
     with pytest.raises(KeyError, match="project"):
-        bind("select @project", PARAMETERS, arguments={})
+        compile_query("select @project", PARAMETERS, max_rows=10).statement({})
 
 
 @pytest.mark.parametrize(
     "sql", ["select 1", "select 1;", " \n select 1 ; -- done\n/* really */ ", "/* why */ select 1", "-- why\nselect 1"]
 )
 def test_wraps_one_query_and_asks_for_a_spare_row(sql: str) -> None:
-    statement = stored_statement(sql, (), arguments={}, max_rows=100)
-    assert statement.sql == "SELECT * FROM (\nselect 1\n) AS result LIMIT 101"
+    assert compile_query(sql, (), max_rows=100).sql == "SELECT * FROM (\nselect 1\n) AS result LIMIT 101"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +88,7 @@ def test_wraps_one_query_and_asks_for_a_spare_row(sql: str) -> None:
     ],
 )
 def test_composed_queries_are_one_select_for_postgresql(sql: str) -> None:
-    (raw,) = pglast.parse_sql(stored_statement(sql, (), arguments={}, max_rows=0).sql)
+    (raw,) = pglast.parse_sql(compile_query(sql, (), max_rows=0).sql)
     assert type(raw.stmt).__name__ == "SelectStmt"
     assert len(raw.stmt.fromClause) == 1
 
@@ -164,7 +162,7 @@ def test_leads_error_positions_back_to_the_stored_text(sql: str, found: str, ori
 def test_values_never_enter_the_sql(project: str, number: int, tags: list[str]) -> None:
     sql = "select @project, @n, @tags, @start"
     arguments = coerce_arguments(PARAMETERS, {"project": project, "n": Decimal(number), "tags": list(tags)})
-    statement = stored_statement(sql, PARAMETERS, arguments=arguments, max_rows=10)
+    statement = compile_query(sql, PARAMETERS, max_rows=10).statement(arguments)
     assert statement.sql == (
         "SELECT * FROM (\nselect ($1::text), ($2::bigint), ($3::text[]), ($4::timestamptz)\n) AS result LIMIT 11"
     )

@@ -1,6 +1,6 @@
 """A process full of callers that want the same result at the same moment: `python -m … '<JSON of a Party>'`.
 
-It says "ready", flies when a line comes in, and then prints what each caller got.
+It says "ready", calls when a line comes in, and then prints what each caller got.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class Got:
 
 
 class Child:
-    """Such a process, ready to fly."""
+    """Such a process, ready to call."""
 
     def __init__(self, party: Party, *, redis_url: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.endpoints.cache.flights", json.dumps(asdict(party))],
+            [sys.executable, "-m", "tests.endpoints.cache.callers", json.dumps(asdict(party))],
             cwd=PROJECT,
             env={
                 **os.environ,
@@ -68,7 +68,7 @@ class Child:
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == "ready\n"
 
-    def fly(self) -> None:
+    def call(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
@@ -89,11 +89,11 @@ def start(*parties: Party, redis_url: str) -> list[Child]:
     return children
 
 
-def fly_together(parties: Sequence[Party], *, redis_url: str) -> list[list[Got]]:
-    """Let all processes fly at once and return what their callers got."""
+def call_together(parties: Sequence[Party], *, redis_url: str) -> list[list[Got]]:
+    """Let all processes call at once and return what their callers got."""
     children = start(*parties, redis_url=redis_url)
     for child in children:
-        child.fly()
+        child.call()
     return [child.results() for child in children]
 
 
@@ -101,13 +101,14 @@ def _main(party: Party) -> None:
     import redis
 
     from endpoints import errors
-    from endpoints.cache import fly, result_key
+    from endpoints.cache import CachePolicy, result_key, run_once
     from endpoints.errors import EndpointError
     from endpoints.outcomes import Outcome
     from tests.endpoints.cache.results import outcome, recipe
 
     counter = redis.Redis.from_url(os.environ["COUNTER_URL"], protocol=2)
     key = result_key(party.endpoint_id, 1, recipe())
+    policy = CachePolicy(fresh_seconds=900, stale_seconds=3600, lease_seconds=party.lease_seconds)
     together = threading.Barrier(party.callers)
 
     def produce() -> Outcome:
@@ -123,10 +124,8 @@ def _main(party: Party) -> None:
         body = error = role = ""
         shared = False
         try:
-            landing = fly(
-                key, produce=produce, fresh_seconds=900, stale_seconds=3600, lease_seconds=party.lease_seconds
-            )
-            body, role, shared = hashlib.sha256(landing.outcome.body).hexdigest(), landing.role.value, landing.shared
+            result = run_once(key, produce=produce, policy=policy)
+            body, role, shared = hashlib.sha256(result.outcome.body).hexdigest(), result.role.value, result.shared
         except EndpointError as raised:
             error = json.dumps([type(raised).__name__, raised.status, raised.headers, raised.body("id")])
         return asdict(Got(body=body, error=error, role=role, shared=shared, seconds=time.monotonic() - began))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from time import sleep
 
-VOUCHED_SECONDS: float = 0.1  # counted from before the question was sent
+TRUSTED_SECONDS: float = 0.1  # counted from before the question was sent
 _MARGIN_SECONDS = 0.02  # for a clock that runs slower in another process
 
 
-def outlive() -> None:
+def wait_until_expired() -> None:
     """Return when no process relies any more on what it was told before this call."""
-    if VOUCHED_SECONDS:
-        sleep(VOUCHED_SECONDS + _MARGIN_SECONDS)
+    if TRUSTED_SECONDS:
+        sleep(TRUSTED_SECONDS + _MARGIN_SECONDS)

@@ -11,14 +11,14 @@ from typing import Any, Final
 import pytest
 
 from endpoints import generation
-from endpoints.cache import purge, recent_entries, vouching
+from endpoints.cache import CachePolicy, purge, recent_entries, trust
 from endpoints.cache.keys import ResultKey
 from endpoints.cache.recent_entries import RecentEntries
 from endpoints.generation import changing, current_generation
 from tests.endpoints.cache.results import outcome
-from tests.endpoints.cache.test_entries import FRESH, put
+from tests.endpoints.cache.test_entries import POLICY, put
 
-SERVICE_SECONDS: Final = vouching.VOUCHED_SECONDS  # read before a test's fixtures set it to 0
+SERVICE_SECONDS: Final = trust.TRUSTED_SECONDS  # read before a test's fixtures set it to 0
 
 
 class Time:
@@ -41,30 +41,30 @@ class Time:
 @pytest.fixture(autouse=True)
 def time(monkeypatch: pytest.MonkeyPatch) -> Time:
     time = Time()
-    monkeypatch.setattr(vouching, "VOUCHED_SECONDS", SERVICE_SECONDS)
-    monkeypatch.setattr(vouching, "sleep", time.sleep)
+    monkeypatch.setattr(trust, "TRUSTED_SECONDS", SERVICE_SECONDS)
+    monkeypatch.setattr(trust, "sleep", time.sleep)
     monkeypatch.setattr(recent_entries, "monotonic", time.monotonic)
     monkeypatch.setattr(generation, "monotonic", time.monotonic)
-    monkeypatch.setattr(generation, "_vouched", None)
+    monkeypatch.setattr(generation, "_trusted", None)
     return time
 
 
 def test_it_counts_for_a_tenth_of_a_second(time: Time) -> None:
     assert SERVICE_SECONDS == 0.1
-    vouching.outlive()
+    trust.wait_until_expired()
     assert sum(time.slept) > SERVICE_SECONDS
 
 
 def test_another_process_answers_from_memory_until_a_purge_returns(key: ResultKey, time: Time) -> None:
     put(key, outcome(b"before"))
     elsewhere = RecentEntries()
-    assert elsewhere.fetch(key, **FRESH) is not None
+    assert elsewhere.fetch(key, POLICY) is not None
     seen: list[bool] = []
-    time.before_sleep = lambda: seen.append(elsewhere.fetch(key, **FRESH) is not None)
+    time.before_sleep = lambda: seen.append(elsewhere.fetch(key, POLICY) is not None)
     purge(key.endpoint_id)
-    vouching.outlive()
+    trust.wait_until_expired()
     assert seen == [True], "it relies on what it was told, which is why a purge waits"
-    assert elsewhere.fetch(key, **FRESH) is None
+    assert elsewhere.fetch(key, POLICY) is None
 
 
 def test_a_result_is_asked_for_again_when_its_time_is_over(
@@ -74,18 +74,18 @@ def test_a_result_is_asked_for_again_when_its_time_is_over(
     asked: list[ResultKey] = []
     fetch = recent_entries.fetch
 
-    def counted(key: ResultKey, **seconds: Any) -> Any:
+    def counted(key: ResultKey, policy: CachePolicy) -> Any:
         asked.append(key)
-        return fetch(key, **seconds)
+        return fetch(key, policy)
 
     monkeypatch.setattr(recent_entries, "fetch", counted)
     recent = RecentEntries()
     for step in (0.0, 0.05, 0.04):
         time.now += step
-        assert recent.fetch(key, **FRESH) is not None
+        assert recent.fetch(key, POLICY) is not None
     assert len(asked) == 1
     time.now += 0.02
-    recent.fetch(key, **FRESH)
+    recent.fetch(key, POLICY)
     assert len(asked) == 2
 
 
@@ -94,17 +94,17 @@ def test_no_process_knows_the_old_generation_when_a_change_has_returned(
     time: Time, django_capture_on_commit_callbacks: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = current_generation()
-    elsewhere = generation._vouched  # what another process has been told at this moment
+    elsewhere = generation._trusted  # what another process has been told at this moment
     during: list[str | None] = []
 
     def ask_elsewhere() -> None:
         with monkeypatch.context() as patched:
-            patched.setattr(generation, "_vouched", elsewhere)
+            patched.setattr(generation, "_trusted", elsewhere)
             during.append(current_generation())
 
     time.before_sleep = ask_elsewhere
     with django_capture_on_commit_callbacks(execute=True), changing():
         pass
     assert during == [before]
-    monkeypatch.setattr(generation, "_vouched", elsewhere)
+    monkeypatch.setattr(generation, "_trusted", elsewhere)
     assert current_generation() not in (before, None)

@@ -1,0 +1,35 @@
+"""What the age of a result means: fresh, stale but usable, or too old to be returned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CachePolicy:
+    """For how long a result is fresh, how much longer it may be returned stale, and how long its runner may take.
+
+    The lease has to outlast the run, or two run at once; for as long the others wait for a runner that died.
+    """
+
+    fresh_seconds: float
+    stale_seconds: float
+    lease_seconds: float
+
+    @property
+    def kept_seconds(self) -> float:
+        """The age at which Redis drops a result."""
+        return self.fresh_seconds + self.stale_seconds
+
+    def is_usable(self, age: float) -> bool:
+        """Tell whether a result of this age, in seconds, may be returned at all."""
+        # Less than nothing: the clock of Redis has gone back, and nobody knows how old the result is.
+        return 0 <= age < self.kept_seconds
+
+    def is_fresh(self, age: float) -> bool:
+        """Tell whether a result of this age may be returned without asking for a newer one."""
+        return age < self.fresh_seconds
+
+    def remaining(self, age: float) -> float:
+        """Return for how many seconds a result of this age is still fresh, 0 when it is stale."""
+        return max(0.0, self.fresh_seconds - age)

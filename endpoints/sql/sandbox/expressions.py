@@ -12,15 +12,12 @@ from endpoints.sql.sandbox.scopes import Output
 from endpoints.sql.sandbox.tokens import PARAMETER, STRING
 from endpoints.sql.sandbox.vocabulary import OPERATORS, QUANTIFIERS
 
-# Infix words that are names, or belong to what is around, unless this follows.
+# These words are infix only before this one: SIMILAR without TO belongs to SUBSTRING, the others are names.
 _INFIX_BEFORE: Final = {"similar": "to", "at": "time", "operator": "("}
-# What PostgreSQL calls for an infix word.
+# The function that PostgreSQL calls for an infix word.
 _FUNCTIONS: Final = {
-    "similar": "similar_to_escape",
-    "escape": "like_escape",
-    "overlaps": "overlaps",
-    "at": "timezone",
-}
+    "similar": "similar_to_escape", "escape": "like_escape", "overlaps": "overlaps", "at": "timezone"
+}  # fmt: skip
 
 
 def expression(reader: Reader) -> Output:
@@ -60,14 +57,14 @@ def _operator_sign(reader: Reader) -> None:
 
 
 def _operand_or_quantified(reader: Reader) -> None:
-    # ANY, ALL or SOME with its brackets
+    # 1, any(array[1, 2]), all(select 1)
     if reader.accept_any(QUANTIFIERS):
         list_or_query(reader)
     else:
         operand(reader)
 
 
-def _test(reader: Reader) -> None:
+def _truth_test(reader: Reader) -> None:
     reader.accept("not")
     if reader.accept("distinct"):
         reader.read("from", operand)
@@ -76,7 +73,7 @@ def _test(reader: Reader) -> None:
 
 
 def _require_negatable(reader: Reader) -> None:
-    # Only looks: what is negated is an infix word of its own.
+    # Takes nothing: the negated word is the next infix word.
     negatable = ("like", "ilike", "similar", "between", "in")
     if reader.symbol not in negatable:
         raise reader.unexpected(*negatable)
@@ -94,7 +91,7 @@ def _refuse(reader: Reader) -> None:
 _INFIX: Final[dict[str, tuple[Part, ...]]] = {
     "and": ("and", operand),
     "or": ("or", operand),
-    "is": ("is", _test),
+    "is": ("is", _truth_test),
     "isnull": ("isnull",),
     "notnull": ("notnull",),
     "not": ("not", _require_negatable),

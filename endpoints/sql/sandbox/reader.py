@@ -18,12 +18,12 @@ from endpoints.sql.sandbox.vocabulary import REASONS, RESERVED
 MAX_INTEGER_DIGITS = 9  # fits an int4
 
 Item = TypeVar("Item")
-Part = str | Callable[["Reader"], object]  # of a rule: a word or sign, or a function that takes more
+Part = str | Callable[["Reader"], object]  # of a rule: a word or sign, or a function
 
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """The three rules that the others reach through the reader, because an expression may hold any of them again."""
+    """The rules that a module needs from further up: operands hold expressions and queries, which hold operands."""
 
     expression: Callable[[Reader], Output]
     simple_expression: Callable[[Reader], None]
@@ -147,7 +147,7 @@ class Reader:
     # ── several tokens
 
     def read(self, *parts: Part) -> None:
-        """Take the parts in this order: a word or sign as it is, by a function what it takes."""
+        """Take the parts in order: a string is a word or sign, or else refused; a function takes what it reads."""
         for part in parts:
             if isinstance(part, str):
                 self.expect(part)
@@ -155,7 +155,7 @@ class Reader:
                 part(self)
 
     def list_of(self, rule: Callable[[Reader], Item]) -> list[Item]:
-        """Take what `rule` takes, as often as a comma follows."""
+        """Take a list with commas, each item by `rule`, and return what the rule returned for each."""
         items = [rule(self)]
         while self.accept(","):
             items.append(rule(self))
@@ -177,7 +177,7 @@ class Reader:
         self.list_of(self.grammar.expression)
 
     def simple_expression(self) -> None:
-        """Take an expression without AND, IN and the like; see `expressions`."""
+        """Take operands joined by operators only; see `expressions`."""
         self.grammar.simple_expression(self)
 
     # ── refusing

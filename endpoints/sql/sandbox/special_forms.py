@@ -1,6 +1,6 @@
 """Expressions with a syntax of their own: CASE, CAST, EXTRACT, ARRAY, EXISTS and the like.
 
-`functions.SYNTAX_FUNCTIONS` lists what each calls in PostgreSQL.
+`functions.SYNTAX_FUNCTIONS` lists the functions that PostgreSQL calls for each.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from endpoints.sql.sandbox.vocabulary import EXTRACT_FIELDS
 
 
 def special_form(reader: Reader) -> Callable[[Reader], None] | None:
-    """Return what reads the current token, if it begins a syntax of its own."""
+    """Return the function that reads the form beginning at the current token, None when none does."""
     form = _WORD_FORMS.get(reader.symbol)
     if form is None and reader.following() == "(":
         form = _BRACKET_FORMS.get(reader.symbol)

@@ -147,17 +147,18 @@ class Reader:
     # ── several tokens
 
     def read(self, *parts: Part) -> None:
-        """Take the parts in order: a string is a word or sign, or else refused; a function takes what it reads."""
+        """Take the parts in order, or refuse: a string is the word or sign to stand here, a function reads on."""
         for part in parts:
-            if isinstance(part, str):
-                self.expect(part)
-            else:
+            if not isinstance(part, str):
                 part(self)
+            elif not self.accept(part):
+                raise self.unexpected(part)
 
     def list_of(self, rule: Callable[[Reader], Item]) -> list[Item]:
         """Take a list with commas, each item by `rule`, and return what the rule returned for each."""
         items = [rule(self)]
-        while self.accept(","):
+        while self.symbol == ",":
+            self.take(",")
             items.append(rule(self))
         return items
 

@@ -18,10 +18,10 @@ from endpoints.sql.sandbox.vocabulary import EXTRACT_FIELDS
 
 def special_form(reader: Reader) -> Callable[[Reader], None] | None:
     """Return the function that reads the form beginning at the current token, None when none does."""
-    form = _WORD_FORMS.get(reader.symbol)
-    if form is None and reader.following() == "(":
-        form = _BRACKET_FORMS.get(reader.symbol)
-    return form
+    form = _BRACKET_FORMS.get(reader.symbol)
+    if form is not None and reader.following() == "(":
+        return form
+    return _WORD_FORMS.get(reader.symbol)
 
 
 def _clock(reader: Reader) -> None:

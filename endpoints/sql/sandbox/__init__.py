@@ -7,12 +7,14 @@ label), and relations, functions, types and operators are allowlists. What runs 
 emitted while reading, so no difference between this reader and PostgreSQL's can matter:
 
 * `tokens` checks each lexeme's form, `vocabulary` has the words, `endpoints.sql.functions` the functions;
-* `cursor` reads and emits one token at a time and holds the rules for names; each layer on it reads more:
-  `type_names` < `operands` < `expressions` < `calls` < `special_forms` < `from_items` < `selects`;
-* `scopes` knows which FROM item a name may mean and the columns that item surely has;
-* `checked_query` is the result, `violations` how a refusal is told.
+* `reader` is the state of one check: it takes and emits one token at a time, and refuses with the place;
+* `names` has the rules for names, `scopes` knows which FROM item a name may mean and its sure columns;
+* the grammar is functions of the reader, one module for each topic: `type_names`, `brackets`, `calls`,
+  `special_forms`, `operands`, `expressions`, `from_items`, `selects`. A module imports the rules it uses, so imports
+  go one way; the reader brings the three rules that recursion needs from further up (`Grammar`);
+* `checked_query` is the result, `violations` writes the refusals.
 
-The second wall is PostgreSQL's own: what the reader's role may see. Each is to stand without the other.
+The second wall is PostgreSQL's own: what the reader's role may see. Each wall has to stand without the other.
 """
 
 from __future__ import annotations
@@ -22,12 +24,15 @@ from dataclasses import dataclass
 
 from endpoints.sql.parameters import DeclaredParameter
 from endpoints.sql.sandbox.checked_query import CheckedQuery
-from endpoints.sql.sandbox.selects import Selects
+from endpoints.sql.sandbox.expressions import expression, simple_expression
+from endpoints.sql.sandbox.reader import Grammar, Reader
+from endpoints.sql.sandbox.selects import query, statement
 from endpoints.sql.sandbox.tokens import SandboxLimits, TokenReader
 
 __all__ = ["CheckedQuery", "SandboxLimits", "SandboxTable", "check_sandbox_query"]
 
 DEFAULT_LIMITS = SandboxLimits()
+GRAMMAR = Grammar(expression=expression, simple_expression=simple_expression, query=query)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +56,15 @@ def check_sandbox_query(
     line and column) and which tables there are; RequestTooLarge when the text is over the length limit.
     """
     names = [table.name for table in tables]
-    reader = Selects(
+    reader = Reader(
         sql,
         TokenReader(sql, limits, tables=names).read(),
+        grammar=GRAMMAR,
         tables={table.name: frozenset(table.columns) for table in tables},
         parameter_types={parameter.name: parameter.type.postgresql_type for parameter in parameters},
         limits=limits,
     )
-    reader.statement()
+    statement(reader)
     return CheckedQuery.from_pieces(
         reader.pieces,
         reader.origins,

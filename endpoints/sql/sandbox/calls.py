@@ -6,127 +6,118 @@ from typing import Final
 
 from endpoints.sql.functions import FUNCTION_SCHEMAS, LOG_FUNCTIONS_SCHEMA
 from endpoints.sql.guards import BOUNDED_RESULTS, LARGEST_WIDTH, is_wide_template
-from endpoints.sql.sandbox.expressions import Expressions
+from endpoints.sql.sandbox.names import require_allowed_function
+from endpoints.sql.sandbox.reader import Reader, is_identifier
 from endpoints.sql.sandbox.tokens import STRING
 
 _FRAME_UNITS: Final = ("rows", "range", "groups")
 _NOT_A_WINDOW: Final = ("partition", "order", *_FRAME_UNITS)
 
 
-class Calls(Expressions):
-    """Reading of calls."""
-
-    def call(self) -> None:
-        """Take a call of an allowed function, pinned to its schema, with its aggregate clauses and OVER."""
-        name = self.require_allowed_function()
-        self.functions.add(name)
-        if name in BOUNDED_RESULTS:
-            # format(…)  ->  log_functions.format(pg_catalog.format(…)): a column gets the same name from both
-            self.insert(f'{LOG_FUNCTIONS_SCHEMA}."{name}" (')
-        self.take(f'{FUNCTION_SCHEMAS.get(name, "pg_catalog")}."{name}"')
-        self.expect("(")
-        if not self.accept("*") and self.symbol != ")":
-            if name == "format":
-                self._template()
-            else:
-                self.accept_any(("distinct", "all"))
-                self._arguments()
-            if self.symbol == "order":
-                self.order_by()
-        self.expect(")")
-        self._aggregate_clauses()
-        if name in BOUNDED_RESULTS:
-            self.insert(")")
-
-    def _template(self) -> None:
-        # The first argument of format() says how wide its result is.
-        if self.symbol == STRING and self.following() in (",", ")"):
-            if is_wide_template(self.values[self.index]):
-                raise self.refusal(f"pads to more than {LARGEST_WIDTH:,} characters, or to a width that is an argument")
-            self.string()
+def call(reader: Reader) -> None:
+    """Take a call of an allowed function, pinned to its schema, with its aggregate clauses and OVER."""
+    name = require_allowed_function(reader)
+    reader.functions.add(name)
+    if name in BOUNDED_RESULTS:
+        # format(…)  ->  log_functions.format(pg_catalog.format(…)): a column gets the same name from both
+        reader.insert(f'{LOG_FUNCTIONS_SCHEMA}."{name}" (')
+    reader.take(f'{FUNCTION_SCHEMAS.get(name, "pg_catalog")}."{name}"')
+    reader.expect("(")
+    if not reader.accept("*") and reader.symbol != ")":
+        if name == "format":
+            _template(reader)
         else:
-            self.insert("(")
-            self.expression()
-            self.insert(f')::{LOG_FUNCTIONS_SCHEMA}."format_template"')
-        if self.accept(","):
-            self._arguments()
+            reader.accept_any(("distinct", "all"))
+            reader.list_of(_argument)
+        if reader.symbol == "order":
+            order_by(reader)
+    reader.expect(")")
+    _aggregate_clauses(reader)
+    if name in BOUNDED_RESULTS:
+        reader.insert(")")
 
-    def _arguments(self) -> None:
-        while True:
-            self.accept("variadic")
-            if self.following() == "=>":
-                self.label()
-                self.take("=>")
-            self.expression()
-            if not self.accept(","):
-                return
 
-    def _aggregate_clauses(self) -> None:
-        # Told apart from column labels of the same names by what follows.
-        if self.symbol == "within" and self.following() == "group":
-            self.expect("within")
-            self.expect("group")
-            self.expect("(")
-            self.order_by()
-            self.expect(")")
-        if self.symbol == "filter" and self.following() == "(":
-            self.expect("filter")
-            self.expect("(")
-            self.expect("where")
-            self.expression()
-            self.expect(")")
-        if self.symbol == "over" and (self.following() == "(" or self.is_identifier(self.following())):
-            self.expect("over")
-            if self.symbol == "(":
-                self.window()
-            else:
-                self.identifier()
+def _template(reader: Reader) -> None:
+    # The first argument of format() says how wide its result is.
+    if reader.symbol == STRING and reader.following() in (",", ")"):
+        if is_wide_template(reader.values[reader.index]):
+            raise reader.refusal(f"pads to more than {LARGEST_WIDTH:,} characters, or to a width that is an argument")
+        reader.string()
+    else:
+        reader.insert("(")
+        reader.expression()
+        reader.insert(f')::{LOG_FUNCTIONS_SCHEMA}."format_template"')
+    if reader.accept(","):
+        reader.list_of(_argument)
 
-    def order_by(self) -> None:
-        """Take ORDER BY and its list; USING an operator is not part of it."""
-        self.expect("order")
-        self.expect("by")
-        while True:
-            self.expression()
-            self.accept_any(("asc", "desc"))
-            if self.accept("nulls"):
-                self.expect("first", "last")
-            if not self.accept(","):
-                return
 
-    def window(self) -> None:
-        """Take the definition of a window in its brackets."""
-        self.expect("(")
-        if self.is_identifier(self.symbol) and self.symbol not in _NOT_A_WINDOW:
-            self.identifier()
-        if self.accept("partition"):
-            self.expect("by")
-            self.expressions()
-        if self.symbol == "order":
-            self.order_by()
-        if self.accept_any(_FRAME_UNITS):
-            self._frame()
-        self.expect(")")
+def _argument(reader: Reader) -> None:
+    reader.accept("variadic")
+    if reader.following() == "=>":
+        reader.label()
+        reader.take("=>")
+    reader.expression()
 
-    def _frame(self) -> None:
-        if self.accept("between"):
-            self._frame_bound()
-            self.expect("and")
-        self._frame_bound()
-        if self.accept("exclude"):
-            if self.accept("current"):
-                self.expect("row")
-            elif self.accept("no"):
-                self.expect("others")
-            else:
-                self.expect("group", "ties")
 
-    def _frame_bound(self) -> None:
-        if self.accept("unbounded"):
-            self.expect("preceding", "following")
-        elif self.symbol == "current" and self.following() == "row":
-            self.expect("current")
-            self.expect("row")
+def _aggregate_clauses(reader: Reader) -> None:
+    # Told apart from column labels of the same names by what follows.
+    if reader.symbol == "within" and reader.following() == "group":
+        reader.read("within", "group", "(", order_by, ")")
+    if reader.symbol == "filter" and reader.following() == "(":
+        reader.read("filter", "(", "where", Reader.expression, ")")
+    if reader.symbol == "over" and (reader.following() == "(" or is_identifier(reader.following())):
+        reader.expect("over")
+        if reader.symbol == "(":
+            window(reader)
         else:
-            self.simple_expression()
-            self.expect("preceding", "following")
+            reader.identifier()
+
+
+def order_by(reader: Reader) -> None:
+    """Take ORDER BY and its list; USING an operator is not part of it."""
+    reader.read("order", "by")
+    reader.list_of(_order)
+
+
+def _order(reader: Reader) -> None:
+    reader.expression()
+    reader.accept_any(("asc", "desc"))
+    if reader.accept("nulls"):
+        reader.expect("first", "last")
+
+
+def window(reader: Reader) -> None:
+    """Take the definition of a window in its brackets."""
+    reader.expect("(")
+    if is_identifier(reader.symbol) and reader.symbol not in _NOT_A_WINDOW:
+        reader.identifier()
+    if reader.accept("partition"):
+        reader.read("by", Reader.expressions)
+    if reader.symbol == "order":
+        order_by(reader)
+    if reader.accept_any(_FRAME_UNITS):
+        _frame(reader)
+    reader.expect(")")
+
+
+def _frame(reader: Reader) -> None:
+    if reader.accept("between"):
+        reader.read(_frame_bound, "and")
+    _frame_bound(reader)
+    if reader.accept("exclude"):
+        if reader.accept("current"):
+            reader.expect("row")
+        elif reader.accept("no"):
+            reader.expect("others")
+        else:
+            reader.expect("group", "ties")
+
+
+def _frame_bound(reader: Reader) -> None:
+    if reader.accept("unbounded"):
+        reader.expect("preceding", "following")
+    elif reader.symbol == "current" and reader.following() == "row":
+        reader.read("current", "row")
+    else:
+        reader.simple_expression()
+        reader.expect("preceding", "following")

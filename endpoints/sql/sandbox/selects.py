@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from endpoints.sql.sandbox.from_items import FromItems
+from endpoints.sql.sandbox.brackets import list_or_query, subquery
+from endpoints.sql.sandbox.calls import order_by, window
+from endpoints.sql.sandbox.expressions import expression
+from endpoints.sql.sandbox.from_items import from_clause
+from endpoints.sql.sandbox.names import require_known_columns
+from endpoints.sql.sandbox.operands import operand
+from endpoints.sql.sandbox.reader import Reader, is_identifier
 from endpoints.sql.sandbox.scopes import Columns, Output, Scope, Star
 from endpoints.sql.sandbox.tokens import END
 from endpoints.sql.sandbox.violations import THE_QUERY
@@ -13,163 +19,153 @@ from endpoints.sql.sandbox.vocabulary import SET_OPERATIONS
 _ROWS: Final = ("row", "rows")
 
 
-class Selects(FromItems):
-    """Reading of queries."""
+def statement(reader: Reader) -> None:
+    """Take the whole text: one query, and one ``;`` at most behind it."""
+    if reader.symbol == END:
+        raise reader.refusal("is empty", construct=THE_QUERY)
+    if reader.symbol not in ("select", "with", "("):
+        raise reader.refusal("is not SELECT or WITH, with which a sandbox query begins")
+    query(reader)
+    if reader.symbol == ";" and reader.following() == END:
+        reader.symbol = END
+    if reader.symbol != END:
+        raise reader.unexpected()
+    require_known_columns(reader)
 
-    def statement(self) -> None:
-        """Take the whole text: one query, and one ``;`` at most behind it."""
-        if self.symbol == END:
-            raise self.refusal("is empty", construct=THE_QUERY)
-        if self.symbol not in ("select", "with", "("):
-            raise self.refusal("is not SELECT or WITH, with which a sandbox query begins")
-        self.query()
-        if self.symbol == ";" and self.following() == END:
-            self.symbol = END
-        if self.symbol != END:
-            raise self.unexpected()
-        self.require_known_columns()
 
-    def query(self) -> tuple[Columns, Scope]:
-        """Take a query; return its sure columns, and the scope in which a clause behind its brackets is read."""
-        outer = self.scope
-        scope = self.scope = Scope(outer)
-        if self.symbol == "with":
-            self._with()
-        columns, operand_scope = self._operand_query()
-        if self.symbol not in SET_OPERATIONS:
-            # PostgreSQL reads "(select …) order by x" as one SELECT: x is looked up where the inner one looks.
-            scope = operand_scope
-        while self.accept_any(SET_OPERATIONS):
-            self.accept_any(("all", "distinct"))
-            self._operand_query()
-        self.scope = scope
-        self._order_and_limit()
-        self.scope = outer
-        return columns, scope
+def query(reader: Reader) -> tuple[Columns, Scope]:
+    """Take a query; return its sure columns, and the scope in which a clause behind its brackets is read."""
+    outer = reader.scope
+    scope = reader.scope = Scope(outer)
+    if reader.accept("with"):
+        if reader.symbol == "recursive":
+            raise reader.unexpected()
+        reader.list_of(_common_table)
+    columns, operand_scope = _operand_query(reader)
+    if reader.symbol not in SET_OPERATIONS:
+        # PostgreSQL reads "(select …) order by x" as one SELECT: x is looked up where the inner one looks.
+        scope = operand_scope
+    while reader.accept_any(SET_OPERATIONS):
+        reader.accept_any(("all", "distinct"))
+        _operand_query(reader)
+    reader.scope = scope
+    _order_and_limit(reader)
+    reader.scope = outer
+    return columns, scope
 
-    def _with(self) -> None:
-        self.expect("with")
-        if self.symbol == "recursive":
-            raise self.unexpected()
-        scope = self.scope
-        while True:
-            if self.is_identifier(self.symbol) and self.values[self.index] in scope.common_tables:
-                raise self.refusal("is given twice in one WITH")
-            name = self.identifier()
-            given = frozenset(self.identifiers()) if self.symbol == "(" else None
-            self.expect("as")
-            if self.accept("not"):
-                self.expect("materialized")
-            else:
-                self.accept("materialized")
-            columns = self.subquery()
-            # Entered only now: without RECURSIVE a name means itself from here on.
-            scope.common_tables[name] = columns if given is None else given
-            if not self.accept(","):
-                return
 
-    def _operand_query(self) -> tuple[Columns, Scope]:
-        if self.symbol != "(":
-            return self._select()
-        self.expect("(")
-        result = self.query()
-        self.expect(")")
-        return result
+def _common_table(reader: Reader) -> None:
+    common_tables = reader.scope.common_tables
+    if is_identifier(reader.symbol) and reader.values[reader.index] in common_tables:
+        raise reader.refusal("is given twice in one WITH")
+    name = reader.identifier()
+    given = frozenset(reader.identifiers()) if reader.symbol == "(" else None
+    reader.expect("as")
+    if reader.accept("not"):
+        reader.expect("materialized")
+    else:
+        reader.accept("materialized")
+    columns = subquery(reader)
+    # Entered only now: without RECURSIVE a name means itself from here on.
+    common_tables[name] = columns if given is None else given
 
-    def _select(self) -> tuple[Columns, Scope]:
-        self.expect("select")
-        outer = self.scope
-        scope = self.scope = Scope(outer)
-        if self.accept("distinct"):
-            if self.accept("on"):
-                self.expect("(")
-                self.expressions()
-                self.expect(")")
+
+def _operand_query(reader: Reader) -> tuple[Columns, Scope]:
+    if reader.symbol != "(":
+        return _select(reader)
+    reader.expect("(")
+    result = query(reader)
+    reader.expect(")")
+    return result
+
+
+def _select(reader: Reader) -> tuple[Columns, Scope]:
+    reader.expect("select")
+    outer = reader.scope
+    scope = reader.scope = Scope(outer)
+    if reader.accept("distinct"):
+        if reader.accept("on"):
+            reader.read("(", Reader.expressions, ")")
+    else:
+        reader.accept("all")
+    outputs = reader.list_of(_select_item)
+    if reader.symbol == "from":
+        from_clause(reader)
+    if reader.accept("where"):
+        expression(reader)
+    _group_and_window(reader)
+    reader.scope = outer
+    return scope.output_columns(outputs), scope
+
+
+def _select_item(reader: Reader) -> Output:
+    if reader.accept("*"):
+        return Star(None)
+    output = expression(reader)
+    label: str | None = None
+    if reader.accept("as"):
+        label = reader.label()
+    elif is_identifier(reader.symbol):
+        reader.insert("AS")
+        label = reader.identifier()
+    # PostgreSQL ignores the label of "e.* AS label".
+    return output if label is None or isinstance(output, Star) else label
+
+
+def _group_and_window(reader: Reader) -> None:
+    if reader.accept("group"):
+        reader.expect("by")
+        reader.accept_any(("distinct", "all"))
+        _grouping_items(reader)
+    if reader.accept("having"):
+        expression(reader)
+    if reader.accept("window"):
+        reader.list_of(_named_window)
+
+
+def _grouping_items(reader: Reader) -> None:
+    reader.list_of(_grouping_item)
+
+
+def _grouping_item(reader: Reader) -> None:
+    behind = reader.following()
+    if reader.symbol == "grouping" and behind == "sets":
+        reader.read("grouping", "sets", "(", _grouping_items, ")")
+    elif reader.symbol in ("rollup", "cube") and behind == "(":
+        reader.take_symbol()
+        list_or_query(reader)
+    elif reader.symbol == "(" and behind == ")":
+        reader.read("(", ")")
+    else:
+        expression(reader)
+
+
+def _named_window(reader: Reader) -> None:
+    reader.read(Reader.identifier, "as", window)
+
+
+def _order_and_limit(reader: Reader) -> None:
+    if reader.symbol == "order":
+        order_by(reader)
+    while True:
+        if reader.accept("limit"):
+            if not reader.accept("all"):
+                expression(reader)
+        elif reader.accept("offset"):
+            expression(reader)
+            reader.accept_any(_ROWS)
+        elif reader.accept("fetch"):
+            _fetch(reader)
         else:
-            self.accept("all")
-        outputs = [self._select_item()]
-        while self.accept(","):
-            outputs.append(self._select_item())
-        if self.symbol == "from":
-            self.from_clause()
-        if self.accept("where"):
-            self.expression()
-        self._group_and_window()
-        self.scope = outer
-        return scope.output_columns(outputs), scope
+            return
 
-    def _select_item(self) -> Output:
-        if self.accept("*"):
-            return Star(None)
-        output = self.expression()
-        label: str | None = None
-        if self.accept("as"):
-            label = self.label()
-        elif self.is_identifier(self.symbol):
-            self.insert("AS")
-            label = self.identifier()
-        # PostgreSQL ignores the label of "e.* AS label".
-        return output if label is None or isinstance(output, Star) else label
 
-    def _group_and_window(self) -> None:
-        if self.accept("group"):
-            self.expect("by")
-            self.accept_any(("distinct", "all"))
-            self._grouping_items()
-        if self.accept("having"):
-            self.expression()
-        if self.accept("window"):
-            while True:
-                self.identifier()
-                self.expect("as")
-                self.window()
-                if not self.accept(","):
-                    return
-
-    def _grouping_items(self) -> None:
-        self._grouping_item()
-        while self.accept(","):
-            self._grouping_item()
-
-    def _grouping_item(self) -> None:
-        behind = self.following()
-        if self.symbol == "grouping" and behind == "sets":
-            self.expect("grouping")
-            self.expect("sets")
-            self.expect("(")
-            self._grouping_items()
-            self.expect(")")
-        elif self.symbol in ("rollup", "cube") and behind == "(":
-            self.expect("rollup", "cube")
-            self.list_or_query()
-        elif self.symbol == "(" and behind == ")":
-            self.expect("(")
-            self.expect(")")
-        else:
-            self.expression()
-
-    def _order_and_limit(self) -> None:
-        if self.symbol == "order":
-            self.order_by()
-        while True:
-            if self.accept("limit"):
-                if not self.accept("all"):
-                    self.expression()
-            elif self.accept("offset"):
-                self.expression()
-                self.accept_any(_ROWS)
-            elif self.symbol == "fetch":
-                self._fetch()
-            else:
-                return
-
-    def _fetch(self) -> None:
-        self.expect("fetch")
-        self.expect("first", "next")
-        if self.symbol not in _ROWS:
-            self.operand()
-        self.expect(*_ROWS)
-        if self.accept("with"):
-            self.expect("ties")
-        else:
-            self.expect("only")
+def _fetch(reader: Reader) -> None:
+    reader.expect("first", "next")
+    if reader.symbol not in _ROWS:
+        operand(reader)
+    reader.expect(*_ROWS)
+    if reader.accept("with"):
+        reader.expect("ties")
+    else:
+        reader.expect("only")

@@ -1,4 +1,7 @@
-"""Expressions with a syntax of their own: CASE, CAST, EXTRACT, ARRAY, EXISTS and the like."""
+"""Expressions with a syntax of their own: CASE, CAST, EXTRACT, ARRAY, EXISTS and the like.
+
+`functions.SYNTAX_FUNCTIONS` lists the functions that PostgreSQL calls for each.
+"""
 
 from __future__ import annotations
 
@@ -6,212 +9,194 @@ from collections.abc import Callable
 from typing import Final
 
 from endpoints.sql.functions import LOG_FUNCTIONS_SCHEMA
-from endpoints.sql.sandbox.calls import Calls
+from endpoints.sql.sandbox.brackets import subquery
+from endpoints.sql.sandbox.reader import Reader
 from endpoints.sql.sandbox.tokens import STRING
+from endpoints.sql.sandbox.type_names import type_name
 from endpoints.sql.sandbox.vocabulary import EXTRACT_FIELDS
 
 
-class SpecialForms(Calls):
-    """Reading of special forms. What each calls in PostgreSQL is listed in `functions.SYNTAX_FUNCTIONS`."""
+def special_form(reader: Reader) -> Callable[[Reader], None] | None:
+    """Return the function that reads the form beginning at the current token, None when none does."""
+    form = _BRACKET_FORMS.get(reader.symbol)
+    if form is not None and reader.following() == "(":
+        return form
+    return _WORD_FORMS.get(reader.symbol)
 
-    def special_form(self) -> Callable[[], None] | None:
-        """Return what reads the current token, if it begins a syntax of its own."""
-        form = _WORD_FORMS.get(self.symbol)
-        if form is None and self.following() == "(":
-            form = _BRACKET_FORMS.get(self.symbol)
-        return None if form is None else form.__get__(self)
 
-    def _constant(self) -> None:
-        self.take(self.symbol.upper())
+def _clock(reader: Reader) -> None:
+    reader.take_symbol()
+    if reader.accept("("):
+        reader.read(Reader.small_integer, ")")
 
-    def _clock(self) -> None:
-        self.take(self.symbol.upper())
-        if self.accept("("):
-            self.small_number()
-            self.expect(")")
 
-    def _case(self) -> None:
-        self.expect("case")
-        self.depth += 1
-        if self.depth > self.limits.depth:
-            raise self.refusal(f"is in CASE nested deeper than {self.limits.depth} levels")
-        if self.symbol != "when":
-            self.expression()
-        if self.symbol != "when":
-            raise self.unexpected(wanted=("when",))
-        while self.accept("when"):
-            self.expression()
-            self.expect("then")
-            self.expression()
-        if self.accept("else"):
-            self.expression()
-        self.expect("end")
-        self.depth -= 1
+def _case(reader: Reader) -> None:
+    reader.expect("case")
+    reader.depth += 1
+    if reader.depth > reader.limits.depth:
+        raise reader.refusal(f"is in CASE nested deeper than {reader.limits.depth} levels")
+    if reader.symbol != "when":
+        reader.expression()
+    if reader.symbol != "when":
+        raise reader.unexpected("when")
+    while reader.accept("when"):
+        reader.expression()
+        reader.expect("then")
+        reader.expression()
+    if reader.accept("else"):
+        reader.expression()
+    reader.expect("end")
+    reader.depth -= 1
 
-    def _cast(self) -> None:
-        self.expect("cast")
-        self.expect("(")
-        self.expression()
-        self.expect("as")
-        self.type_name()
-        self.expect(")")
 
-    def _listed(self) -> None:
-        # COALESCE, NULLIF, GREATEST, LEAST, GROUPING
-        self.take(self.symbol.upper())
-        self.expect("(")
-        self.expressions()
-        self.expect(")")
+def _cast(reader: Reader) -> None:
+    reader.read("cast", "(", Reader.expression, "as", type_name, ")")
 
-    def _row(self) -> None:
-        self.expect("row")
-        self.expect("(")
-        if self.symbol != ")":
-            self.expressions()
-        self.expect(")")
 
-    def _exists(self) -> None:
-        self.expect("exists")
-        self.subquery()
+def _listed(reader: Reader) -> None:
+    # COALESCE, NULLIF, GREATEST, LEAST, GROUPING
+    reader.read(reader.symbol, "(", Reader.expressions, ")")
 
-    def _array(self) -> None:
-        self.expect("array")
-        if self.symbol == "(":
-            self.subquery()
+
+def _row(reader: Reader) -> None:
+    reader.read("row", "(")
+    if reader.symbol != ")":
+        reader.expressions()
+    reader.expect(")")
+
+
+def _exists(reader: Reader) -> None:
+    reader.expect("exists")
+    subquery(reader)
+
+
+def _array(reader: Reader) -> None:
+    reader.expect("array")
+    if reader.symbol == "(":
+        subquery(reader)
+    else:
+        _elements(reader)
+
+
+def _elements(reader: Reader) -> None:
+    reader.expect("[")
+    while reader.symbol != "]":
+        if reader.symbol == "[":
+            _elements(reader)
         else:
-            self._elements()
+            reader.expression()
+        if not reader.accept(","):
+            break
+    reader.expect("]")
 
-    def _elements(self) -> None:
-        self.expect("[")
-        while self.symbol != "]":
-            if self.symbol == "[":
-                self._elements()
-            else:
-                self.expression()
-            if not self.accept(","):
-                break
-        self.expect("]")
 
-    def _extract(self) -> None:
-        self.functions.add("extract")
-        self.expect("extract")
-        self.expect("(")
-        field = self.values[self.index].strip("'").lower() if self.symbol == STRING else self.symbol
-        if field not in EXTRACT_FIELDS:
-            raise self.refusal("is not a field of EXTRACT", construct=field)
-        self.take(f"'{field}'")
-        self.expect("from")
-        self.expression()
-        self.expect(")")
+def _extract(reader: Reader) -> None:
+    reader.functions.add("extract")
+    reader.read("extract", "(")
+    field = reader.values[reader.index].strip("'").lower() if reader.symbol == STRING else reader.symbol
+    if field not in EXTRACT_FIELDS:
+        raise reader.refusal("is not a field of EXTRACT", construct=field)
+    reader.take(f"'{field}'")
+    reader.read("from", Reader.expression, ")")
 
-    def _substring(self) -> None:
-        self.functions.add("substring")
-        form = len(self.pieces)
-        self.expect("substring")
-        self.expect("(")
-        self.expression()
-        if self.symbol == "," or self.symbol == ")":
-            # With commas it is an ordinary call, which has to be pinned like the others.
-            self.pieces[form] = 'pg_catalog."substring"'
-            while self.accept(","):
-                self.expression()
-        elif self.accept("similar"):
-            self.simple_expression()
-            self.expect("escape")
-            self.expression()
-        else:
-            self._from_and_for()
-        self.expect(")")
 
-    def _from_and_for(self) -> None:
-        if self.symbol not in ("from", "for"):
-            raise self.unexpected(wanted=("from", "for"))
-        first = self.symbol
-        self.expect(first)
-        self.expression()
-        if self.accept("for" if first == "from" else "from"):
-            self.expression()
+def _substring(reader: Reader) -> None:
+    reader.functions.add("substring")
+    form = len(reader.pieces)
+    reader.read("substring", "(", Reader.expression)
+    if reader.symbol == "," or reader.symbol == ")":
+        # With commas it is an ordinary call, which has to be pinned like the others.
+        reader.pieces[form] = 'pg_catalog."substring"'
+        if reader.accept(","):
+            reader.expressions()
+    elif reader.accept("similar"):
+        reader.read(Reader.simple_expression, "escape", Reader.expression)
+    else:
+        _from_and_for(reader)
+    reader.expect(")")
 
-    def _overlay(self) -> None:
-        self.functions.add("overlay")
-        self.expect("overlay")
-        self.expect("(")
-        self.expression()
-        self.expect("placing")
-        self.expression()
-        self.expect("from")
-        self.expression()
-        if self.accept("for"):
-            self.expression()
-        self.expect(")")
 
-    def _position(self) -> None:
-        self.functions.add("position")
-        # position(a in b)  ->  log_functions.position(b, a), as PostgreSQL itself calls its own
-        self.take(f'{LOG_FUNCTIONS_SCHEMA}."position"')
-        self.expect("(")
-        needle = len(self.pieces)
-        self.simple_expression()
-        self._expect_as_comma("in")
-        haystack = len(self.pieces)
-        self.simple_expression()
-        self._exchange(needle, haystack)
-        self.expect(")")
+def _from_and_for(reader: Reader) -> None:
+    first = reader.symbol
+    reader.expect("from", "for")
+    reader.expression()
+    if reader.accept("for" if first == "from" else "from"):
+        reader.expression()
 
-    def _trim(self) -> None:
-        # trim(leading a from b)  ->  log_functions.ltrim(b, a)
-        form = len(self.pieces)
-        self.take("trim")
-        self.expect("(")
-        function = {"leading": "ltrim", "trailing": "rtrim"}.get(self.symbol, "btrim")
-        self.functions.add(function)
-        self.pieces[form] = f'{LOG_FUNCTIONS_SCHEMA}."{function}"'
-        if self.symbol in ("both", "leading", "trailing"):
-            self.skip(self.symbol)
-        if self.symbol == "from":
-            self.skip("from")
-            self.expressions()
-        else:
-            characters = len(self.pieces)
-            self.expression()
-            if self.symbol == "from":
-                self._expect_as_comma("from")
-                trimmed = len(self.pieces)
-                self.expression()
-                self._exchange(characters, trimmed)
-            elif self.accept(","):
-                self.expression()
-        self.expect(")")
 
-    def _expect_as_comma(self, word: str) -> None:
-        if self.symbol != word:
-            raise self.unexpected(wanted=(word,))
-        self.take(",")
+def _overlay(reader: Reader) -> None:
+    reader.functions.add("overlay")
+    reader.read("overlay", "(", Reader.expression, "placing", Reader.expression, "from", Reader.expression)
+    if reader.accept("for"):
+        reader.expression()
+    reader.expect(")")
 
-    def _exchange(self, first: int, second: int) -> None:
-        """Put what was emitted from `second` on before what was emitted from `first` on; a comma ends the first."""
-        comma = second - 1
-        pieces, origins = self.pieces, self.origins
-        pieces[first:] = [*pieces[second:], pieces[comma], *pieces[first:comma]]
-        origins[first:] = [*origins[second:], origins[comma], *origins[first:comma]]
+
+def _position(reader: Reader) -> None:
+    reader.functions.add("position")
+    # position(a in b)  ->  log_functions.position(b, a), as PostgreSQL itself calls its own
+    reader.take(f'{LOG_FUNCTIONS_SCHEMA}."position"')
+    reader.expect("(")
+    needle = len(reader.pieces)
+    reader.simple_expression()
+    if reader.symbol != "in":
+        raise reader.unexpected("in")
+    reader.take(",")
+    haystack = len(reader.pieces)
+    reader.simple_expression()
+    _exchange(reader, needle, haystack)
+    reader.expect(")")
+
+
+def _trim(reader: Reader) -> None:
+    # trim(leading a from b)  ->  log_functions.ltrim(b, a)
+    form = len(reader.pieces)
+    reader.read("trim", "(")
+    function = {"leading": "ltrim", "trailing": "rtrim"}.get(reader.symbol, "btrim")
+    reader.functions.add(function)
+    reader.pieces[form] = f'{LOG_FUNCTIONS_SCHEMA}."{function}"'
+    if reader.symbol in ("both", "leading", "trailing"):
+        reader.skip()
+    if reader.symbol == "from":
+        reader.skip()
+        reader.expressions()
+    else:
+        characters = len(reader.pieces)
+        reader.expression()
+        if reader.symbol == "from":
+            reader.take(",")
+            trimmed = len(reader.pieces)
+            reader.expression()
+            _exchange(reader, characters, trimmed)
+        elif reader.accept(","):
+            reader.expression()
+    reader.expect(")")
+
+
+def _exchange(reader: Reader, first: int, second: int) -> None:
+    """Put what was emitted from `second` on before what was emitted from `first` on; a comma ends the first."""
+    comma = second - 1
+    pieces, origins = reader.pieces, reader.origins
+    pieces[first:] = [*pieces[second:], pieces[comma], *pieces[first:comma]]
+    origins[first:] = [*origins[second:], origins[comma], *origins[first:comma]]
 
 
 # Reserved words, which are these forms wherever they stand.
-_WORD_FORMS: Final[dict[str, Callable[[SpecialForms], None]]] = {
-    **dict.fromkeys(("true", "false", "null", "current_date"), SpecialForms._constant),
-    **dict.fromkeys(("current_timestamp", "current_time", "localtime", "localtimestamp"), SpecialForms._clock),
-    "case": SpecialForms._case,
-    "cast": SpecialForms._cast,
-    "array": SpecialForms._array,
+_WORD_FORMS: Final[dict[str, Callable[[Reader], None]]] = {
+    **dict.fromkeys(("true", "false", "null", "current_date"), Reader.take_symbol),
+    **dict.fromkeys(("current_timestamp", "current_time", "localtime", "localtimestamp"), _clock),
+    "case": _case,
+    "cast": _cast,
+    "array": _array,
 }
 # Words that are names unless a bracket follows.
-_BRACKET_FORMS: Final[dict[str, Callable[[SpecialForms], None]]] = {
-    **dict.fromkeys(("coalesce", "nullif", "greatest", "least", "grouping"), SpecialForms._listed),
-    "row": SpecialForms._row,
-    "exists": SpecialForms._exists,
-    "extract": SpecialForms._extract,
-    "substring": SpecialForms._substring,
-    "overlay": SpecialForms._overlay,
-    "position": SpecialForms._position,
-    "trim": SpecialForms._trim,
+_BRACKET_FORMS: Final[dict[str, Callable[[Reader], None]]] = {
+    **dict.fromkeys(("coalesce", "nullif", "greatest", "least", "grouping"), _listed),
+    "row": _row,
+    "exists": _exists,
+    "extract": _extract,
+    "substring": _substring,
+    "overlay": _overlay,
+    "position": _position,
+    "trim": _trim,
 }

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from endpoints.sql.sandbox import expressions, selects, special_forms
-from endpoints.sql.sandbox.cursor import Cursor
-from endpoints.sql.sandbox.operands import Operands
-from endpoints.sql.sandbox.special_forms import SpecialForms
-from endpoints.sql.sandbox.type_names import TypeNames
+from endpoints.sql import sandbox
+from endpoints.sql.sandbox import calls, expressions, from_items, operands, special_forms, type_names
+from endpoints.sql.sandbox.reader import Reader
+from endpoints.sql.sandbox.selects import query
 from tests.fuzz import sandbox as fuzzing
 from tests.fuzz.generator import QueryGenerator
 from tests.fuzz.mutations import GRAFTS
@@ -66,35 +65,34 @@ def test_keeps_a_literal_one_literal(text):
     assert checked.sql.startswith(("SELECT '", "SELECT E'"))
 
 
-def allow_any_relation(self):
-    return self.values[self.index], frozenset()
+def allow_any_relation(reader):
+    return reader.values[reader.index], frozenset()
 
 
-def allow_any_function(self):
-    return self.values[self.index]
+def allow_any_function(reader):
+    return reader.values[reader.index]
 
 
-def allow_attribute_of_expression(self):
-    self.take(".")
-    return self.label() if self.symbol != "*" else self.take("*")
+def allow_any_type(reader):
+    return reader.symbol
+
+
+def allow_attribute_of_expression(reader):
+    reader.take(".")
+    return reader.label() if reader.symbol != "*" else reader.take("*")
 
 
 RULES_OFF = {
-    "relations": (Cursor, "resolve_relation", allow_any_relation, "relation auth_user"),
-    "functions": (
-        Cursor,
-        "require_allowed_function",
-        lambda self: self.values[self.index],
-        "function pg_catalog.pg_sleep",
-    ),
-    "types": (TypeNames, "require_allowed_type", lambda self: self.symbol, "type regclass"),
-    "attributes": (Operands, "_star_of_expression", allow_attribute_of_expression, "attribute of an expression"),
+    "relations": (from_items, "resolve_relation", allow_any_relation, "relation auth_user"),
+    "functions": (calls, "require_allowed_function", allow_any_function, "function pg_catalog.pg_sleep"),
+    "types": (type_names, "require_allowed_type", allow_any_type, "type regclass"),
+    "attributes": (operands, "_star_of_expression", allow_attribute_of_expression, "attribute of an expression"),
 }
 
 
-@pytest.mark.parametrize(("owner", "rule", "replacement", "found"), RULES_OFF.values(), ids=RULES_OFF.keys())
-def test_notices_a_rule_that_is_switched_off(monkeypatch, owner, rule, replacement, found):
-    monkeypatch.setattr(owner, rule, replacement)
+@pytest.mark.parametrize(("module", "rule", "replacement", "found"), RULES_OFF.values(), ids=RULES_OFF.keys())
+def test_notices_a_rule_that_is_switched_off(monkeypatch, module, rule, replacement, found):
+    monkeypatch.setattr(module, rule, replacement)
     tally = fuzzing.run(queries=4_000, seed=7)
     assert any(found in complaint for complaint in tally.complaints)
 
@@ -102,10 +100,8 @@ def test_notices_a_rule_that_is_switched_off(monkeypatch, owner, rule, replaceme
 @pytest.mark.parametrize(
     ("table", "word", "reading", "sql", "found"),
     [
-        (special_forms._WORD_FORMS, "current_user", SpecialForms._constant, "select current_user",
-         "SVFOP_CURRENT_USER"),
-        (expressions._INFIX, "collate", lambda self: bool(self.take("COLLATE") or self.identifier()),
-         'select 1 collate "C"', "node CollateClause"),
+        (special_forms._WORD_FORMS, "current_user", Reader.take_symbol, "select current_user", "SVFOP_CURRENT_USER"),
+        (expressions._INFIX, "collate", ("collate", Reader.identifier), 'select 1 collate "C"', "node CollateClause"),
     ],
 )  # fmt: skip
 def test_notices_a_word_too_many(monkeypatch, table, word, reading, sql, found):
@@ -114,7 +110,7 @@ def test_notices_a_word_too_many(monkeypatch, table, word, reading, sql, found):
 
 
 def test_notices_a_second_statement(monkeypatch):
-    monkeypatch.setattr(selects.Selects, "statement", lambda self: (self.query(), self.take(";"), self.query()))
+    monkeypatch.setattr(sandbox, "statement", lambda reader: reader.read(query, ";", query))
     checked = fuzzing.accepted("select 1; select 2")
     assert complaints(checked.sql, fuzzing.TABLE_NAMES) == ["2 statements"]
 

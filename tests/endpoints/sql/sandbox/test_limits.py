@@ -60,6 +60,8 @@ DEEP = {
     "cases in brackets": "select " + "case when (" * 32 + "true" + ") then true end" * 32,
     "common tables": "with a as (" * 31 + "select 1" + ") select 1" * 31,
     "arrays": "select array" + "[" * 32 + "1" + "]" * 32,
+    "subqueries in cases": "select " + "case when true and exists (select true and " * 32 + "1" + ") then 1 end" * 32,
+    "windows in cases": "select " + "case when count(1) over (order by " * 32 + "1" + ") then 1 end" * 32,
     "windows": "select " + "count(1) over (order by " * 32 + "1" + ")" * 32,
 }
 

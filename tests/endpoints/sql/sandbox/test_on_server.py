@@ -8,8 +8,7 @@ from random import Random
 import pytest
 
 from endpoints.sql.functions import AGGREGATES, ALLOWED_FUNCTIONS, SET_RETURNING, SYNTAX_FUNCTIONS
-from endpoints.sql.sandbox import SandboxTable, check_sandbox_query
-from endpoints.sql.sandbox.cursor import Cursor
+from endpoints.sql.sandbox import SandboxTable, check_sandbox_query, selects
 from tests.files import CASES
 from tests.fuzz.generator import QueryGenerator
 from tests.fuzz.mutations import mutated
@@ -79,7 +78,7 @@ def test_uses_no_relation_and_no_function_beyond_the_allowed(log_database):
 
 @pytest.mark.django_db(databases=["default", "logs"])
 def test_rewrite_oracle_sees_calls_in_disguise_when_the_rule_is_switched_off(log_database, monkeypatch):
-    monkeypatch.setattr(Cursor, "require_known_columns", lambda self: None)
+    monkeypatch.setattr(selects, "require_known_columns", lambda reader: None)
     with rewrite_oracle(log_database) as oracle:
         for sql in (
             "select e.leak from edge_logs e",

@@ -1,21 +1,36 @@
-"""A place in the tokens: what is read is emitted at once, and what cannot be read is refused with its place.
+"""A place in the tokens and the state of one check: each token is emitted as it is read, or refused with its place.
 
 Emitting while reading is what makes the checked text the text that runs: a token that no rule took is not there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 from endpoints.errors import SandboxViolation
-from endpoints.sql.functions import ALLOWED_FUNCTIONS, similar_functions
-from endpoints.sql.sandbox.scopes import Columns, Reference, Scope
-from endpoints.sql.sandbox.tokens import END, PARAMETER, QUOTED, STRING, SandboxLimits, Tokens
-from endpoints.sql.sandbox.violations import A_STRING, THE_END, similar_names, violation
+from endpoints.sql.sandbox.scopes import Columns, Output, Reference, Scope
+from endpoints.sql.sandbox.tokens import END, NUMBER, PARAMETER, QUOTED, STRING, SandboxLimits, Tokens
+from endpoints.sql.sandbox.violations import A_STRING, THE_END, violation
 from endpoints.sql.sandbox.vocabulary import REASONS, RESERVED
 
+MAX_INTEGER_DIGITS = 9  # fits an int4
 
-class Cursor:
+Item = TypeVar("Item")
+Part = str | Callable[["Reader"], object]  # of a rule: a word or sign, or a function
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """The rules that a module needs from further up: operands hold expressions and queries, which hold operands."""
+
+    expression: Callable[[Reader], Output]
+    simple_expression: Callable[[Reader], None]
+    query: Callable[[Reader], tuple[Columns, Scope]]
+
+
+class Reader:
     """The state of one check, and the smallest steps of reading."""
 
     def __init__(
@@ -23,6 +38,7 @@ class Cursor:
         sql: str,
         tokens: Tokens,
         *,
+        grammar: Grammar,
         tables: Mapping[str, Columns],
         parameter_types: Mapping[str, str],
         limits: SandboxLimits,
@@ -32,6 +48,7 @@ class Cursor:
         self.values = tokens.values
         self.starts = tokens.starts
         self.closers = tokens.closers
+        self.grammar = grammar
         self.tables = tables
         self.parameter_types = parameter_types
         self.limits = limits
@@ -48,7 +65,7 @@ class Cursor:
         self.functions: set[str] = set()
         self.parameter_numbers: dict[str, int] = {}
 
-    # ── reading
+    # ── one token
 
     def take(self, piece: str) -> None:
         """Emit `piece` for the current token and go on to the next."""
@@ -57,6 +74,15 @@ class Cursor:
         self.origins.append(self.starts[index])
         self.index = index + 1
         self.symbol = self.symbols[index + 1]
+
+    def take_symbol(self) -> None:
+        """Take the current word or sign as it is."""
+        self.take(self.symbol.upper())
+
+    def skip(self) -> None:
+        """Go on to the next token and emit nothing for the current one."""
+        self.index += 1
+        self.symbol = self.symbols[self.index]
 
     def insert(self, piece: str) -> None:
         """Emit `piece` before the current token."""
@@ -70,7 +96,7 @@ class Cursor:
         self.take(symbol.upper())
         return True
 
-    def accept_any(self, symbols: Iterable[str]) -> bool:
+    def accept_any(self, symbols: Container[str]) -> bool:
         """Take the current token if it is one of these words or signs."""
         if self.symbol not in symbols:
             return False
@@ -80,7 +106,7 @@ class Cursor:
     def expect(self, *symbols: str) -> None:
         """Take one of these words or signs, or refuse."""
         if self.symbol not in symbols:
-            raise self.unexpected(wanted=symbols)
+            raise self.unexpected(*symbols)
         self.take(self.symbol.upper())
 
     def following(self, steps: int = 1) -> str:
@@ -88,76 +114,72 @@ class Cursor:
         index = self.index + steps
         return self.symbols[index] if index < len(self.symbols) else END
 
-    # ── names
-
-    def is_identifier(self, symbol: str) -> bool:
-        """Whether a token with this symbol names something: quoted, or a word that is not reserved."""
-        return symbol == QUOTED or (symbol[:1].isidentifier() and symbol not in RESERVED)
-
     def identifier(self) -> str:
         """Take a name and emit it quoted, as PostgreSQL would fold it."""
-        if not self.is_identifier(self.symbol):
-            raise self.unexpected(wanted=("a name",))
+        if not is_identifier(self.symbol):
+            raise self.unexpected("a name")
         name = self.values[self.index]
         self.take(f'"{name}"')
         return name
 
     def label(self) -> str:
         """Take a column label, behind AS or a dot, where any word is a name."""
-        if self.symbol != QUOTED and not self.symbol[:1].isidentifier():
-            raise self.unexpected(wanted=("a name",))
+        if not is_word(self.symbol):
+            raise self.unexpected("a name")
         name = self.values[self.index]
         self.take(f'"{name}"')
         return name
 
+    def string(self) -> None:
+        """Take a string."""
+        if self.symbol != STRING:
+            raise self.unexpected("a string")
+        self.take(self.values[self.index])
+
+    def small_integer(self) -> int:
+        """Take an integer that fits an int4."""
+        value = self.values[self.index]
+        if self.symbol != NUMBER or not value.isdigit() or len(value) > MAX_INTEGER_DIGITS:
+            raise self.unexpected("a whole number")
+        self.take(value)
+        return int(value)
+
+    # ── several tokens
+
+    def read(self, *parts: Part) -> None:
+        """Take the parts in order, or refuse: a string is the word or sign to stand here, a function reads on."""
+        for part in parts:
+            if not isinstance(part, str):
+                part(self)
+            elif not self.accept(part):
+                raise self.unexpected(part)
+
+    def list_of(self, rule: Callable[[Reader], Item]) -> list[Item]:
+        """Take a list with commas, each item by `rule`, and return what the rule returned for each."""
+        items = [rule(self)]
+        while self.symbol == ",":
+            self.take(",")
+            items.append(rule(self))
+        return items
+
     def identifiers(self) -> list[str]:
         """Take ``( name, … )``."""
         self.expect("(")
-        names = [self.identifier()]
-        while self.accept(","):
-            names.append(self.identifier())
+        names = self.list_of(Reader.identifier)
         self.expect(")")
         return names
 
-    # ── rules that names are judged by
+    def expression(self) -> Output:
+        """Take an expression; see `expressions`."""
+        return self.grammar.expression(self)
 
-    def require_allowed_function(self) -> str:
-        """Return the name of the function called at the current token, if it is one of the allowed."""
-        if self.symbol in REASONS:
-            raise self.unexpected()
-        name = self.values[self.index]
-        if name not in ALLOWED_FUNCTIONS:
-            raise self.refusal("is not an allowed function", construct=name, similar=similar_functions(name))
-        return name
+    def expressions(self) -> None:
+        """Take ``expression, …``."""
+        self.list_of(self.grammar.expression)
 
-    def resolve_relation(self) -> tuple[str, Columns]:
-        """Return the name at the current token, and its columns as a common table expression or a sandbox table."""
-        name = self.values[self.index]
-        columns = self.scope.common_table(name)
-        if columns is not None:
-            return name, columns
-        # PostgreSQL looks into pg_catalog first, whose relations all begin like this.
-        if name not in self.tables or name.startswith("pg_"):
-            known = self.scope.common_table_names() | self.tables.keys()
-            reason = "is not a table that this query may read"
-            raise self.refusal(reason, construct=name, similar=similar_names(name, known))
-        self.relations.add(name)
-        return name, self.tables[name]
-
-    def require_known_columns(self) -> None:
-        """Refuse ``owner.attribute`` unless the attribute surely is a column, not a call in disguise."""
-        for reference in self.references:
-            candidates = reference.candidates()
-            if not candidates:
-                raise self.refusal("is not a FROM item here", construct=reference.owner, index=reference.token - 2)
-            if not all(reference.attribute in columns for columns in candidates):
-                similar = similar_names(reference.attribute, frozenset.intersection(*candidates))
-                raise self.refusal(
-                    "is not a known column; give the column a name with AS where it comes from",
-                    construct=f"{reference.owner}.{reference.attribute}",
-                    index=reference.token,
-                    similar=similar,
-                )
+    def simple_expression(self) -> None:
+        """Take operands joined by operators only; see `expressions`."""
+        self.grammar.simple_expression(self)
 
     # ── refusing
 
@@ -171,8 +193,8 @@ class Cursor:
             self.sql, self.starts[at], construct=named, reason=reason, tables=list(self.tables), similar=similar
         )
 
-    def unexpected(self, *, wanted: Sequence[str] = ()) -> SandboxViolation:
-        """Return the refusal of a token that no rule reads."""
+    def unexpected(self, *wanted: str) -> SandboxViolation:
+        """Return the refusal of a token that no rule reads, where one of `wanted` was expected."""
         if self.symbol in REASONS:
             return self.refusal(REASONS[self.symbol])
         expected = " or ".join(word.upper() if word.isalpha() else word for word in wanted)
@@ -185,3 +207,13 @@ class Cursor:
         if symbol == STRING:
             return A_STRING
         return f"@{self.values[index]}" if symbol == PARAMETER else self.values[index]
+
+
+def is_word(symbol: str) -> bool:
+    """Whether a token with this symbol is a quoted name or a word, reserved or not."""
+    return symbol == QUOTED or symbol[:1].isidentifier()
+
+
+def is_identifier(symbol: str) -> bool:
+    """Whether a token with this symbol names something: quoted, or a word that is not reserved."""
+    return symbol == QUOTED or (symbol[:1].isidentifier() and symbol not in RESERVED)

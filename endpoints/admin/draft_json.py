@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
+from endpoints.definition import SETTINGS_IN_DRAFTS, Setting
 from endpoints.outcomes import Column
 from endpoints.plans import PlanNode
 from endpoints.services import Call
@@ -28,7 +29,7 @@ from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
 MAX_PARAMETERS: Final = 200
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9-]{8,64}")
-_DRAFT_FIELDS: Final = frozenset({"id"} | {field.name for field in fields(Draft)} - {"endpoint_id"})
+_DRAFT_FIELDS: Final = frozenset(("id", "sql", "parameters", *SETTINGS_IN_DRAFTS))
 _PARAMETER_FIELDS: Final = frozenset(field.name for field in fields(DeclaredParameter))
 _WHOLE_NUMBER: Final = re.compile(r"\s*[+-]?[0-9]{1,15}\s*", re.ASCII)
 
@@ -56,20 +57,19 @@ def read_draft(json: Json) -> Draft:
     parameters = _typed(draft.get("parameters", []), list, "draft.parameters")
     if len(parameters) > MAX_PARAMETERS:
         raise Malformed(f"draft.parameters has more than {MAX_PARAMETERS} elements.")
+    sql = _typed(draft.get("sql"), str, "draft.sql")
+    declared = tuple(_read_parameter(one, f"draft.parameters[{index}]") for index, one in enumerate(parameters))
+    endpoint_id = _read_id(draft.get("id"))
+    settings = {
+        name: _read_setting(setting, draft[name]) for name, setting in SETTINGS_IN_DRAFTS.items() if name in draft
+    }
+    not_numbers = frozenset(name for name, value in settings.items() if value is None)
     return Draft(
-        sql=_typed(draft.get("sql"), str, "draft.sql"),
-        parameters=tuple(_read_parameter(one, f"draft.parameters[{index}]") for index, one in enumerate(parameters)),
-        endpoint_id=_read_id(draft.get("id")),
-        name=_typed(draft.get("name", ""), str, "draft.name"),
-        tenant_parameter=_typed(draft.get("tenant_parameter", ""), str, "draft.tenant_parameter"),
-        max_rows=_read_number(draft.get("max_rows", 1000)),
-        statement_timeout_seconds=_read_number(draft.get("statement_timeout_seconds", 15)),
-        planner_settings=_typed(draft.get("planner_settings", ""), str, "draft.planner_settings"),
-        sandboxing=_typed(draft.get("sandboxing", False), bool, "draft.sandboxing"),
-        default_sandbox_table=_typed(draft.get("default_sandbox_table", ""), str, "draft.default_sandbox_table"),
-        sandbox_dialect=_typed(draft.get("sandbox_dialect", "postgresql"), str, "draft.sandbox_dialect"),
-        timestamps_as=_typed(draft.get("timestamps_as", "iso"), str, "draft.timestamps_as"),
-        redact_pii=_typed(draft.get("redact_pii", False), bool, "draft.redact_pii"),
+        sql=sql,
+        parameters=declared,
+        endpoint_id=endpoint_id,
+        not_numbers=not_numbers,
+        **{name: value for name, value in settings.items() if value is not None},
     )
 
 
@@ -130,6 +130,11 @@ def _read_id(value: Any) -> uuid.UUID | None:
         return uuid.UUID(_typed(value, str, "draft.id"))
     except ValueError as error:
         raise Malformed("draft.id is not a UUID.") from error
+
+
+def _read_setting(setting: Setting, value: Any) -> Any:
+    """Return the value of a setting, None for one that should be a whole number and is not. Raises Malformed."""
+    return _read_number(value) if setting.type is int else _typed(value, setting.type, f"draft.{setting.name}")
 
 
 def _read_number(value: Any) -> int | None:

@@ -28,7 +28,7 @@ def check_endpoint(endpoint: Endpoint, parameters: Sequence[DeclaredParameter]) 
     `tenant_parameter`, `default_sandbox_table` or another field of the endpoint.
     """
     try:
-        report = check_draft(Draft.of(endpoint, parameters))
+        report = check_draft(Draft.of_endpoint(endpoint, parameters))
     except EndpointError as error:
         message = f"The log database could not check the query. {error.message} Nothing was saved."
         raise ValidationError({"sql": message}) from error

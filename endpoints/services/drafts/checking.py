@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any
 
+from endpoints.definition import SETTINGS
 from endpoints.describing import describe_statement, describe_with_plan
 from endpoints.execution import ReaderSession, StatementFailed
-from endpoints.models import MAX_ROWS_LIMIT, MAX_STATEMENT_TIMEOUT_SECONDS
 from endpoints.outcomes import Column
 from endpoints.plans import tables_without_time_bound
 from endpoints.publishing import PublishedTable, PublishingError, draft_schema, table_statement
@@ -19,10 +19,6 @@ from endpoints.sql.composition import compile_query, original_offset
 from endpoints.sql.lexemes import Kind, lex
 from endpoints.sql.parameter_uses import ParameterUse, parameter_uses
 from endpoints.sql.stored_tables import stored_tables
-
-# They stand in for numbers that cannot be: the rest of the draft is checked all the same.
-_MAX_ROWS: Final = 1000
-_STATEMENT_TIMEOUT_SECONDS: Final = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +61,10 @@ def check_draft(draft: Draft) -> DraftReport:
 
 def _checkable(draft: Draft) -> Draft:
     """Return the draft with settings under which PostgreSQL can be asked, whatever was typed there."""
-    rows, seconds = draft.max_rows, draft.statement_timeout_seconds
-    sound_seconds = seconds is not None and 1 <= seconds <= MAX_STATEMENT_TIMEOUT_SECONDS
-    return replace(
-        draft,
-        max_rows=rows if rows is not None and 1 <= rows <= MAX_ROWS_LIMIT else _MAX_ROWS,
-        statement_timeout_seconds=seconds if sound_seconds else _STATEMENT_TIMEOUT_SECONDS,
-        planner_settings="",
-    )
+    numbers = [setting for setting in SETTINGS.values() if setting.type is int]
+    out_of_range = [one for one in numbers if not one.has_in_range(getattr(draft, one.name))]
+    stand_ins: dict[str, Any] = {one.name: one.default for one in out_of_range}
+    return replace(draft, **stand_ins, planner_settings="")
 
 
 def _described(draft: Draft) -> tuple[tuple[Column, ...] | None, list[Problem]]:

@@ -6,11 +6,12 @@ all settings takes them from SETTINGS: the form and its page, drafts, endpoint f
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final, Self, TypeVar
 
-from endpoints.outcomes import SandboxDialect, TimestampForm
+from endpoints.outcomes import Column, SandboxDialect, TimestampForm
 from endpoints.sql.parameters import DeclaredParameter
 
 MAX_ROWS_LIMIT: Final = 100_000  # a result is held in memory once as rows and once as bytes
@@ -168,6 +169,35 @@ def _settings() -> Iterator[Setting]:
         if one.metadata:
             setting = one.metadata["setting"]
             yield replace(setting, name=one.name, label=setting.label or one.name.replace("_", " "))
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTable:
+    """A sandbox table as PostgreSQL describes it."""
+
+    name: str
+    columns: tuple[Column, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as a JSON value; `from_json` reads it back."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, json: Any) -> PublishedTable:
+        """Return the table that `to_json` has written."""
+        return cls(json["name"], tuple(Column(**column) for column in json["columns"]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version(Definition):
+    """An endpoint as calls run it, shared by all threads: its parameters include those that only its SQL names.
+
+    `version` is 0 for a draft. `sandbox_tables` is empty without sandboxing, and until they are first published.
+    """
+
+    pk: uuid.UUID
+    version: int
+    sandbox_tables: tuple[PublishedTable, ...] = ()
 
 
 SETTINGS: Final[Mapping[str, Setting]] = {setting.name: setting for setting in _settings()}

@@ -21,7 +21,15 @@ from django.utils import timezone
 from simple_history.models import HistoricalRecords
 
 from endpoints.access_tokens import OwnLimits
-from endpoints.definition import MAX_ROWS_LIMIT, MAX_STATEMENT_TIMEOUT_SECONDS, SETTINGS, Definition, values_of
+from endpoints.definition import (
+    MAX_ROWS_LIMIT,
+    MAX_STATEMENT_TIMEOUT_SECONDS,
+    SETTINGS,
+    Definition,
+    PublishedTable,
+    Version,
+    values_of,
+)
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from endpoints.sql.planner_settings import PlannerSettingsError, parse_planner_settings
 
@@ -102,8 +110,6 @@ class Endpoint(models.Model):
     updated_at = models.DateTimeField(auto_now=True)
 
     history = HistoricalRecords(custom_model_name="EndpointVersion")
-    _parameters_read: tuple[DeclaredParameter, ...] = ()
-    _parameters_read_from: object = None
 
     class Meta:
         ordering = ["name"]
@@ -143,11 +149,17 @@ class Endpoint(models.Model):
     @property
     def parameters_of_version(self) -> tuple[DeclaredParameter, ...]:
         """The parameters frozen with this version, those that the SQL uses without a declaration included."""
-        # Read on each call; kept as long as the field holds the very list that it was made of.
-        if self._parameters_read_from is not self.declared_parameters:
-            self._parameters_read = tuple(map(DeclaredParameter.from_json, self.declared_parameters))
-            self._parameters_read_from = self.declared_parameters
-        return self._parameters_read
+        return tuple(map(DeclaredParameter.from_json, self.declared_parameters))
+
+    def as_version(self) -> Version:
+        """Return what calls need of this row, as a value that nobody can write to."""
+        return Version(
+            **values_of(self),
+            parameters=self.parameters_of_version,
+            pk=self.pk,
+            version=self.version,
+            sandbox_tables=tuple(map(PublishedTable.from_json, self.sandbox_tables)),
+        )
 
 
 class Parameter(models.Model):

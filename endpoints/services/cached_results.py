@@ -18,8 +18,8 @@ from django.conf import settings
 from endpoints import cache
 from endpoints.access_tokens import Caller
 from endpoints.cache import CacheUnavailable, Landing, RecentEntry, Recipe, ResultKey, Role, usage
+from endpoints.definition import Version
 from endpoints.errors import DatabaseUnavailable, LimitReached, Overloaded, QueryTimeout
-from endpoints.models import Endpoint
 from endpoints.outcomes import Outcome
 from endpoints.services.producing import produce
 from endpoints.services.token_limits import turn
@@ -48,7 +48,7 @@ class Served:
     fresh_for_seconds: float = 0.0
 
 
-def serve(endpoint: Endpoint, recipe: Recipe, caller: Caller | None = None) -> Served:
+def serve(endpoint: Version, recipe: Recipe, caller: Caller | None = None) -> Served:
     """Return the result of a recipe of this version of the endpoint. Raises an EndpointError.
 
     What runs in PostgreSQL counts against the limits of the caller's access token; without a caller against none.
@@ -61,7 +61,7 @@ def serve(endpoint: Endpoint, recipe: Recipe, caller: Caller | None = None) -> S
     return served
 
 
-def renew_entry(endpoint: Endpoint, key: ResultKey, recipe: Recipe, caller: Caller | None = None) -> Landing | None:
+def renew_entry(endpoint: Version, key: ResultKey, recipe: Recipe, caller: Caller | None = None) -> Landing | None:
     """Run the recipe and replace its entry; None when somebody else is running it at this moment.
 
     Raises an EndpointError, and CacheUnavailable.
@@ -75,7 +75,7 @@ def renew_entry(endpoint: Endpoint, key: ResultKey, recipe: Recipe, caller: Call
     )
 
 
-def _run(endpoint: Endpoint, recipe: Recipe, caller: Caller | None) -> Outcome:
+def _run(endpoint: Version, recipe: Recipe, caller: Caller | None) -> Outcome:
     with turn(
         caller,
         is_sandbox_query=bool(recipe.sandbox_language),
@@ -84,7 +84,7 @@ def _run(endpoint: Endpoint, recipe: Recipe, caller: Caller | None) -> Outcome:
         return produce(endpoint, recipe)
 
 
-def _serve(endpoint: Endpoint, key: ResultKey, recipe: Recipe, caller: Caller | None) -> Served:
+def _serve(endpoint: Version, key: ResultKey, recipe: Recipe, caller: Caller | None) -> Served:
     try:
         recent = cache.RECENT.fetch(
             key, fresh_seconds=endpoint.cache_seconds, stale_seconds=settings.ENDPOINTS_STALE_SECONDS
@@ -103,7 +103,7 @@ def _serve(endpoint: Endpoint, key: ResultKey, recipe: Recipe, caller: Caller | 
     return _serve_entry(recent, CacheState.STALE) if landing is None else _landed(endpoint, landing)
 
 
-def _serve_run(endpoint: Endpoint, key: ResultKey, recipe: Recipe, caller: Caller | None) -> Served:
+def _serve_run(endpoint: Version, key: ResultKey, recipe: Recipe, caller: Caller | None) -> Served:
     landing = cache.fly(
         key,
         produce=lambda: _run(endpoint, recipe, caller),
@@ -115,7 +115,7 @@ def _serve_run(endpoint: Endpoint, key: ResultKey, recipe: Recipe, caller: Calle
     return _landed(endpoint, landing)
 
 
-def _landed(endpoint: Endpoint, landing: Landing) -> Served:
+def _landed(endpoint: Version, landing: Landing) -> Served:
     if not landing.shared:
         return _bypass(landing.outcome)
     state = CacheState.HIT if landing.role is Role.FOUND else CacheState.MISS

@@ -9,15 +9,15 @@ from functools import lru_cache
 import structlog
 from django.conf import settings
 
+from endpoints.definition import PublishedTable, Version
 from endpoints.errors import EndpointError, InvalidLQL, RequestTooLarge
 from endpoints.execution import StatementFailed, first_invalid_regular_expression
 from endpoints.lql import parse_lql, print_lql
 from endpoints.lql.lowering import LoweredQuery, LQLTable, choose_table, lower
 from endpoints.lql.refusals import refusal, shortened
 from endpoints.lql.rules import Rules
-from endpoints.models import Endpoint
 from endpoints.outcomes import BoundValue, Rows
-from endpoints.publishing import PublishedTable, sandbox_schema
+from endpoints.publishing import sandbox_schema
 from endpoints.services.sandbox_runs import (
     is_of_budget,
     over_budget,
@@ -55,7 +55,7 @@ def _read(lql: str) -> tuple[Rules, str]:
     return rules, print_lql(rules)
 
 
-def run_lql_query(endpoint: Endpoint, rules: Rules, *, arguments: Mapping[str, BoundValue]) -> Rows:
+def run_lql_query(endpoint: Version, rules: Rules, *, arguments: Mapping[str, BoundValue]) -> Rows:
     """Run a query over one sandbox table of this version and return its rows, at most max rows.
 
     Relative times are those of the moment of this call. Raises SandboxDisabled, InvalidLQL, StoredQueryFailed,
@@ -73,9 +73,7 @@ def run_lql_query(endpoint: Endpoint, rules: Rules, *, arguments: Mapping[str, B
         raise refusal_of(failure, rules, lowered, endpoint, arguments) from failure
 
 
-def lower_query(
-    endpoint: Endpoint, rules: Rules, tables: Sequence[PublishedTable]
-) -> tuple[LoweredQuery, CheckedQuery]:
+def lower_query(endpoint: Version, rules: Rules, tables: Sequence[PublishedTable]) -> tuple[LoweredQuery, CheckedQuery]:
     """Return the rules as SQL over one of these tables, and what runs for it. Raises InvalidLQL."""
     lql_tables = [LQLTable(table.name, table.columns) for table in tables]
     table = choose_table(rules, lql_tables, default=endpoint.default_sandbox_table)
@@ -92,7 +90,7 @@ def refusal_of(
     failure: StatementFailed,
     rules: Rules,
     lowered: LoweredQuery,
-    endpoint: Endpoint,
+    endpoint: Version,
     arguments: Mapping[str, BoundValue],
 ) -> EndpointError:
     """Return what the consumer is told; raises InvalidParameters when an argument of theirs is to blame.
@@ -101,7 +99,7 @@ def refusal_of(
     """
     if failure.sqlstate == INVALID_REGULAR_EXPRESSION:
         session = sandbox_session(endpoint, sandbox_schema(endpoint), arguments)
-        refuse_invalid_regular_expression(endpoint.parameters_of_version, arguments, session)
+        refuse_invalid_regular_expression(endpoint.parameters, arguments, session)
         patterns = [pattern for pattern, _ in lowered.regular_expressions]
         index = first_invalid_regular_expression(patterns, session)
         if index is not None:

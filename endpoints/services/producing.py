@@ -8,10 +8,10 @@ from time import perf_counter
 import structlog
 
 from endpoints.cache import Recipe
+from endpoints.definition import Version
 from endpoints.encoding import encode_rows
 from endpoints.errors import StoredQueryFailed
 from endpoints.execution import StatementFailed, run_statement
-from endpoints.models import Endpoint
 from endpoints.outcomes import BoundValue, Outcome, OverBudget, Rows, TimestampForm
 from endpoints.services.lql_calls import read_lql, run_lql_query
 from endpoints.services.sandbox_calls import run_sandbox_query
@@ -26,7 +26,7 @@ from endpoints.sql.composition import compile_query
 logger = structlog.get_logger(__name__)
 
 
-def produce(endpoint: Endpoint, recipe: Recipe) -> Outcome:
+def produce(endpoint: Version, recipe: Recipe) -> Outcome:
     """Run the recipe over this version of the endpoint and return its encoded result. Raises an EndpointError."""
     try:
         return _produce(endpoint, recipe)
@@ -34,7 +34,7 @@ def produce(endpoint: Endpoint, recipe: Recipe) -> Outcome:
         raise over_budget(recipe.sandbox_language) from error
 
 
-def _produce(endpoint: Endpoint, recipe: Recipe) -> Outcome:
+def _produce(endpoint: Version, recipe: Recipe) -> Outcome:
     rows = _run(endpoint, recipe)
     started = perf_counter()
     body = encode_rows(
@@ -54,7 +54,7 @@ def _produce(endpoint: Endpoint, recipe: Recipe) -> Outcome:
     )
 
 
-def _run(endpoint: Endpoint, recipe: Recipe) -> Rows:
+def _run(endpoint: Version, recipe: Recipe) -> Rows:
     if recipe.sandbox_language == "sql":
         return run_sandbox_query(endpoint, recipe.sandbox_text, arguments=recipe.arguments)
     if recipe.sandbox_language == "lql":
@@ -62,8 +62,8 @@ def _run(endpoint: Endpoint, recipe: Recipe) -> Rows:
     return _run_stored_query(endpoint, recipe.arguments)
 
 
-def _run_stored_query(endpoint: Endpoint, arguments: Mapping[str, BoundValue]) -> Rows:
-    parameters = endpoint.parameters_of_version
+def _run_stored_query(endpoint: Version, arguments: Mapping[str, BoundValue]) -> Rows:
+    parameters = endpoint.parameters
     statement = compile_query(endpoint.sql, parameters, max_rows=endpoint.max_rows).statement(arguments)
     session = stored_session(endpoint, arguments)
     try:

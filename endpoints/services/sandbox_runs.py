@@ -10,6 +10,7 @@ import structlog
 from django.conf import settings
 
 from config.deadlines import answer_within
+from endpoints.definition import PublishedTable, Version
 from endpoints.errors import (
     EndpointError,
     InvalidLQL,
@@ -23,7 +24,7 @@ from endpoints.generation import changing
 from endpoints.guarantees import sandbox_refusal
 from endpoints.models import Endpoint
 from endpoints.outcomes import BoundValue, Rows, Statement
-from endpoints.publishing import PublishedTable, PublishingError, publish_sandbox, sandbox_schema
+from endpoints.publishing import PublishingError, publish_sandbox, sandbox_schema
 from endpoints.services.sessions import sandbox_session
 from endpoints.sql.size_limit import is_over_budget, limit_bytes
 
@@ -41,23 +42,22 @@ def refuse_unguarded_sandbox() -> None:
         raise SandboxDisabled(refusal)
 
 
-def sandbox_tables(endpoint: Endpoint) -> tuple[PublishedTable, ...]:
+def sandbox_tables(endpoint: Version) -> tuple[PublishedTable, ...]:
     """Return the version's sandbox tables; one that has never been published is published now.
 
     Raises StoredQueryFailed where its CTEs cannot be published, and DatabaseUnavailable.
     """
-    if not endpoint.sandbox_tables:
-        published = _publish(endpoint)
-        endpoint.sandbox_tables = [table.to_json() for table in published]
-        version = Endpoint.objects.filter(pk=endpoint.pk, version=endpoint.version)
-        with changing():
-            version.update(sandbox_tables=endpoint.sandbox_tables)
-        return published
-    return tuple(PublishedTable.from_json(table) for table in endpoint.sandbox_tables)
+    if endpoint.sandbox_tables:
+        return endpoint.sandbox_tables
+    published = _publish(endpoint)
+    row = Endpoint.objects.filter(pk=endpoint.pk, version=endpoint.version)
+    with changing():  # the next call of every process reads the row anew
+        row.update(sandbox_tables=[table.to_json() for table in published])
+    return published
 
 
 def run_published(
-    endpoint: Endpoint,
+    endpoint: Version,
     statement: Statement,
     arguments: Mapping[str, BoundValue],
     *,
@@ -115,7 +115,7 @@ def is_of_budget(failure: StatementFailed) -> bool:
     return is_over_budget(failure.sqlstate, failure.primary_message)
 
 
-def _publish(endpoint: Endpoint) -> tuple[PublishedTable, ...]:
+def _publish(endpoint: Version) -> tuple[PublishedTable, ...]:
     try:
         with answer_within(PUBLISHED_WITHIN_SECONDS):
             tables = publish_sandbox(endpoint)
@@ -126,7 +126,7 @@ def _publish(endpoint: Endpoint) -> tuple[PublishedTable, ...]:
     return tables
 
 
-def _run(endpoint: Endpoint, statement: Statement, arguments: Mapping[str, BoundValue]) -> Rows:
+def _run(endpoint: Version, statement: Statement, arguments: Mapping[str, BoundValue]) -> Rows:
     session = sandbox_session(endpoint, sandbox_schema(endpoint), arguments)
     max_bytes = settings.ENDPOINTS_SANDBOX_MAX_BYTES
     rows = run_statement(within_budget(statement), session, max_rows=endpoint.max_rows, max_bytes=max_bytes)

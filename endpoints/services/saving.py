@@ -79,7 +79,8 @@ def _save_version(endpoint: Endpoint, rows: Sequence[Parameter], columns: tuple[
     endpoint.declared_parameters = [parameter.to_json() for parameter in effective_parameters(declared, endpoint.sql)]
     endpoint.result_columns = [asdict(column) for column in columns]
     # Before the row: no call may meet a version whose schema is not there. A schema without its row is dropped later.
-    endpoint.sandbox_tables = [table.to_json() for table in publish_sandbox(endpoint)] if endpoint.sandboxing else []
+    published = publish_sandbox(endpoint.as_version()) if endpoint.sandboxing else ()
+    endpoint.sandbox_tables = [table.to_json() for table in published]
     endpoint.save()
     endpoint.parameters.all().delete()
     Parameter.objects.bulk_create(rows)

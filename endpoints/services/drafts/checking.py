@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from endpoints.definition import SETTINGS
+from endpoints.definition import SETTINGS, PublishedTable
 from endpoints.describing import describe_statement, describe_with_plan
 from endpoints.execution import ReaderSession, StatementFailed
 from endpoints.outcomes import Column
 from endpoints.plans import tables_without_time_bound
-from endpoints.publishing import PublishedTable, PublishingError, draft_schema, table_statement
+from endpoints.publishing import PublishingError, draft_schema, table_statement
 from endpoints.services.drafts import reading
 from endpoints.services.drafts.draft import Draft, Place, Problem, Severity
 from endpoints.services.sessions import sandbox_session, stored_session
@@ -43,7 +43,7 @@ def check_draft(draft: Draft) -> DraftReport:
     """
     unreadable = list(reading.lexical_problems(draft))
     if unreadable:
-        settings = reading.setting_problems(replace(draft, sql="SELECT 1"), with_name=True)
+        settings = reading.setting_problems(draft, with_name=True)
         return DraftReport(_in_order([*unreadable, *settings]))
     uses = parameter_uses(draft.sql)
     problems = reading.setting_problems(draft, with_name=True) + reading.declaration_problems(draft)
@@ -68,9 +68,9 @@ def _checkable(draft: Draft) -> Draft:
 
 
 def _described(draft: Draft) -> tuple[tuple[Column, ...] | None, list[Problem]]:
-    endpoint = draft.endpoint()
-    nothing = {parameter.name: None for parameter in endpoint.parameters_of_version}
-    compiled = compile_query(draft.sql, endpoint.parameters_of_version, max_rows=endpoint.max_rows)
+    endpoint = draft.as_version()
+    nothing = {parameter.name: None for parameter in endpoint.parameters}
+    compiled = compile_query(draft.sql, endpoint.parameters, max_rows=endpoint.max_rows)
     try:
         description = describe_with_plan(compiled.statement(nothing), stored_session(endpoint, nothing))
     except StatementFailed as failure:
@@ -80,10 +80,10 @@ def _described(draft: Draft) -> tuple[tuple[Column, ...] | None, list[Problem]]:
 
 
 def _sandbox(draft: Draft) -> tuple[tuple[PublishedTable, ...], list[Problem]]:
-    endpoint = draft.endpoint()
-    nothing = {parameter.name: None for parameter in endpoint.parameters_of_version}
+    endpoint = draft.as_version()
+    nothing = {parameter.name: None for parameter in endpoint.parameters}
     try:
-        with draft_schema(endpoint, endpoint.parameters_of_version) as (schema, tables):
+        with draft_schema(endpoint, endpoint.parameters) as (schema, tables):
             session = sandbox_session(endpoint, schema, nothing)
             return tables, list(_unreadable_tables(draft, tables, session))
     except PublishingError as error:
@@ -112,7 +112,7 @@ def place_in_draft(draft: Draft, failure: StatementFailed) -> Place | None:
     """Return where in the draft's SQL PostgreSQL's error points to."""
     if failure.position is None:
         return None
-    parameters = draft.endpoint().parameters_of_version
+    parameters = draft.as_version().parameters
     return Place.at(draft.sql, original_offset(draft.sql, parameters, failure.position - 1))
 
 

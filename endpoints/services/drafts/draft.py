@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from endpoints.definition import Definition, values_of
+from endpoints.definition import Definition, Version, values_of
 from endpoints.models import Endpoint
 from endpoints.sql.lexemes import line_and_column
 from endpoints.sql.parameters import DeclaredParameter, effective_parameters, find_parameters
@@ -72,14 +72,19 @@ class Draft(Definition):
         return replace(cls.of(endpoint, parameters), endpoint_id=None if endpoint._state.adding else endpoint.pk)
 
     def endpoint(self) -> Endpoint:
-        """Return it as an unsaved endpoint with its parameters frozen. Raises LexicalError."""
-        endpoint = Endpoint(
-            id=self.endpoint_id or uuid.uuid4(),
-            declared_parameters=[parameter.to_json() for parameter in effective_parameters(self.parameters, self.sql)],
-            **values_of(self),
-        )
+        """Return it as an unsaved row, for Django to validate."""
+        endpoint = Endpoint(id=self.endpoint_id or uuid.uuid4(), **values_of(self))
         endpoint._state.adding = self.endpoint_id is None  # else its own name would count as taken
         return endpoint
+
+    def as_version(self) -> Version:
+        """Return it as calls would run it, were it saved. Raises LexicalError."""
+        return Version(
+            **values_of(self),
+            parameters=effective_parameters(self.parameters, self.sql),
+            pk=self.endpoint_id or uuid.uuid4(),
+            version=0,
+        )
 
     def without_unused_parameters(self) -> Draft:
         """Return the draft without declarations that its SQL does not use. Raises LexicalError."""

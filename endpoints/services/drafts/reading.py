@@ -27,7 +27,7 @@ def lexical_problems(draft: Draft) -> Iterator[Problem]:
 
 
 def setting_problems(draft: Draft, *, with_name: bool) -> list[Problem]:
-    """Return what is wrong with single settings; with `with_name` also a name that is taken. Raises LexicalError."""
+    """Return what is wrong with single settings; with `with_name` also a name that is taken."""
     endpoint = draft.endpoint()
     for name in draft.not_numbers:
         setattr(endpoint, name, None)  # refused in its place among the others

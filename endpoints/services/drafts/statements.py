@@ -7,11 +7,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from endpoints.cache import Recipe
+from endpoints.definition import PublishedTable, Version
 from endpoints.errors import EndpointError, StoredQueryFailed
 from endpoints.execution import ReaderSession, StatementFailed
-from endpoints.models import Endpoint
 from endpoints.outcomes import BoundValue, Statement
-from endpoints.publishing import PublishedTable, PublishingError, draft_schema
+from endpoints.publishing import PublishingError, draft_schema
 from endpoints.services import lql_calls, sandbox_calls
 from endpoints.services.drafts import reading
 from endpoints.services.drafts.checking import place_in_draft
@@ -80,7 +80,7 @@ def draft_statement(draft: Draft, call: Call) -> Iterator[DraftStatement]:
     runs: InvalidParameters, SandboxDisabled, SandboxViolation, InvalidLQL and so on.
     """
     draft = runnable(draft)
-    endpoint = draft.endpoint()
+    endpoint = draft.as_version()
     recipe = read_recipe(endpoint, call, None)
     if not recipe.sandbox_language:
         yield _stored(draft, endpoint, recipe)
@@ -88,7 +88,7 @@ def draft_statement(draft: Draft, call: Call) -> Iterator[DraftStatement]:
     refuse_unguarded_sandbox()
     with ExitStack() as stack:
         try:
-            published = draft_schema(endpoint, endpoint.parameters_of_version)
+            published = draft_schema(endpoint, endpoint.parameters)
             schema, tables = stack.enter_context(published)
         except PublishingError as error:
             place = None if error.position is None else Place.at(draft.sql, error.position)
@@ -111,8 +111,8 @@ def runnable(draft: Draft) -> Draft:
     return draft
 
 
-def _stored(draft: Draft, endpoint: Endpoint, recipe: Recipe) -> DraftStatement:
-    parameters = endpoint.parameters_of_version
+def _stored(draft: Draft, endpoint: Version, recipe: Recipe) -> DraftStatement:
+    parameters = endpoint.parameters
     compiled = compile_query(endpoint.sql, parameters, max_rows=endpoint.max_rows)
     session = stored_session(endpoint, recipe.arguments)
 
@@ -134,7 +134,7 @@ def _stored(draft: Draft, endpoint: Endpoint, recipe: Recipe) -> DraftStatement:
     )
 
 
-def _sandbox_sql(endpoint: Endpoint, recipe: Recipe, schema: str, tables: tuple[PublishedTable, ...]) -> DraftStatement:
+def _sandbox_sql(endpoint: Version, recipe: Recipe, schema: str, tables: tuple[PublishedTable, ...]) -> DraftStatement:
     sql = recipe.sandbox_text
     checked = sandbox_calls.check_query(endpoint, sql, tables)
 
@@ -155,7 +155,7 @@ def _sandbox_sql(endpoint: Endpoint, recipe: Recipe, schema: str, tables: tuple[
     )
 
 
-def _sandbox_lql(endpoint: Endpoint, recipe: Recipe, schema: str, tables: tuple[PublishedTable, ...]) -> DraftStatement:
+def _sandbox_lql(endpoint: Version, recipe: Recipe, schema: str, tables: tuple[PublishedTable, ...]) -> DraftStatement:
     rules = lql_calls.read_lql(recipe.sandbox_text)
     lowered, checked = lql_calls.lower_query(endpoint, rules, tables)
     return _sandboxed(
@@ -170,7 +170,7 @@ def _sandbox_lql(endpoint: Endpoint, recipe: Recipe, schema: str, tables: tuple[
 
 
 def _sandboxed(
-    endpoint: Endpoint,
+    endpoint: Version,
     recipe: Recipe,
     schema: str,
     *,

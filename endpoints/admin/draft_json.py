@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
-from endpoints.definition import SETTINGS_IN_DRAFTS, Setting
+from endpoints.definition import SETTINGS_IN_DRAFTS
 from endpoints.outcomes import Column
 from endpoints.plans import PlanNode
 from endpoints.services import Call
@@ -57,19 +57,11 @@ def read_draft(json: Json) -> Draft:
     parameters = _typed(draft.get("parameters", []), list, "draft.parameters")
     if len(parameters) > MAX_PARAMETERS:
         raise Malformed(f"draft.parameters has more than {MAX_PARAMETERS} elements.")
-    sql = _typed(draft.get("sql"), str, "draft.sql")
-    declared = tuple(_read_parameter(one, f"draft.parameters[{index}]") for index, one in enumerate(parameters))
-    endpoint_id = _read_id(draft.get("id"))
-    settings = {
-        name: _read_setting(setting, draft[name]) for name, setting in SETTINGS_IN_DRAFTS.items() if name in draft
-    }
-    not_numbers = frozenset(name for name, value in settings.items() if value is None)
     return Draft(
-        sql=sql,
-        parameters=declared,
-        endpoint_id=endpoint_id,
-        not_numbers=not_numbers,
-        **{name: value for name, value in settings.items() if value is not None},
+        sql=_typed(draft.get("sql"), str, "draft.sql"),
+        parameters=tuple(_read_parameter(one, f"draft.parameters[{index}]") for index, one in enumerate(parameters)),
+        endpoint_id=_read_id(draft.get("id")),
+        **_read_settings(draft),
     )
 
 
@@ -132,9 +124,15 @@ def _read_id(value: Any) -> uuid.UUID | None:
         raise Malformed("draft.id is not a UUID.") from error
 
 
-def _read_setting(setting: Setting, value: Any) -> Any:
-    """Return the value of a setting, None for one that should be a whole number and is not. Raises Malformed."""
-    return _read_number(value) if setting.type is int else _typed(value, setting.type, f"draft.{setting.name}")
+def _read_settings(draft: Json) -> dict[str, Any]:
+    """Return the settings that were sent, and under `not_numbers` those that should be whole numbers and are not."""
+    types = {name: setting.type for name, setting in SETTINGS_IN_DRAFTS.items() if name in draft}
+    values = {
+        name: _read_number(draft[name]) if type_ is int else _typed(draft[name], type_, f"draft.{name}")
+        for name, type_ in types.items()
+    }
+    read = {name: value for name, value in values.items() if value is not None}
+    return {**read, "not_numbers": frozenset(values) - frozenset(read)}
 
 
 def _read_number(value: Any) -> int | None:

@@ -35,9 +35,7 @@ def test_a_new_row_and_an_empty_definition_have_the_same_settings() -> None:
 def test_every_setting_stands_in_a_section_of_the_page() -> None:
     rows = [row for section in (BEFORE_QUERY, LIMITS, CACHE, CONSUMERS) for row in rows_of_section(section)]
     assert sorted(name for row in rows for name in row) == sorted(SETTINGS)
-    assert rows_of_section(LIMITS) == (
-        ("tenant_parameter",), ("max_rows", "statement_timeout_seconds"), ("planner_settings",),
-    )  # fmt: skip
+    assert ("max_rows", "statement_timeout_seconds") in rows_of_section(LIMITS)
 
 
 def test_a_row_takes_over_a_definition_and_gives_it_back() -> None:

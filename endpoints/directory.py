@@ -24,6 +24,7 @@ from django.db.models import Q
 
 from config.deadlines import answer_within
 from endpoints.access_tokens import OwnLimits
+from endpoints.definition import Version
 from endpoints.errors import DatabaseUnavailable, EndpointNotFound
 from endpoints.models import AccessToken, Endpoint
 
@@ -69,7 +70,7 @@ class _Item:
 
 
 class Directory:
-    """The known items of one process, for all its threads; endpoints are shared between them, so only to be read."""
+    """The known items of one process, for all its threads: values that nobody can write to."""
 
     def __init__(self, generation: Callable[[], str | None], *, capacity: int = CAPACITY) -> None:
         self._generation = generation
@@ -79,7 +80,7 @@ class Directory:
         self._uses: OrderedDict[str, datetime] = OrderedDict()  # by the prefix of the access token
         self._retry_at: float | None = None  # None: the database answers
 
-    def endpoint(self, reference: str) -> Endpoint:
+    def endpoint(self, reference: str) -> Version:
         """Return the endpoint of this UUID or name. Raises EndpointNotFound and DatabaseUnavailable."""
         # PostgreSQL cannot even compare a NUL. What is longer than any name need not be asked for, nor remembered.
         if "\0" in reference or len(reference) > LONGEST_REFERENCE:
@@ -90,13 +91,13 @@ class Directory:
             raise EndpointNotFound
         return endpoint
 
-    def recall_endpoint(self, reference: str) -> Endpoint | None:
+    def recall_endpoint(self, reference: str) -> Version | None:
         """Return what this process last read of an endpoint, current or not; asks nobody and never raises."""
         if len(reference) > LONGEST_REFERENCE:
             return None
         with self._lock:
             item = self._items.get(("endpoint", _as_uuid(reference) or reference))
-        return None if item is None else cast("Endpoint", item.value)
+        return None if item is None else cast("Version", item.value)
 
     def access_token(self, prefix: str) -> KnownToken | None:
         """Return the access token of this prefix, or None. Raises DatabaseUnavailable."""
@@ -183,9 +184,10 @@ class Directory:
             self._retry_at = now + PAUSE_SECONDS
 
 
-def _read_endpoint(name: str, identifier: str | None) -> Endpoint | None:
+def _read_endpoint(name: str, identifier: str | None) -> Version | None:
     match = Q(name=name) if identifier is None else Q(name=name) | Q(pk=identifier)
-    return Endpoint.objects.filter(match, version__gt=0).first()
+    row = Endpoint.objects.filter(match, version__gt=0).first()
+    return None if row is None else row.as_version()
 
 
 @lru_cache(maxsize=CAPACITY)

@@ -23,17 +23,17 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import fields, replace
 from datetime import date, datetime, time
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
+from endpoints.definition import SETTINGS, Definition
 from endpoints.endpoint_file_lines import FIRST_LINE, LAST_LINE, FileLines, find_lines
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
 _TOML_PLACE: Final = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
-_BOOLEANS: Final = ("sandboxing", "redact_pii")
-_INTEGERS: Final = ("max_rows", "statement_timeout_seconds", "cache_seconds", "warm_every_seconds")
+_WANTED: Final[Mapping[type, str]] = {bool: "true or false", int: "an integer", str: "a text"}
 
 
 class FileProblem(NamedTuple):
@@ -58,45 +58,24 @@ class EndpointFileError(ValueError):
         self.problems = problems
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointFile:
-    """What a file holds. A setting that the file leaves out has the value of a new endpoint.
-
-    Texts have `\\n` as their line ends and no blank ends, as browsers and editors disagree about both.
-    """
-
-    name: str
-    sql: str
-    description: str = ""
-    tenant_parameter: str = ""
-    max_rows: int = 1000
-    statement_timeout_seconds: int = 15
-    planner_settings: str = ""
-    cache_seconds: int = 0
-    warm_every_seconds: int = 0
-    sandboxing: bool = False
-    default_sandbox_table: str = ""
-    sandbox_dialect: str = "postgresql"
-    timestamps_as: str = "iso"
-    redact_pii: bool = False
-    parameters: tuple[DeclaredParameter, ...] = field(default=())
-
-    def __post_init__(self) -> None:
-        for name in ("sql", "description"):
-            object.__setattr__(self, name, normal_text(getattr(self, name)))
-
-
-SETTINGS: Final = tuple(one.name for one in fields(EndpointFile) if one.name not in ("sql", "parameters"))
 _PARAMETER_KEYS: Final = tuple(one.name for one in fields(DeclaredParameter))
 
 
-def normal_text(text: str) -> str:
-    """Return the text with `\\n` as its only line end and without white space at its ends."""
+def as_in_file(endpoint: Definition) -> Definition:
+    """Return the definition as a file holds it: `\\n` as the only line end, and no blank ends.
+
+    Browsers and editors disagree about both.
+    """
+    return replace(endpoint, sql=_normal(endpoint.sql), description=_normal(endpoint.description))
+
+
+def _normal(text: str) -> str:
     return re.sub(r"\r\n?", "\n", text).strip()
 
 
-def write_endpoint_file(endpoint: EndpointFile) -> str:
+def write_endpoint_file(endpoint: Definition) -> str:
     """Return the text of the file; every setting is in it, of parameters what is not the default."""
+    endpoint = as_in_file(endpoint)
     lines = [FIRST_LINE, *(f"{name} = {_toml(getattr(endpoint, name))}" for name in SETTINGS)]
     for parameter in endpoint.parameters:
         lines += ["", "[[parameters]]", *_parameter_lines(parameter)]
@@ -138,7 +117,7 @@ def _escaped(text: str) -> str:
     return "".join(character if character.isprintable() else f"\\U{ord(character):08X}" for character in text)
 
 
-def read_endpoint_file(text: str) -> EndpointFile:
+def read_endpoint_file(text: str) -> Definition:
     """Return what a file holds. Raises EndpointFileError with every problem and its line."""
     lines = find_lines(text)
     if not lines.begin_as_they_should:
@@ -152,7 +131,7 @@ def read_endpoint_file(text: str) -> EndpointFile:
     if problems:
         raise EndpointFileError(tuple(problems))
     parameters = tuple(_declared(fields) for fields in document.pop("parameters", ()))
-    return EndpointFile(**document, sql=lines.sql, parameters=parameters)
+    return as_in_file(Definition(**document, sql=lines.sql, parameters=parameters))
 
 
 def _read_header(header: Sequence[str]) -> dict[str, Any]:
@@ -179,8 +158,8 @@ def _problems(document: Mapping[str, Any], lines: FileLines) -> Iterator[FilePro
             yield from _parameters_problems(value, lines)
         elif key not in SETTINGS:
             yield FileProblem(line, f"there is no setting `{key}`{_near(key, (*SETTINGS, 'parameters'))}")
-        elif (wanted := _wanted(key)) and not _is_a(value, wanted):
-            yield FileProblem(line, f"`{key}` must be {wanted}")
+        elif type(value) is not SETTINGS[key].type:
+            yield FileProblem(line, f"`{key}` must be {_WANTED[SETTINGS[key].type]}")
     if "name" not in document:
         yield FileProblem(1, "the header lacks `name`")
 
@@ -212,18 +191,6 @@ def _parameter_reason(key: str, given: Any) -> str:
     if key in ("name", "description", "pattern"):
         return "" if isinstance(given, str) else f"`{key}` must be a text"
     return "" if _is_scalar(given) else f"`{key}` must be a text"
-
-
-def _wanted(key: str) -> str:
-    if key in _BOOLEANS:
-        return "true or false"
-    return "an integer" if key in _INTEGERS else "a text"
-
-
-def _is_a(value: Any, wanted: str) -> bool:
-    if wanted == "an integer":
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, bool if wanted == "true or false" else str)
 
 
 def _is_scalar(value: Any) -> bool:

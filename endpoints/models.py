@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime
+from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
@@ -20,12 +21,18 @@ from django.utils import timezone
 from simple_history.models import HistoricalRecords
 
 from endpoints.access_tokens import OwnLimits
-from endpoints.outcomes import SandboxDialect, TimestampForm
+from endpoints.definition import (
+    MAX_ROWS_LIMIT,
+    MAX_STATEMENT_TIMEOUT_SECONDS,
+    SETTINGS,
+    Definition,
+    PublishedTable,
+    Version,
+    values_of,
+)
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from endpoints.sql.planner_settings import PlannerSettingsError, parse_planner_settings
 
-MAX_ROWS_LIMIT = 100_000  # a result is held in memory once as rows and once as bytes
-MAX_STATEMENT_TIMEOUT_SECONDS = 300
 PARAMETER_TYPES = [(parameter_type.value, parameter_type.value) for parameter_type in ParameterType]
 
 validate_endpoint_name = RegexValidator(
@@ -54,90 +61,47 @@ def validate_planner_settings(text: str) -> None:
         raise ValidationError(str(error)) from error
 
 
+def _declared(name: str) -> dict[str, Any]:
+    """Return what a setting declares for its column: names, help, default, range and choices."""
+    setting = SETTINGS[name]
+    options: dict[str, Any] = {"verbose_name": setting.title, "help_text": setting.help}
+    if setting.default != "":
+        options["default"] = setting.default
+    if setting.choices:
+        options["choices"] = setting.choices
+    if setting.type is int:
+        bounds = ((MinValueValidator, setting.minimum), (MaxValueValidator, setting.maximum))
+        options["validators"] = [validator(bound) for validator, bound in bounds if bound is not None]
+    return options
+
+
 class Endpoint(models.Model):
     """A stored query with its settings, addressed by UUID or by name; the row is its newest version."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(
-        max_length=100,
-        unique=True,
-        validators=[validate_endpoint_name, _refuse_uuid],
-        help_text="The end of its address, /api/endpoints/query/name. Letters, digits, dots, dashes, underscores.",
+        max_length=100, unique=True, validators=[validate_endpoint_name, _refuse_uuid], **_declared("name")
     )
-    description = models.TextField(blank=True, help_text="What it answers, for the people who call it.")
+    description = models.TextField(blank=True, **_declared("description"))
     sql = models.TextField(
         "SQL",
         help_text="One SELECT over the tables of schema logs; arguments are written @name and always bound.",
     )
     tenant_parameter = models.CharField(
-        max_length=48,
-        blank=True,
-        validators=[validate_parameter_name],
-        help_text="A required text parameter: PostgreSQL then shows the query only rows of that project. "
-        "Blank = the query sees the rows of every project.",
+        max_length=48, blank=True, validators=[validate_parameter_name], **_declared("tenant_parameter")
     )
-    max_rows = models.PositiveIntegerField(
-        default=1000,
-        validators=[MinValueValidator(1), MaxValueValidator(MAX_ROWS_LIMIT)],
-        help_text="More rows are cut, and the answer says so.",
-    )
-    statement_timeout_seconds = models.PositiveIntegerField(
-        "statement timeout (seconds)",
-        default=15,
-        validators=[MinValueValidator(1), MaxValueValidator(MAX_STATEMENT_TIMEOUT_SECONDS)],
-        help_text="PostgreSQL cancels the query after this time.",
-    )
+    max_rows = models.PositiveIntegerField(**_declared("max_rows"))
+    statement_timeout_seconds = models.PositiveIntegerField(**_declared("statement_timeout_seconds"))
     planner_settings = models.CharField(
-        max_length=400,
-        blank=True,
-        validators=[validate_planner_settings],
-        help_text="How PostgreSQL plans the stored query: plan_cache_mode = force_generic_plan plans it once for all "
-        "arguments, enable_sort = off prefers an index that is in order. Blank = PostgreSQL decides.",
+        max_length=400, blank=True, validators=[validate_planner_settings], **_declared("planner_settings")
     )
-    cache_seconds = models.PositiveIntegerField(
-        "caching (seconds)",
-        default=0,
-        validators=[MaxValueValidator(86_400)],
-        help_text="How long a result may be answered from the cache; 0 = caching disabled.",
-    )
-    warm_every_seconds = models.PositiveIntegerField(
-        "cache warming every (seconds)",
-        default=0,
-        validators=[MaxValueValidator(86_400)],
-        help_text="How often the results that were asked for are renewed ahead of time; 0 = off.",
-    )
-    sandboxing = models.BooleanField(
-        default=False,
-        help_text="Consumers may send a SELECT of their own, which reads the CTEs of this query as its tables and "
-        "nothing else. The query must then begin with WITH; every CTE becomes readable.",
-    )
-    default_sandbox_table = models.CharField(
-        max_length=63,
-        blank=True,
-        help_text="The CTE that LQL queries read which name no table. Blank = they must name one, unless there is one "
-        "only.",
-    )
-    sandbox_dialect = models.CharField(
-        max_length=20,
-        choices=[(SandboxDialect.POSTGRESQL.value, "PostgreSQL"), (SandboxDialect.BIGQUERY.value, "BigQuery")],
-        default=SandboxDialect.POSTGRESQL.value,
-        help_text="What consumers write their SQL in. BigQuery is for clients that cannot be changed.",
-    )
-    timestamps_as = models.CharField(
-        "timestamps as",
-        max_length=20,
-        choices=[
-            (TimestampForm.ISO.value, "ISO 8601 text"),
-            (TimestampForm.UNIX_MICROSECONDS.value, "Unix microseconds"),
-        ],
-        default=TimestampForm.ISO.value,
-        help_text="How timestamps are written in every answer, to stored and sandbox queries alike.",
-    )
-    redact_pii = models.BooleanField(
-        "redact PII by default",
-        default=False,
-        help_text="Addresses and e-mail addresses become REDACTED in every answer; no caller can switch it off.",
-    )
+    cache_seconds = models.PositiveIntegerField(**_declared("cache_seconds"))
+    warm_every_seconds = models.PositiveIntegerField(**_declared("warm_every_seconds"))
+    sandboxing = models.BooleanField(**_declared("sandboxing"))
+    default_sandbox_table = models.CharField(max_length=63, blank=True, **_declared("default_sandbox_table"))
+    sandbox_dialect = models.CharField(max_length=20, **_declared("sandbox_dialect"))
+    timestamps_as = models.CharField(max_length=20, **_declared("timestamps_as"))
+    redact_pii = models.BooleanField(**_declared("redact_pii"))
     version = models.PositiveIntegerField(default=0, editable=False)
     declared_parameters = models.JSONField(default=list, editable=False)
     result_columns = models.JSONField(default=list, editable=False)
@@ -146,8 +110,6 @@ class Endpoint(models.Model):
     updated_at = models.DateTimeField(auto_now=True)
 
     history = HistoricalRecords(custom_model_name="EndpointVersion")
-    _parameters_read: tuple[DeclaredParameter, ...] = ()
-    _parameters_read_from: object = None
 
     class Meta:
         ordering = ["name"]
@@ -179,14 +141,25 @@ class Endpoint(models.Model):
                 {"warm_every_seconds": "Warm more often than results expire, or they go cold in between."}
             )
 
+    def take(self, definition: Definition) -> None:
+        """Make the SQL and the settings those of a definition; parameters are rows of their own."""
+        for name, value in values_of(definition).items():
+            setattr(self, name, value)
+
     @property
     def parameters_of_version(self) -> tuple[DeclaredParameter, ...]:
         """The parameters frozen with this version, those that the SQL uses without a declaration included."""
-        # Read on each call; kept as long as the field holds the very list that it was made of.
-        if self._parameters_read_from is not self.declared_parameters:
-            self._parameters_read = tuple(map(DeclaredParameter.from_json, self.declared_parameters))
-            self._parameters_read_from = self.declared_parameters
-        return self._parameters_read
+        return tuple(map(DeclaredParameter.from_json, self.declared_parameters))
+
+    def as_version(self) -> Version:
+        """Return what calls need of this row, as a value that nobody can write to."""
+        return Version(
+            **values_of(self),
+            parameters=self.parameters_of_version,
+            pk=self.pk,
+            version=self.version,
+            sandbox_tables=tuple(map(PublishedTable.from_json, self.sandbox_tables)),
+        )
 
 
 class Parameter(models.Model):

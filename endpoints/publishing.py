@@ -16,7 +16,7 @@ import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -24,8 +24,8 @@ import psycopg
 from psycopg import Connection, sql
 
 from config.deadlines import answer_within
+from endpoints.definition import Definition, PublishedTable, Version
 from endpoints.errors import DatabaseUnavailable
-from endpoints.models import Endpoint
 from endpoints.outcomes import Column, Statement
 from endpoints.sql.composition import replace_parameters
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
@@ -54,23 +54,6 @@ class PublishingError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedTable:
-    """A sandbox table as PostgreSQL describes it."""
-
-    name: str
-    columns: tuple[Column, ...]
-
-    def to_json(self) -> dict[str, object]:
-        """Return it as a JSON value; `from_json` reads it back."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, json: Any) -> PublishedTable:
-        """Return the table that `to_json` has written."""
-        return cls(json["name"], tuple(Column(**column) for column in json["columns"]))
-
-
-@dataclass(frozen=True, slots=True)
 class PublishedSchema:
     """A sandbox schema of the log database; `endpoint_id` is None for a draft that was only tried."""
 
@@ -80,23 +63,23 @@ class PublishedSchema:
     published_at: datetime
 
 
-def sandbox_schema(endpoint: Endpoint) -> str:
+def sandbox_schema(endpoint: Version) -> str:
     """Return the name of the schema of this version."""
     return f"sandbox_{endpoint.pk.hex}_{endpoint.version}"
 
 
-def publish_sandbox(endpoint: Endpoint) -> tuple[PublishedTable, ...]:
+def publish_sandbox(endpoint: Version) -> tuple[PublishedTable, ...]:
     """Make the version's schema what it must be, in one transaction, and return its tables.
 
     Raises PublishingError, and then nothing has changed, and DatabaseUnavailable.
     """
-    schema, parameters = sandbox_schema(endpoint), endpoint.parameters_of_version
-    return _publish(schema, endpoint.sql, parameters, tenant_parameter=endpoint.tenant_parameter)
+    schema = sandbox_schema(endpoint)
+    return _publish(schema, endpoint.sql, endpoint.parameters, tenant_parameter=endpoint.tenant_parameter)
 
 
 @contextmanager
 def draft_schema(
-    endpoint: Endpoint, parameters: Sequence[DeclaredParameter]
+    endpoint: Definition, parameters: Sequence[DeclaredParameter]
 ) -> Iterator[tuple[str, tuple[PublishedTable, ...]]]:
     """Publish an endpoint as drafted for the length of a `with` block: the schema's name and its tables.
 

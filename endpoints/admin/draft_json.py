@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
+from endpoints.definition import SETTINGS_IN_DRAFTS
 from endpoints.outcomes import Column
 from endpoints.plans import PlanNode
 from endpoints.services import Call
@@ -28,7 +29,7 @@ from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
 MAX_PARAMETERS: Final = 200
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9-]{8,64}")
-_DRAFT_FIELDS: Final = frozenset({"id"} | {field.name for field in fields(Draft)} - {"endpoint_id"})
+_DRAFT_FIELDS: Final = frozenset(("id", "sql", "parameters", *SETTINGS_IN_DRAFTS))
 _PARAMETER_FIELDS: Final = frozenset(field.name for field in fields(DeclaredParameter))
 _WHOLE_NUMBER: Final = re.compile(r"\s*[+-]?[0-9]{1,15}\s*", re.ASCII)
 
@@ -60,16 +61,7 @@ def read_draft(json: Json) -> Draft:
         sql=_typed(draft.get("sql"), str, "draft.sql"),
         parameters=tuple(_read_parameter(one, f"draft.parameters[{index}]") for index, one in enumerate(parameters)),
         endpoint_id=_read_id(draft.get("id")),
-        name=_typed(draft.get("name", ""), str, "draft.name"),
-        tenant_parameter=_typed(draft.get("tenant_parameter", ""), str, "draft.tenant_parameter"),
-        max_rows=_read_number(draft.get("max_rows", 1000)),
-        statement_timeout_seconds=_read_number(draft.get("statement_timeout_seconds", 15)),
-        planner_settings=_typed(draft.get("planner_settings", ""), str, "draft.planner_settings"),
-        sandboxing=_typed(draft.get("sandboxing", False), bool, "draft.sandboxing"),
-        default_sandbox_table=_typed(draft.get("default_sandbox_table", ""), str, "draft.default_sandbox_table"),
-        sandbox_dialect=_typed(draft.get("sandbox_dialect", "postgresql"), str, "draft.sandbox_dialect"),
-        timestamps_as=_typed(draft.get("timestamps_as", "iso"), str, "draft.timestamps_as"),
-        redact_pii=_typed(draft.get("redact_pii", False), bool, "draft.redact_pii"),
+        **_read_settings(draft),
     )
 
 
@@ -130,6 +122,17 @@ def _read_id(value: Any) -> uuid.UUID | None:
         return uuid.UUID(_typed(value, str, "draft.id"))
     except ValueError as error:
         raise Malformed("draft.id is not a UUID.") from error
+
+
+def _read_settings(draft: Json) -> dict[str, Any]:
+    """Return the settings that were sent, and under `not_numbers` those that should be whole numbers and are not."""
+    types = {name: setting.type for name, setting in SETTINGS_IN_DRAFTS.items() if name in draft}
+    values = {
+        name: _read_number(draft[name]) if type_ is int else _typed(draft[name], type_, f"draft.{name}")
+        for name, type_ in types.items()
+    }
+    read = {name: value for name, value in values.items() if value is not None}
+    return {**read, "not_numbers": frozenset(values) - frozenset(read)}
 
 
 def _read_number(value: Any) -> int | None:

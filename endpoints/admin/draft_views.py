@@ -18,11 +18,8 @@ Requests::
     explain  {"draft": DRAFT, "call": CALL, "run_id": RUN_ID}
     cancel   {"run_id": RUN_ID}
 
-    DRAFT = {"id": UUID of the saved endpoint or null, "name": text, "sql": text, "parameters": [PARAMETER, …],
-             "tenant_parameter": text, "max_rows": integer, "statement_timeout_seconds": integer,
-             "planner_settings": text, "sandboxing": boolean, "default_sandbox_table": text,
-             "sandbox_dialect": "postgresql" | "bigquery", "timestamps_as": "iso" | "unix_microseconds",
-             "redact_pii": boolean}
+    DRAFT = {"id": UUID of the saved endpoint or null, "sql": text, "parameters": [PARAMETER, …],
+             and every name in SETTINGS_IN_DRAFTS (endpoints.definition): a text, an integer or a boolean}
             Only "sql" has to be there. Integers may be sent as the text of their form field; one that is none of both
             is a problem of its field. The parameters are the declared ones, in their order.
     PARAMETER = {"name": text, "type": "text" | "integer" | "number" | "boolean" | "timestamp" | "date" | "uuid"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import admin
 from django.core.exceptions import ValidationError
@@ -21,9 +21,14 @@ from endpoints.admin.transfers import TransferAdmin
 from endpoints.admin.using_it import using_url
 from endpoints.admin.versions import VersionedAdmin
 from endpoints.admin.workbench import workbench_context
+from endpoints.definition import BEFORE_QUERY, CACHE, CONSUMERS, LIMITS, SETTINGS, rows_of_section
 from endpoints.models import Endpoint
-from endpoints.services import SETTING_LABELS, delete_endpoints, save_endpoint
+from endpoints.services import delete_endpoints, save_endpoint
 from logsources.edit_conflicts import ConflictAdmin
+
+SETTING_FIELDSETS: Final = tuple(
+    (section, {"fields": rows_of_section(section)}) for section in (LIMITS, CACHE, CONSUMERS)
+)
 
 
 @admin.register(Endpoint)
@@ -41,30 +46,20 @@ class EndpointAdmin(ConflictAdmin, PrefilledAdmin, TransferAdmin, VersionedAdmin
         "sql": "SQL",
         "declared_parameters": "parameters",
         "result_columns": "result columns",
-        **SETTING_LABELS,
+        **{name: setting.label for name, setting in SETTINGS.items()},
     }
     warn_unsaved_form = True
     actions = ("purge", "export_chosen")
     fieldsets = (
-        (None, {"fields": (("name", "description"),), "classes": ["before-query"]}),
+        (None, {"fields": rows_of_section(BEFORE_QUERY), "classes": ["before-query"]}),
         (None, {"fields": ("sql",), "classes": ["query"]}),
-        (
-            "Rows and limits",
-            {"fields": ("tenant_parameter", ("max_rows", "statement_timeout_seconds"), "planner_settings")},
-        ),
-        ("Cache", {"fields": (("cache_seconds", "warm_every_seconds"),)}),
-        (
-            "What consumers may do",
-            {"fields": (("sandboxing", "default_sandbox_table"), ("sandbox_dialect", "timestamps_as"), "redact_pii")},
-        ),
+        *SETTING_FIELDSETS,
         ("Version", {"fields": ("address", "id", ("version", "updated_at"), "columns_of_result", "tables_of_sandbox")}),
     )
     version_fieldsets = (
         (None, {"fields": (("version", "updated_at"), "name", "description", "sql_of_version")}),
         ("Parameters and result", {"fields": ("parameters_of_this_version", "columns_of_result", "tables_of_sandbox")}),
-        fieldsets[2],
-        ("Cache", {"fields": (("cache_seconds", "warm_every_seconds"),)}),
-        fieldsets[4],
+        *SETTING_FIELDSETS,
     )
 
     @admin.display(description="tenant parameter", empty_value="every project", ordering="tenant_parameter")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -11,11 +11,14 @@ from unfold.admin import StackedInline
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from endpoints.admin.fields import LinesField
+from endpoints.definition import BEFORE_QUERY, SETTINGS
 from endpoints.models import Endpoint, Parameter
 from endpoints.outcomes import Column
 from endpoints.services import check_endpoint
 from endpoints.sql.parameters import DeclaredParameter
 from logsources.edit_conflicts import ConflictForm, RowsByName
+
+_BEFORE_QUERY: Final = tuple(name for name, setting in SETTINGS.items() if setting.section == BEFORE_QUERY)
 
 
 class SQLEditor(AceWidget):  # type: ignore[misc]
@@ -54,11 +57,7 @@ class EndpointForm(ConflictForm):
 
     class Meta:
         model = Endpoint
-        fields = (
-            "name", "description", "sql", "tenant_parameter", "max_rows", "statement_timeout_seconds",
-            "planner_settings", "cache_seconds", "warm_every_seconds", "sandboxing", "default_sandbox_table",
-            "sandbox_dialect", "timestamps_as", "redact_pii",
-        )  # fmt: skip
+        fields = (*_BEFORE_QUERY, "sql", *(name for name in SETTINGS if name not in _BEFORE_QUERY))
         widgets = {"sql": SQLEditor(), "description": UnfoldAdminTextareaWidget(attrs={"rows": 2})}
         help_texts = {"name": "Its address: /api/endpoints/query/NAME. Letters, digits, dots, dashes, underscores."}
 

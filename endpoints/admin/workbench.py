@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from endpoints.admin.draft_views import PERMISSION
 from endpoints.admin.formatting_view import FORMAT_URL_NAME
+from endpoints.definition import SETTINGS_IN_DRAFTS
 from endpoints.models import Endpoint
 
 _ADDRESSES: Final = ("check", "run", "explain", "cancel", "catalogue")
@@ -28,5 +29,6 @@ def workbench_context(
     return {
         "id": str(endpoint.pk) if saved and endpoint is not None else None,
         "may_try": may_try,
+        "settings": list(SETTINGS_IN_DRAFTS),
         "addresses": {**addresses, "format": reverse(f"admin:{FORMAT_URL_NAME}")},
     }

@@ -47,11 +47,10 @@ from endpoints.services.transfers import (
     import_endpoint_files,
     import_endpoints,
 )
-from endpoints.services.versions import SETTING_LABELS, compare_versions, lines_of, restore_version
+from endpoints.services.versions import compare_versions, lines_of, restore_version
 from endpoints.services.warming import WarmRun, warm_endpoint
 
 __all__ = [
-    "SETTING_LABELS",
     "Activity",
     "Answer",
     "CacheReport",

@@ -19,8 +19,8 @@ from django.conf import settings
 from endpoints import cache
 from endpoints.access_tokens import Caller
 from endpoints.cache import CachePolicy, CacheUnavailable, FlightResult, RecentEntry, Recipe, ResultKey, Role, usage
+from endpoints.definition import Version
 from endpoints.errors import DatabaseUnavailable, LimitReached, Overloaded, QueryTimeout
-from endpoints.models import Endpoint
 from endpoints.outcomes import Outcome
 from endpoints.services.producing import produce
 from endpoints.services.token_limits import turn
@@ -53,7 +53,7 @@ class Served:
         return 0.0 if self.policy is None else self.policy.remaining(self.age_seconds)
 
 
-def cache_policy(endpoint: Endpoint) -> CachePolicy:
+def cache_policy(endpoint: Version) -> CachePolicy:
     """Return how the results of this version of the endpoint are cached."""
     lease_seconds = endpoint.statement_timeout_seconds + LEASE_MARGIN_SECONDS
     return _policy(endpoint.cache_seconds, settings.ENDPOINTS_STALE_SECONDS, lease_seconds)
@@ -62,7 +62,7 @@ def cache_policy(endpoint: Endpoint) -> CachePolicy:
 _policy = lru_cache(CachePolicy)  # each call needs one, and endpoints have few different ones
 
 
-def serve(endpoint: Endpoint, recipe: Recipe, caller: Caller | None = None) -> Served:
+def serve(endpoint: Version, recipe: Recipe, caller: Caller | None = None) -> Served:
     """Return the result of a recipe of this version of the endpoint. Raises an EndpointError.
 
     What runs in PostgreSQL counts against the limits of the caller's access token; without a caller against none.
@@ -75,9 +75,7 @@ def serve(endpoint: Endpoint, recipe: Recipe, caller: Caller | None = None) -> S
     return served
 
 
-def renew_entry(
-    endpoint: Endpoint, key: ResultKey, recipe: Recipe, caller: Caller | None = None
-) -> FlightResult | None:
+def renew_entry(endpoint: Version, key: ResultKey, recipe: Recipe, caller: Caller | None = None) -> FlightResult | None:
     """Run the recipe and replace its entry; None when somebody else is running it at this moment.
 
     Raises an EndpointError, and CacheUnavailable.
@@ -85,7 +83,7 @@ def renew_entry(
     return cache.refresh(key, produce=lambda: _run(endpoint, recipe, caller), policy=cache_policy(endpoint))
 
 
-def _run(endpoint: Endpoint, recipe: Recipe, caller: Caller | None) -> Outcome:
+def _run(endpoint: Version, recipe: Recipe, caller: Caller | None) -> Outcome:
     with turn(
         caller,
         is_sandbox_query=bool(recipe.sandbox_language),
@@ -94,7 +92,7 @@ def _run(endpoint: Endpoint, recipe: Recipe, caller: Caller | None) -> Outcome:
         return produce(endpoint, recipe)
 
 
-def _serve(endpoint: Endpoint, key: ResultKey, recipe: Recipe, caller: Caller | None) -> Served:
+def _serve(endpoint: Version, key: ResultKey, recipe: Recipe, caller: Caller | None) -> Served:
     policy = cache_policy(endpoint)
     try:
         recent = cache.RECENT.fetch(key, policy)

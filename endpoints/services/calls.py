@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
 import structlog
 
 from config.deadlines import answer_within
 from endpoints.access_tokens import Caller
+from endpoints.definition import Version
 from endpoints.errors import DatabaseUnavailable, EndpointNotFound
 from endpoints.execution import QUERY_READER, ReaderSession, StatementFailed, run_statement
 from endpoints.models import Endpoint
@@ -16,6 +19,7 @@ from endpoints.outcomes import Outcome, Statement
 from endpoints.services.cached_results import Served, serve
 from endpoints.services.known import DIRECTORY
 from endpoints.services.recipes import Call, recall_recipe
+from endpoints.sql.parameters import DeclaredParameter
 
 READ_SECONDS: Final = 1.0
 
@@ -34,15 +38,15 @@ class Answer:
         return self.served.outcome
 
 
-def find_endpoint(reference: str, *, caller: Caller | None = None) -> Endpoint:
-    """Return the endpoint of this UUID or name, to be read only: other threads have the same one.
+def find_endpoint(reference: str, *, caller: Caller | None = None) -> Version:
+    """Return the endpoint of this UUID or name in its newest version.
 
     Raises EndpointNotFound, also when the caller may not call it, and DatabaseUnavailable.
 
     A caller bound to an argument may only call endpoints that have this parameter: elsewhere the bond would not hold.
     """
     endpoint = DIRECTORY.endpoint(reference)
-    if not _may_call(caller, endpoint):
+    if not _may_call(caller, endpoint.pk, endpoint.parameters):
         raise EndpointNotFound
     return endpoint
 
@@ -51,16 +55,16 @@ def visible_endpoints(caller: Caller | None) -> list[Endpoint]:
     """Return every endpoint this caller may call, by name. Raises OperationalError when they cannot be read."""
     with answer_within(READ_SECONDS):
         endpoints = list(Endpoint.objects.filter(version__gt=0))
-    return [endpoint for endpoint in endpoints if _may_call(caller, endpoint)]
+    return [endpoint for endpoint in endpoints if _may_call(caller, endpoint.pk, endpoint.parameters_of_version)]
 
 
-def _may_call(caller: Caller | None, endpoint: Endpoint) -> bool:
+def _may_call(caller: Caller | None, endpoint_id: UUID, parameters: Sequence[DeclaredParameter]) -> bool:
     if caller is None:
         return True
     if not caller.bound_arguments:
-        return caller.may_call(str(endpoint.pk))
-    declared = {parameter.name for parameter in endpoint.parameters_of_version}
-    return caller.may_call(str(endpoint.pk)) and declared.issuperset(caller.bound_arguments)
+        return caller.may_call(str(endpoint_id))
+    declared = {parameter.name for parameter in parameters}
+    return caller.may_call(str(endpoint_id)) and declared.issuperset(caller.bound_arguments)
 
 
 def run_endpoint(reference: str, *, call: Call, caller: Caller | None = None) -> Answer:

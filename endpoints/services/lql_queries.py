@@ -9,13 +9,13 @@ from functools import lru_cache
 import structlog
 from django.conf import settings
 
+from endpoints.definition import Version
 from endpoints.errors import EndpointError, InvalidLQL, RequestTooLarge
 from endpoints.execution import ReaderSession, StatementFailed, first_invalid_regular_expression
 from endpoints.lql import parse_lql, print_lql
 from endpoints.lql.lowering import LoweredQuery, LQLTable, choose_table, lower
 from endpoints.lql.refusals import refusal, shortened
 from endpoints.lql.rules import Rules
-from endpoints.models import Endpoint
 from endpoints.outcomes import BoundValue
 from endpoints.services.prepared_queries import PreparedQuery, Sandbox, is_of_budget, over_budget, sandboxed_query
 from endpoints.services.sessions import INVALID_REGULAR_EXPRESSION
@@ -44,7 +44,7 @@ def _read(lql: str) -> tuple[Rules, str]:
     return rules, print_lql(rules)
 
 
-def prepare_lql(endpoint: Endpoint, lql: str, arguments: Mapping[str, BoundValue], sandbox: Sandbox) -> PreparedQuery:
+def prepare_lql(endpoint: Version, lql: str, arguments: Mapping[str, BoundValue], sandbox: Sandbox) -> PreparedQuery:
     """Return what runs for a consumer's LQL over one of these sandbox tables. Raises InvalidLQL or RequestTooLarge.
 
     Relative times are those of the moment of this call.

@@ -12,11 +12,10 @@ from typing import Final
 
 from django.conf import settings
 
+from endpoints.definition import PublishedTable, Version
 from endpoints.errors import EndpointError, InvalidLQL, InvalidSQL, ResultTooLarge, StoredQueryFailed
 from endpoints.execution import ReaderSession, StatementFailed, run_statement
-from endpoints.models import Endpoint
 from endpoints.outcomes import BoundValue, Rows, Statement
-from endpoints.publishing import PublishedTable
 from endpoints.services.sessions import (
     INVALID_REGULAR_EXPRESSION,
     refuse_invalid_regular_expression,
@@ -72,9 +71,9 @@ class PreparedQuery:
         return replace(rows, columns=rows.columns[:-1]) if self.language else rows
 
 
-def prepare_stored_query(endpoint: Endpoint, arguments: Mapping[str, BoundValue]) -> PreparedQuery:
+def prepare_stored_query(endpoint: Version, arguments: Mapping[str, BoundValue]) -> PreparedQuery:
     """Return the stored query with these arguments."""
-    parameters = endpoint.parameters_of_version
+    parameters = endpoint.parameters
     compiled = compile_query(endpoint.sql, parameters, max_rows=endpoint.max_rows)
     session = stored_session(endpoint, arguments)
 
@@ -99,7 +98,7 @@ def prepare_stored_query(endpoint: Endpoint, arguments: Mapping[str, BoundValue]
 
 
 def sandboxed_query(
-    endpoint: Endpoint,
+    endpoint: Version,
     arguments: Mapping[str, BoundValue],
     sandbox: Sandbox,
     *,
@@ -119,7 +118,7 @@ def sandboxed_query(
 
     def refuse(failure: StatementFailed) -> EndpointError:
         if failure.sqlstate == INVALID_REGULAR_EXPRESSION:
-            refuse_invalid_regular_expression(endpoint.parameters_of_version, arguments, session)
+            refuse_invalid_regular_expression(endpoint.parameters, arguments, session)
         return refusal(failure, session)
 
     return PreparedQuery(

@@ -7,9 +7,9 @@ from time import perf_counter
 import structlog
 
 from endpoints.cache import Recipe
+from endpoints.definition import Version
 from endpoints.encoding import encode_rows
 from endpoints.execution import StatementFailed
-from endpoints.models import Endpoint
 from endpoints.outcomes import Outcome, OverBudget, Rows, TimestampForm
 from endpoints.services.lql_queries import prepare_lql
 from endpoints.services.prepared_queries import (
@@ -25,7 +25,7 @@ from endpoints.services.sandboxes import publish, refuse_unguarded_sandbox, sand
 logger = structlog.get_logger(__name__)
 
 
-def produce(endpoint: Endpoint, recipe: Recipe) -> Outcome:
+def produce(endpoint: Version, recipe: Recipe) -> Outcome:
     """Run the recipe over this version of the endpoint and return its encoded result. Raises an EndpointError."""
     try:
         rows = _run_sandboxed(endpoint, recipe) if recipe.sandbox_language else _run_stored(endpoint, recipe)
@@ -49,13 +49,13 @@ def produce(endpoint: Endpoint, recipe: Recipe) -> Outcome:
     )
 
 
-def prepare_consumers_query(endpoint: Endpoint, recipe: Recipe, sandbox: Sandbox) -> PreparedQuery:
+def prepare_consumers_query(endpoint: Version, recipe: Recipe, sandbox: Sandbox) -> PreparedQuery:
     """Return what runs for a consumer's own `sql` or `lql`. Raises SandboxViolation, InvalidLQL or RequestTooLarge."""
     prepare = prepare_sql if recipe.sandbox_language == "sql" else prepare_lql
     return prepare(endpoint, recipe.sandbox_text, recipe.arguments, sandbox)
 
 
-def _run_stored(endpoint: Endpoint, recipe: Recipe) -> Rows:
+def _run_stored(endpoint: Version, recipe: Recipe) -> Rows:
     query = prepare_stored_query(endpoint, recipe.arguments)
     try:
         return query.run()
@@ -65,7 +65,7 @@ def _run_stored(endpoint: Endpoint, recipe: Recipe) -> Rows:
         raise refusal from failure
 
 
-def _run_sandboxed(endpoint: Endpoint, recipe: Recipe) -> Rows:
+def _run_sandboxed(endpoint: Version, recipe: Recipe) -> Rows:
     refuse_unguarded_sandbox()
     query = prepare_consumers_query(endpoint, recipe, sandbox_of(endpoint))
     try:
@@ -74,7 +74,7 @@ def _run_sandboxed(endpoint: Endpoint, recipe: Recipe) -> Rows:
         raise query.refusal(failure) from failure
 
 
-def _run_where_published(endpoint: Endpoint, query: PreparedQuery) -> Rows:
+def _run_where_published(endpoint: Version, query: PreparedQuery) -> Rows:
     try:
         return query.run()
     except StatementFailed as failure:

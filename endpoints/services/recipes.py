@@ -8,8 +8,8 @@ from typing import Final
 
 from endpoints.access_tokens import Caller
 from endpoints.cache import Recipe
+from endpoints.definition import Version
 from endpoints.errors import AmbiguousSandboxQuery, ArgumentNotAllowed, InvalidRequest, SandboxDisabled
-from endpoints.models import Endpoint
 from endpoints.outcomes import BoundValue, ResultFormat
 from endpoints.services.lql_queries import read_lql
 from endpoints.services.remembering import Remembered
@@ -42,12 +42,12 @@ class Call:
 
 
 _RecipeKey = tuple[int, Call, tuple[tuple[str, str], ...]]
-_remembered: Final[Remembered[_RecipeKey, tuple[Endpoint, Recipe]]] = Remembered(
+_remembered: Final[Remembered[_RecipeKey, tuple[Version, Recipe]]] = Remembered(
     capacity=1000, max_bytes=16 * 1024 * 1024
 )
 
 
-def read_recipe(endpoint: Endpoint, call: Call, caller: Caller | None) -> Recipe:
+def read_recipe(endpoint: Version, call: Call, caller: Caller | None) -> Recipe:
     """Return what to run for a call: equal recipes of one version give equal results.
 
     Raises AmbiguousSandboxQuery, SandboxDisabled, InvalidLQL, RequestTooLarge, InvalidRequest, InvalidParameters or
@@ -68,7 +68,7 @@ def read_recipe(endpoint: Endpoint, call: Call, caller: Caller | None) -> Recipe
     )
 
 
-def recall_recipe(endpoint: Endpoint, call: Call, caller: Caller | None) -> Recipe:
+def recall_recipe(endpoint: Version, call: Call, caller: Caller | None) -> Recipe:
     """Return what `read_recipe` does, read once for the same call of the same endpoint, object for object."""
     if not call.weight or call.sandbox_lql:  # reading LQL also writes its canonical form to the log's context
         return read_recipe(endpoint, call, caller)
@@ -78,9 +78,9 @@ def recall_recipe(endpoint: Endpoint, call: Call, caller: Caller | None) -> Reci
     return remembered[1]
 
 
-def _arguments(endpoint: Endpoint, call: Call, caller: Caller | None) -> Mapping[str, BoundValue]:
+def _arguments(endpoint: Version, call: Call, caller: Caller | None) -> Mapping[str, BoundValue]:
     """Return the canonical arguments, those the access token is bound to put in where the call names none."""
-    parameters = endpoint.parameters_of_version
+    parameters = endpoint.parameters
     repeated = [
         parameter.name
         for parameter in parameters

@@ -11,11 +11,10 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 
+from endpoints.definition import PublishedTable, Version
 from endpoints.errors import EndpointError, InvalidSQL
 from endpoints.execution import StatementFailed
-from endpoints.models import Endpoint
 from endpoints.outcomes import BoundValue, SandboxDialect
-from endpoints.publishing import PublishedTable
 from endpoints.services.prepared_queries import (
     PreparedQuery,
     Sandbox,
@@ -41,7 +40,7 @@ _remembered: Final[Remembered[_CheckKey, Checked]] = Remembered(capacity=200, ma
 _BYTES_PER_CHARACTER: Final = 24  # of a text with its tokens: 230 KiB for 9 KiB, 340 KiB for a translated 6 KiB
 
 
-def prepare_sql(endpoint: Endpoint, sql: str, arguments: Mapping[str, BoundValue], sandbox: Sandbox) -> PreparedQuery:
+def prepare_sql(endpoint: Version, sql: str, arguments: Mapping[str, BoundValue], sandbox: Sandbox) -> PreparedQuery:
     """Return what runs for a consumer's SQL over these sandbox tables. Raises SandboxViolation or RequestTooLarge."""
     checked = check_query(endpoint, sql, sandbox.tables)
 
@@ -67,7 +66,7 @@ def prepare_sql(endpoint: Endpoint, sql: str, arguments: Mapping[str, BoundValue
     )
 
 
-def check_query(endpoint: Endpoint, sql: str, tables: Sequence[PublishedTable]) -> Checked:
+def check_query(endpoint: Version, sql: str, tables: Sequence[PublishedTable]) -> Checked:
     """Return what runs for a consumer's SQL over these tables. Raises SandboxViolation or RequestTooLarge."""
     if not endpoint.version:  # a draft: another one may have the same id
         return _check(endpoint, sql, tables)
@@ -76,7 +75,7 @@ def check_query(endpoint: Endpoint, sql: str, tables: Sequence[PublishedTable]) 
     return _remembered.get(key, lambda: _check(endpoint, sql, tables), size=_BYTES_PER_CHARACTER * len(sql))
 
 
-def _check(endpoint: Endpoint, sql: str, tables: Sequence[PublishedTable]) -> Checked:
+def _check(endpoint: Version, sql: str, tables: Sequence[PublishedTable]) -> Checked:
     limits = SandboxLimits(bytes=settings.ENDPOINTS_SANDBOX_MAX_SQL_BYTES)
     if endpoint.sandbox_dialect == SandboxDialect.BIGQUERY:
         # A quarter of a second and 20 MB, for what most installations never use.
@@ -86,7 +85,7 @@ def _check(endpoint: Endpoint, sql: str, tables: Sequence[PublishedTable]) -> Ch
         limits = replace(limits, from_items=64, from_items_per_select=24)
         log_tables = [log_table(table.name, table.columns) for table in tables]
         try:
-            return check_bigquery(sql, tables=log_tables, parameters=endpoint.parameters_of_version, limits=limits)
+            return check_bigquery(sql, tables=log_tables, parameters=endpoint.parameters, limits=limits)
         except TranslationBug as bug:
             # The fingerprint tells whether two reports are about the same text, which itself is not for the log.
             fingerprint = hashlib.sha256(sql.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -95,7 +94,7 @@ def _check(endpoint: Endpoint, sql: str, tables: Sequence[PublishedTable]) -> Ch
     return check_sandbox_query(
         sql,
         tables=[SandboxTable(table.name, tuple(column.name for column in table.columns)) for table in tables],
-        parameters=endpoint.parameters_of_version,
+        parameters=endpoint.parameters,
         limits=limits,
     )
 

@@ -11,8 +11,9 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
+from endpoints.definition import MAX_STATEMENT_TIMEOUT_SECONDS
 from endpoints.generation import changing
-from endpoints.models import MAX_STATEMENT_TIMEOUT_SECONDS, Endpoint
+from endpoints.models import Endpoint
 from endpoints.publishing import PublishedSchema, drop_schemas, published_schemas
 from endpoints.services.schedules import remove_warming_schedules
 

@@ -7,11 +7,12 @@ from typing import Final
 import structlog
 
 from config.deadlines import answer_within
+from endpoints.definition import PublishedTable, Version
 from endpoints.errors import SandboxDisabled, StoredQueryFailed
 from endpoints.generation import changing
 from endpoints.guarantees import sandbox_refusal
 from endpoints.models import Endpoint
-from endpoints.publishing import PublishedTable, PublishingError, publish_sandbox, sandbox_schema
+from endpoints.publishing import PublishingError, publish_sandbox, sandbox_schema
 from endpoints.services.prepared_queries import Sandbox
 
 logger = structlog.get_logger(__name__)
@@ -26,7 +27,7 @@ def refuse_unguarded_sandbox() -> None:
         raise SandboxDisabled(refusal)
 
 
-def sandbox_of(endpoint: Endpoint) -> Sandbox:
+def sandbox_of(endpoint: Version) -> Sandbox:
     """Return the version's sandbox; one that has never been published is published now.
 
     Raises StoredQueryFailed where its CTEs cannot be published, and DatabaseUnavailable.
@@ -34,7 +35,7 @@ def sandbox_of(endpoint: Endpoint) -> Sandbox:
     return Sandbox(sandbox_schema(endpoint), _tables(endpoint))
 
 
-def publish(endpoint: Endpoint) -> tuple[PublishedTable, ...]:
+def publish(endpoint: Version) -> tuple[PublishedTable, ...]:
     """Make the schema of this version, which a log database that was restored or made anew does not have."""
     try:
         with answer_within(PUBLISHED_WITHIN_SECONDS):
@@ -46,12 +47,11 @@ def publish(endpoint: Endpoint) -> tuple[PublishedTable, ...]:
     return tables
 
 
-def _tables(endpoint: Endpoint) -> tuple[PublishedTable, ...]:
+def _tables(endpoint: Version) -> tuple[PublishedTable, ...]:
     if endpoint.sandbox_tables:
-        return tuple(PublishedTable.from_json(table) for table in endpoint.sandbox_tables)
+        return endpoint.sandbox_tables
     published = publish(endpoint)
-    endpoint.sandbox_tables = [table.to_json() for table in published]
-    version = Endpoint.objects.filter(pk=endpoint.pk, version=endpoint.version)
-    with changing():
-        version.update(sandbox_tables=endpoint.sandbox_tables)
+    row = Endpoint.objects.filter(pk=endpoint.pk, version=endpoint.version)
+    with changing():  # the next call of every process reads the row anew
+        row.update(sandbox_tables=[table.to_json() for table in published])
     return published

@@ -28,7 +28,7 @@ def check_endpoint(endpoint: Endpoint, parameters: Sequence[DeclaredParameter]) 
     `tenant_parameter`, `default_sandbox_table` or another field of the endpoint.
     """
     try:
-        report = check_draft(Draft.of(endpoint, parameters))
+        report = check_draft(Draft.of_endpoint(endpoint, parameters))
     except EndpointError as error:
         message = f"The log database could not check the query. {error.message} Nothing was saved."
         raise ValidationError({"sql": message}) from error
@@ -79,7 +79,8 @@ def _save_version(endpoint: Endpoint, rows: Sequence[Parameter], columns: tuple[
     endpoint.declared_parameters = [parameter.to_json() for parameter in effective_parameters(declared, endpoint.sql)]
     endpoint.result_columns = [asdict(column) for column in columns]
     # Before the row: no call may meet a version whose schema is not there. A schema without its row is dropped later.
-    endpoint.sandbox_tables = [table.to_json() for table in publish_sandbox(endpoint)] if endpoint.sandboxing else []
+    published = publish_sandbox(endpoint.as_version()) if endpoint.sandboxing else ()
+    endpoint.sandbox_tables = [table.to_json() for table in published]
     endpoint.save()
     endpoint.parameters.all().delete()
     Parameter.objects.bulk_create(rows)

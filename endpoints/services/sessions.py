@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from endpoints.definition import Version
 from endpoints.errors import InvalidParameters
 from endpoints.execution import QUERY_READER, SANDBOX_READER, ReaderSession, first_invalid_regular_expression
-from endpoints.models import Endpoint
 from endpoints.outcomes import BoundValue
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
 INVALID_REGULAR_EXPRESSION: Final = "2201B"  # PostgreSQL, appendix A
 
 
-def stored_session(endpoint: Endpoint, arguments: Mapping[str, BoundValue]) -> ReaderSession:
+def stored_session(endpoint: Version, arguments: Mapping[str, BoundValue]) -> ReaderSession:
     """Return as whom the stored query runs: under the tenant's rows where the endpoint names a tenant parameter."""
     return ReaderSession(
         role=QUERY_READER,
@@ -25,7 +25,7 @@ def stored_session(endpoint: Endpoint, arguments: Mapping[str, BoundValue]) -> R
     )
 
 
-def sandbox_session(endpoint: Endpoint, schema: str, arguments: Mapping[str, BoundValue]) -> ReaderSession:
+def sandbox_session(endpoint: Version, schema: str, arguments: Mapping[str, BoundValue]) -> ReaderSession:
     """Return as whom a sandbox query runs: over the views of the schema, which read the arguments themselves."""
     return ReaderSession(
         role=SANDBOX_READER,
@@ -39,7 +39,7 @@ def sandbox_session(endpoint: Endpoint, schema: str, arguments: Mapping[str, Bou
     )
 
 
-def _tenant(endpoint: Endpoint, arguments: Mapping[str, BoundValue]) -> str | None:
+def _tenant(endpoint: Version, arguments: Mapping[str, BoundValue]) -> str | None:
     if not endpoint.tenant_parameter:
         return None
     value = arguments.get(endpoint.tenant_parameter)

@@ -13,12 +13,12 @@ from typing import Final
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
+from endpoints.definition import Definition
 from endpoints.endpoint_file_lines import FileLines, find_lines
 from endpoints.endpoint_files import (
-    SETTINGS,
-    EndpointFile,
     EndpointFileError,
     FileProblem,
+    as_in_file,
     read_endpoint_file,
     write_endpoint_file,
 )
@@ -113,7 +113,7 @@ def import_endpoint_files(contents: Mapping[str, bytes], *, dry_run: bool) -> li
 @dataclass(frozen=True, slots=True)
 class _Plan:
     result: ImportResult
-    content: EndpointFile | None = None
+    content: Definition | None = None
 
 
 class _RefusedWhileSaving(Exception):
@@ -160,7 +160,7 @@ def _refuse_repeated_names(planned: Sequence[_Plan]) -> list[_Plan]:
     ]
 
 
-def _faults(wanted: EndpointFile, text: str) -> list[FileProblem]:
+def _faults(wanted: Definition, text: str) -> list[FileProblem]:
     """Return why the endpoint cannot be saved, each at its line of the file, in the order of lines."""
     endpoint = _drafted(wanted)
     problems: list[Problem] = []
@@ -169,7 +169,7 @@ def _faults(wanted: EndpointFile, text: str) -> list[FileProblem]:
     except ValidationError as error:
         problems += [Problem(name, message) for name, messages in error.message_dict.items() for message in messages]
     try:
-        problems += check_draft(Draft.of(endpoint, wanted.parameters)).problems
+        problems += check_draft(Draft.of_endpoint(endpoint, wanted.parameters)).problems
     except EndpointError as error:
         return [FileProblem(None, f"the log database could not check the query. {error.message}")]
     lines = find_lines(text)
@@ -178,7 +178,7 @@ def _faults(wanted: EndpointFile, text: str) -> list[FileProblem]:
     return sorted(found.values(), key=lambda problem: (problem.line or 0, problem.column or 0))
 
 
-def _in_file(problem: Problem, wanted: EndpointFile, lines: FileLines) -> FileProblem:
+def _in_file(problem: Problem, wanted: Definition, lines: FileLines) -> FileProblem:
     if problem.field == "sql":
         place = problem.place or Place(1, 1)
         line, column = lines.of_sql(place.line, place.column)
@@ -204,19 +204,14 @@ def _save(plan: _Plan) -> ImportResult:
     return replace(plan.result, version=saved.version)
 
 
-def _drafted(wanted: EndpointFile) -> Endpoint:
+def _drafted(wanted: Definition) -> Endpoint:
     endpoint = Endpoint.objects.filter(name=wanted.name).first() or Endpoint()
-    for name in (*SETTINGS, "sql"):
-        setattr(endpoint, name, getattr(wanted, name))
+    endpoint.take(wanted)
     return endpoint
 
 
-def _as_file(endpoint: Endpoint) -> EndpointFile:
-    return EndpointFile(
-        **{name: getattr(endpoint, name) for name in SETTINGS},
-        sql=endpoint.sql,
-        parameters=tuple(row.declared() for row in endpoint.parameters.all()),
-    )
+def _as_file(endpoint: Endpoint) -> Definition:
+    return as_in_file(Definition.of(endpoint, (row.declared() for row in endpoint.parameters.all())))
 
 
 def _refused(result: ImportResult, reasons: Iterable[object]) -> ImportResult:

@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from django.core.exceptions import ValidationError
 
+from endpoints.definition import SETTINGS, Definition
 from endpoints.differences import Change, Fold, Line, Run, compare_lines, compare_words
 from endpoints.models import Endpoint
 from endpoints.services.saving import save_endpoint
 from endpoints.sql.parameters import DeclaredParameter
-
-# The settings of a version in the words of the admin. The name stays out of a restoration: it is the address of today.
-_RESTORED: Final = {
-    "description": "description",
-    "tenant_parameter": "tenant parameter",
-    "max_rows": "max rows",
-    "statement_timeout_seconds": "statement timeout",
-    "planner_settings": "planner settings",
-    "cache_seconds": "caching",
-    "warm_every_seconds": "cache warming",
-    "sandboxing": "sandboxing",
-    "default_sandbox_table": "default sandbox table",
-    "sandbox_dialect": "sandbox dialect",
-    "timestamps_as": "timestamps",
-    "redact_pii": "redaction",
-}
-SETTING_LABELS: Final[Mapping[str, str]] = {"name": "name", **_RESTORED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +38,8 @@ class VersionDifference:
 def compare_versions(before: Any, after: Any) -> VersionDifference:
     """Return what changed from one record of an endpoint's history, or endpoint, to another."""
     pairs = [
-        (label, _shown(getattr(before, name)), _shown(getattr(after, name))) for name, label in SETTING_LABELS.items()
+        (setting.label, _shown(getattr(before, name)), _shown(getattr(after, name)))
+        for name, setting in SETTINGS.items()
     ]
     old, new = _parameters(before), _parameters(after)
     pairs += [(f"parameter @{name}", old.get(name, ""), new.get(name, "")) for name in dict.fromkeys((*old, *new))]
@@ -84,11 +69,11 @@ def restore_version(endpoint: Endpoint, record: Any) -> Endpoint:
         raise ValidationError("This version belongs to another endpoint.")
     if record.version == endpoint.version:
         raise ValidationError(f"Version {record.version} is the newest one already.")
-    endpoint.sql = record.sql
-    for name in _RESTORED:
-        setattr(endpoint, name, getattr(record, name))
+    parameters = _declared(record)
+    # The name is the address of today.
+    endpoint.take(replace(Definition.of(record, parameters), name=endpoint.name))
     endpoint._change_reason = f"restored from version {record.version}"  # type: ignore[attr-defined]  # simple_history
-    return save_endpoint(endpoint, _declared(record))
+    return save_endpoint(endpoint, parameters)
 
 
 def _declared(version: Any) -> Sequence[DeclaredParameter]:

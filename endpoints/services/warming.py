@@ -12,6 +12,7 @@ from django.conf import settings
 
 from endpoints import cache
 from endpoints.cache import AskedFor, CacheUnavailable, usage
+from endpoints.definition import Version
 from endpoints.errors import EndpointError
 from endpoints.models import Endpoint
 from endpoints.services.cached_results import cache_policy, renew_entry
@@ -40,9 +41,10 @@ def warm_endpoint(endpoint_id: uuid.UUID) -> WarmRun:
     A failing argument set is logged, counted and left alone for a while; its old entry stays. Never raises for what
     a query, Redis or the log database does.
     """
-    endpoint = Endpoint.objects.filter(pk=endpoint_id, version__gt=0).first()
-    if endpoint is None or not endpoint.warm_every_seconds:
+    row = Endpoint.objects.filter(pk=endpoint_id, version__gt=0).first()
+    if row is None or not row.warm_every_seconds:
         return WarmRun(skipped_because="the endpoint is not warmed")
+    endpoint = row.as_version()
     structlog.contextvars.bind_contextvars(endpoint=endpoint.name, endpoint_version=endpoint.version)
     lease_seconds = settings.ENDPOINTS_WARM_SECONDS + cache_policy(endpoint).lease_seconds
     try:
@@ -66,7 +68,7 @@ def warm_endpoint(endpoint_id: uuid.UUID) -> WarmRun:
 class _Run:
     """One run over an endpoint's argument sets, most used first."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Version) -> None:
         self._endpoint = endpoint
         self._warmed = self._fresh_enough = self._failed = self._backing_off = self._left_over = 0
         self._database_seconds = 0.0

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from endpoints.definition import Definition
 from endpoints.endpoint_files import (
-    EndpointFile,
     EndpointFileError,
     FileProblem,
+    as_in_file,
     read_endpoint_file,
     write_endpoint_file,
 )
@@ -50,7 +51,7 @@ parameters = st.builds(
     description=texts,
 )
 files = st.builds(
-    EndpointFile,
+    Definition,
     name=texts,
     sql=st.just("select 1") | texts.map(lambda text: f"select {text}"),
     description=texts,
@@ -64,7 +65,7 @@ files = st.builds(
     default_sandbox_table=texts,
     redact_pii=st.booleans(),
     parameters=st.lists(parameters, max_size=3).map(tuple),
-)
+).map(as_in_file)
 HEADER = ["/* endpoint", 'name = "a.b"', "*/", "select 1", ""]
 
 
@@ -80,7 +81,7 @@ def problems_of(text: str) -> list[tuple[int | None, str]]:
 
 @settings(max_examples=300, deadline=None)
 @given(endpoint=files)
-def test_reads_back_what_was_written(endpoint: EndpointFile) -> None:
+def test_reads_back_what_was_written(endpoint: Definition) -> None:
     text = write_endpoint_file(endpoint)
     assert read_endpoint_file(text) == endpoint
     assert write_endpoint_file(read_endpoint_file(text)) == text
@@ -88,21 +89,21 @@ def test_reads_back_what_was_written(endpoint: EndpointFile) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(endpoint=files)
-def test_line_ends_of_editors_change_nothing(endpoint: EndpointFile) -> None:
+def test_line_ends_of_editors_change_nothing(endpoint: Definition) -> None:
     text = write_endpoint_file(endpoint)
     assert read_endpoint_file("\ufeff" + text.replace("\n", "\r\n")) == endpoint
 
 
 @settings(max_examples=200, deadline=None)
 @given(endpoint=files.map(lambda one: replace(one, sql="select @x as x")))
-def test_the_header_is_one_comment_for_postgresql(endpoint: EndpointFile) -> None:
+def test_the_header_is_one_comment_for_postgresql(endpoint: Definition) -> None:
     assert find_parameters(write_endpoint_file(endpoint)) == ("x",)
     words = [lexeme.text for lexeme in lex(write_endpoint_file(endpoint)) if lexeme.text.strip()]
     assert words[-4:] == ["select", "@x", "as", "x"]
 
 
 def test_a_file_is_readable() -> None:
-    endpoint = EndpointFile(
+    endpoint = Definition(
         name="errors.by-path",
         description="Failed requests,\nby path.",
         max_rows=50,
@@ -153,7 +154,7 @@ from edge_logs
 
 
 def test_what_a_file_leaves_out_is_as_in_a_new_endpoint() -> None:
-    assert read_endpoint_file("\n".join(HEADER)) == EndpointFile(name="a.b", sql="select 1")
+    assert read_endpoint_file("\n".join(HEADER)) == Definition(name="a.b", sql="select 1")
 
 
 def test_values_may_be_written_as_toml_has_them() -> None:

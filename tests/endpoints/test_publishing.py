@@ -12,11 +12,11 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from endpoints import publishing
+from endpoints.definition import PublishedTable
 from endpoints.execution import StatementFailed, run_statement
 from endpoints.models import Endpoint
 from endpoints.outcomes import Column, Statement
 from endpoints.publishing import (
-    PublishedTable,
     drop_schemas,
     publish_sandbox,
     published_schemas,
@@ -154,7 +154,7 @@ def test_publishing_again_changes_nothing(stored, log_database) -> None:
     endpoint = stored("with a as (select @p::int as x) select 1")
     oids = f"select oid from pg_class where relnamespace = '{sandbox_schema(endpoint)}'::regnamespace"
     before = log_database.execute(oids).fetchall()
-    assert [table.to_json() for table in publish_sandbox(endpoint)] == endpoint.sandbox_tables
+    assert [table.to_json() for table in publish_sandbox(endpoint.as_version())] == endpoint.sandbox_tables
     assert log_database.execute(oids).fetchall() == before
     assert len(before) == 1
 
@@ -162,7 +162,7 @@ def test_publishing_again_changes_nothing(stored, log_database) -> None:
 def test_a_version_number_that_was_rolled_back_is_published_anew(stored) -> None:
     endpoint = stored("with a as (select 1 as x) select 1")
     endpoint.sql = "with a as (select 3 as x) select 1"
-    publish_sandbox(endpoint)  # the same version with another text: the first save never came to be
+    publish_sandbox(endpoint.as_version())  # the same version with another text: the first save never came to be
     assert read(endpoint, "select x from a") == [(3,)]
 
 

@@ -181,7 +181,7 @@ def test_stored_queries_skip_the_partitions_outside_their_window(
     log_database: psycopg.Connection[Any], name: str, arguments: dict[str, str]
 ) -> None:
     endpoint = find_endpoint(name)
-    parameters = endpoint.parameters_of_version
+    parameters = endpoint.parameters
     statement = compile_query(endpoint.sql, parameters, max_rows=10).statement(coerce_arguments(parameters, arguments))
     with psycopg.RawCursor(log_database) as cursor:
         cursor.execute("EXPLAIN (ANALYZE, COSTS OFF) " + statement.sql, statement.arguments)
@@ -215,7 +215,7 @@ def test_logs_all_takes_the_newest_rows_from_the_index_with_one_plan_for_all_arg
     )
     log_database.execute("VACUUM ANALYZE logs.edge_logs")
     endpoint = find_endpoint("logs.all")
-    parameters = endpoint.parameters_of_version
+    parameters = endpoint.parameters
     start = iso(datetime.now(UTC) - timedelta(days=3))
     arguments = coerce_arguments(parameters, {"project": "acme", "iso_timestamp_start": start})
     statement = compile_query(endpoint.sql, parameters, max_rows=1000).statement(arguments)
@@ -252,7 +252,7 @@ def test_usage_api_counts_reads_the_covering_index_alone(log_database: psycopg.C
     )
     vacuum(log_database)
     endpoint = find_endpoint("usage.api-counts")
-    parameters = endpoint.parameters_of_version
+    parameters = endpoint.parameters
     arguments = coerce_arguments(parameters, {"project": "acme", "interval": "daily"})
     statement = compile_query(endpoint.sql, parameters, max_rows=10).statement(arguments)
     with reader(log_database, stored_session(endpoint, arguments)) as connection:

@@ -23,13 +23,15 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         with one_line_failures(), without_log_lines():
             if options["endpoint"]:
-                chosen = [find_endpoint(reference) for reference in options["endpoint"]]
+                found = [find_endpoint(reference) for reference in options["endpoint"]]
+                chosen = [(endpoint.name, endpoint.pk) for endpoint in found]
             else:
-                chosen = [endpoint for endpoint in visible_endpoints(None) if endpoint.warm_every_seconds]
+                stored = visible_endpoints(None)
+                chosen = [(endpoint.name, endpoint.pk) for endpoint in stored if endpoint.warm_every_seconds]
             if not chosen:
                 self.stdout.write("No endpoint is warmed: set cache warming on one.")
-            for endpoint in chosen:
-                self.stdout.write(f"{endpoint.name}: {_told(warm_endpoint(endpoint.pk))}")
+            for name, endpoint_id in chosen:
+                self.stdout.write(f"{name}: {_told(warm_endpoint(endpoint_id))}")
 
 
 def _told(run: WarmRun) -> str:

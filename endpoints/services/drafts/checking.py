@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any
 
+from endpoints.definition import SETTINGS, PublishedTable
 from endpoints.describing import describe_statement, describe_with_plan
 from endpoints.execution import ReaderSession, StatementFailed
-from endpoints.models import MAX_ROWS_LIMIT, MAX_STATEMENT_TIMEOUT_SECONDS
 from endpoints.outcomes import Column
 from endpoints.plans import tables_without_time_bound
-from endpoints.publishing import PublishedTable, PublishingError, draft_schema, table_statement
+from endpoints.publishing import PublishingError, draft_schema, table_statement
 from endpoints.services.drafts import reading
 from endpoints.services.drafts.draft import Draft, Place, Problem, Severity
 from endpoints.services.sessions import sandbox_session, stored_session
@@ -19,10 +19,6 @@ from endpoints.sql.composition import compile_query, original_offset
 from endpoints.sql.lexemes import Kind, lex
 from endpoints.sql.parameter_uses import ParameterUse, parameter_uses
 from endpoints.sql.stored_tables import stored_tables
-
-# They stand in for numbers that cannot be: the rest of the draft is checked all the same.
-_MAX_ROWS: Final = 1000
-_STATEMENT_TIMEOUT_SECONDS: Final = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +43,7 @@ def check_draft(draft: Draft) -> DraftReport:
     """
     unreadable = list(reading.lexical_problems(draft))
     if unreadable:
-        settings = reading.setting_problems(replace(draft, sql="SELECT 1"), with_name=True)
+        settings = reading.setting_problems(draft, with_name=True)
         return DraftReport(_in_order([*unreadable, *settings]))
     uses = parameter_uses(draft.sql)
     problems = reading.setting_problems(draft, with_name=True) + reading.declaration_problems(draft)
@@ -65,20 +61,16 @@ def check_draft(draft: Draft) -> DraftReport:
 
 def _checkable(draft: Draft) -> Draft:
     """Return the draft with settings under which PostgreSQL can be asked, whatever was typed there."""
-    rows, seconds = draft.max_rows, draft.statement_timeout_seconds
-    sound_seconds = seconds is not None and 1 <= seconds <= MAX_STATEMENT_TIMEOUT_SECONDS
-    return replace(
-        draft,
-        max_rows=rows if rows is not None and 1 <= rows <= MAX_ROWS_LIMIT else _MAX_ROWS,
-        statement_timeout_seconds=seconds if sound_seconds else _STATEMENT_TIMEOUT_SECONDS,
-        planner_settings="",
-    )
+    numbers = [setting for setting in SETTINGS.values() if setting.type is int]
+    out_of_range = [one for one in numbers if not one.has_in_range(getattr(draft, one.name))]
+    stand_ins: dict[str, Any] = {one.name: one.default for one in out_of_range}
+    return replace(draft, **stand_ins, planner_settings="")
 
 
 def _described(draft: Draft) -> tuple[tuple[Column, ...] | None, list[Problem]]:
-    endpoint = draft.endpoint()
-    nothing = {parameter.name: None for parameter in endpoint.parameters_of_version}
-    compiled = compile_query(draft.sql, endpoint.parameters_of_version, max_rows=endpoint.max_rows)
+    endpoint = draft.as_version()
+    nothing = {parameter.name: None for parameter in endpoint.parameters}
+    compiled = compile_query(draft.sql, endpoint.parameters, max_rows=endpoint.max_rows)
     try:
         description = describe_with_plan(compiled.statement(nothing), stored_session(endpoint, nothing))
     except StatementFailed as failure:
@@ -88,10 +80,10 @@ def _described(draft: Draft) -> tuple[tuple[Column, ...] | None, list[Problem]]:
 
 
 def _sandbox(draft: Draft) -> tuple[tuple[PublishedTable, ...], list[Problem]]:
-    endpoint = draft.endpoint()
-    nothing = {parameter.name: None for parameter in endpoint.parameters_of_version}
+    endpoint = draft.as_version()
+    nothing = {parameter.name: None for parameter in endpoint.parameters}
     try:
-        with draft_schema(endpoint, endpoint.parameters_of_version) as (schema, tables):
+        with draft_schema(endpoint, endpoint.parameters) as (schema, tables):
             session = sandbox_session(endpoint, schema, nothing)
             return tables, list(_unreadable_tables(draft, tables, session))
     except PublishingError as error:
@@ -120,7 +112,7 @@ def place_in_draft(draft: Draft, failure: StatementFailed) -> Place | None:
     """Return where in the draft's SQL PostgreSQL's error points to."""
     if failure.position is None:
         return None
-    parameters = draft.endpoint().parameters_of_version
+    parameters = draft.as_version().parameters
     return Place.at(draft.sql, original_offset(draft.sql, parameters, failure.position - 1))
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
 
+from endpoints.definition import Definition, Version, values_of
 from endpoints.models import Endpoint
-from endpoints.outcomes import SandboxDialect, TimestampForm
 from endpoints.sql.lexemes import line_and_column
 from endpoints.sql.parameters import DeclaredParameter, effective_parameters, find_parameters
 
@@ -57,52 +56,37 @@ class InvalidDraft(Exception):
         super().__init__("; ".join(problem.message for problem in self.problems))
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """An endpoint as typed: `endpoint_id` is that of the saved one it would become a version of.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft(Definition):
+    """A definition as typed: `endpoint_id` is that of the saved endpoint it would become a version of.
 
-    `max_rows` and `statement_timeout_seconds` are None where what was typed is no whole number.
+    `not_numbers` names the settings for which no whole number was typed; they have their defaults here.
     """
 
-    sql: str
-    parameters: tuple[DeclaredParameter, ...] = ()
     endpoint_id: uuid.UUID | None = None
-    name: str = ""
-    tenant_parameter: str = ""
-    max_rows: int | None = 1000
-    statement_timeout_seconds: int | None = 15
-    planner_settings: str = ""
-    sandboxing: bool = False
-    default_sandbox_table: str = ""
-    sandbox_dialect: str = SandboxDialect.POSTGRESQL.value
-    timestamps_as: str = TimestampForm.ISO.value
-    redact_pii: bool = False
+    not_numbers: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, endpoint: Endpoint, parameters: Sequence[DeclaredParameter]) -> Draft:
+    def of_endpoint(cls, endpoint: Endpoint, parameters: Sequence[DeclaredParameter]) -> Draft:
         """Return an endpoint that is about to be saved as a draft of itself."""
-        return cls(
-            parameters=tuple(parameters),
-            endpoint_id=None if endpoint._state.adding else endpoint.pk,
-            **{name: getattr(endpoint, name) for name in _FIELDS_OF_ENDPOINT},
-        )
+        return replace(cls.of(endpoint, parameters), endpoint_id=None if endpoint._state.adding else endpoint.pk)
 
     def endpoint(self) -> Endpoint:
-        """Return it as an unsaved endpoint with its parameters frozen. Raises LexicalError."""
-        # Numbers may be None, until the endpoint's own validation has refused them.
-        endpoint = Endpoint(
-            id=self.endpoint_id or uuid.uuid4(),
-            declared_parameters=[parameter.to_json() for parameter in effective_parameters(self.parameters, self.sql)],
-            **{name: getattr(self, name) for name in _FIELDS_OF_ENDPOINT},
-        )
+        """Return it as an unsaved row, for Django to validate."""
+        endpoint = Endpoint(id=self.endpoint_id or uuid.uuid4(), **values_of(self))
         endpoint._state.adding = self.endpoint_id is None  # else its own name would count as taken
         return endpoint
+
+    def as_version(self) -> Version:
+        """Return it as calls would run it, were it saved. Raises LexicalError."""
+        return Version(
+            **values_of(self),
+            parameters=effective_parameters(self.parameters, self.sql),
+            pk=self.endpoint_id or uuid.uuid4(),
+            version=0,
+        )
 
     def without_unused_parameters(self) -> Draft:
         """Return the draft without declarations that its SQL does not use. Raises LexicalError."""
         used = find_parameters(self.sql)
         return replace(self, parameters=tuple(one for one in self.parameters if one.name in used))
-
-
-# What a draft and an endpoint call by the same name.
-_FIELDS_OF_ENDPOINT: Final = tuple(one.name for one in fields(Draft) if one.name not in ("parameters", "endpoint_id"))

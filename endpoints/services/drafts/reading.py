@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from django.core.exceptions import ValidationError
 
+from endpoints.definition import SETTINGS_IN_DRAFTS
 from endpoints.models import Endpoint, Parameter
 from endpoints.services.drafts.draft import Draft, Place, Problem, Severity
 from endpoints.sql.composition import CompositionError, compile_query
@@ -14,11 +15,7 @@ from endpoints.sql.parameter_uses import ParameterUse, parameter_uses
 from endpoints.sql.parameters import DeclaredParameter, ParameterType, check_declarations, effective_parameters
 from endpoints.sql.stored_tables import StoredTablesError, stored_tables
 
-_CHECKED_FIELDS = ("name", "sql", "tenant_parameter", "max_rows", "statement_timeout_seconds", "planner_settings",
-    "default_sandbox_table", "sandbox_dialect", "timestamps_as",
-)  # fmt: skip
-_WHOLE_NUMBERS = ("max_rows", "statement_timeout_seconds")
-_NOT_NUMBERS = "Enter a whole number."
+_NOT_A_NUMBER = "Enter a whole number."
 
 
 def lexical_problems(draft: Draft) -> Iterator[Problem]:
@@ -30,9 +27,11 @@ def lexical_problems(draft: Draft) -> Iterator[Problem]:
 
 
 def setting_problems(draft: Draft, *, with_name: bool) -> list[Problem]:
-    """Return what is wrong with single settings; with `with_name` also a name that is taken. Raises LexicalError."""
+    """Return what is wrong with single settings; with `with_name` also a name that is taken."""
     endpoint = draft.endpoint()
-    unchecked = {field.name for field in Endpoint._meta.fields} - set(_CHECKED_FIELDS)
+    for name in draft.not_numbers:
+        setattr(endpoint, name, None)  # refused in its place among the others
+    unchecked = {field.name for field in Endpoint._meta.fields} - {"sql", *SETTINGS_IN_DRAFTS}
     exclude = unchecked | (set() if with_name else {"name"})
     messages: dict[str, list[str]] = {}
     try:
@@ -44,9 +43,7 @@ def setting_problems(draft: Draft, *, with_name: bool) -> list[Problem]:
             endpoint.validate_unique(exclude=unchecked)
         except ValidationError as error:
             messages |= error.message_dict
-    for field in _WHOLE_NUMBERS:
-        if getattr(draft, field) is None:
-            messages[field] = [_NOT_NUMBERS]
+    messages |= {name: [_NOT_A_NUMBER] for name in draft.not_numbers}
     return [Problem(field, message) for field, of_field in messages.items() for message in of_field]
 
 

@@ -71,7 +71,7 @@ def draft_statement(draft: Draft, call: Call) -> Iterator[DraftStatement]:
     runs: InvalidParameters, SandboxDisabled, SandboxViolation, InvalidLQL and so on.
     """
     draft = runnable(draft)
-    endpoint = draft.endpoint()
+    endpoint = draft.as_version()
     recipe = read_recipe(endpoint, call, None)
     if not recipe.sandbox_language:
         yield DraftStatement(prepare_stored_query(endpoint, recipe.arguments), recipe, draft.sql)
@@ -79,7 +79,7 @@ def draft_statement(draft: Draft, call: Call) -> Iterator[DraftStatement]:
     refuse_unguarded_sandbox()
     with ExitStack() as stack:
         try:
-            published = draft_schema(endpoint, endpoint.parameters_of_version)
+            published = draft_schema(endpoint, endpoint.parameters)
             schema, tables = stack.enter_context(published)
         except PublishingError as error:
             place = None if error.position is None else Place.at(draft.sql, error.position)

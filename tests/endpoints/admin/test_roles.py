@@ -11,7 +11,8 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from endpoints.endpoint_files import EndpointFile, write_endpoint_file
+from endpoints.definition import Definition
+from endpoints.endpoint_files import write_endpoint_file
 from endpoints.models import AccessToken, Endpoint
 from endpoints.services import issue_access_token, save_endpoint
 from logsources.models import LogSource
@@ -69,7 +70,7 @@ def fixed(name: str) -> Callable[[World], str]:
 
 
 def uploaded(_: World) -> dict[str, Any]:
-    text = write_endpoint_file(EndpointFile(name="test.uploaded", sql="SELECT 1 AS one"))
+    text = write_endpoint_file(Definition(name="test.uploaded", sql="SELECT 1 AS one"))
     return {"files": [SimpleUploadedFile("a.sql", text.encode())]}
 
 

@@ -14,7 +14,8 @@ from django.test import Client
 from django.urls import reverse
 
 from endpoints.admin.transfers import MAX_IMPORT_BYTES
-from endpoints.endpoint_files import EndpointFile, read_endpoint_file, write_endpoint_file
+from endpoints.definition import Definition
+from endpoints.endpoint_files import read_endpoint_file, write_endpoint_file
 from endpoints.models import Endpoint
 from endpoints.services import save_endpoint
 
@@ -24,7 +25,7 @@ LIST = "/admin/endpoints/endpoint/"
 
 
 def text(name: str = "test.imported", sql: str = "SELECT 'é' AS one") -> bytes:
-    return write_endpoint_file(EndpointFile(name=name, sql=sql)).encode()
+    return write_endpoint_file(Definition(name=name, sql=sql)).encode()
 
 
 def upload(client: Client, *files: tuple[str, bytes]) -> Any:

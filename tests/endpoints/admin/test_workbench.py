@@ -11,6 +11,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 
+from endpoints.definition import SETTINGS_IN_DRAFTS
 from endpoints.models import Endpoint
 
 pytestmark = pytest.mark.django_db
@@ -40,6 +41,7 @@ def test_who_may_try_gets_every_address_and_the_endpoint_it_is_about() -> None:
     start = start_of(page)
     assert start["id"] == str(Endpoint.objects.get(name="logs.all").pk)
     assert set(start["addresses"]) == {*WORKS, "format"}
+    assert start["settings"] == list(SETTINGS_IN_DRAFTS)
     assert 'id="wb-try"' in page
 
 

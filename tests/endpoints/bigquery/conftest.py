@@ -12,11 +12,12 @@ from django.db import connections
 from psycopg import Connection, sql
 
 from endpoints.bigquery import BigQueryTable, log_table, translate
+from endpoints.definition import PublishedTable
 from endpoints.encoding import encode_rows
 from endpoints.execution import run_statement
 from endpoints.models import Endpoint
 from endpoints.outcomes import ResultFormat
-from endpoints.publishing import PublishedTable, draft_schema
+from endpoints.publishing import draft_schema
 from endpoints.services.sessions import sandbox_session
 from endpoints.sql.parameters import DeclaredParameter
 from endpoints.sql.sandbox import CheckedQuery, SandboxTable, check_sandbox_query

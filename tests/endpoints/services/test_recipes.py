@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from endpoints.definition import Version
 from endpoints.models import Endpoint
 from endpoints.services import Call, recipes
 from endpoints.services.recipes import recall_recipe
@@ -19,16 +20,16 @@ def nothing_remembered() -> None:
 
 
 @pytest.fixture
-def endpoint() -> Endpoint:
-    return Endpoint.objects.get(name="logs.all")
+def endpoint() -> Version:
+    return Endpoint.objects.get(name="logs.all").as_version()
 
 
-def test_a_call_that_comes_again_is_judged_once(endpoint: Endpoint) -> None:
+def test_a_call_that_comes_again_is_judged_once(endpoint: Version) -> None:
     call = Call({"project": "acme"}, weight=100)
     assert recall_recipe(endpoint, call, None) is recall_recipe(endpoint, call, None)
 
 
-def test_a_call_that_cannot_come_again_leaves_nothing(endpoint: Endpoint) -> None:
+def test_a_call_that_cannot_come_again_leaves_nothing(endpoint: Version) -> None:
     for _ in range(3):
         recall_recipe(endpoint, Call({"project": "acme"}), None)
     assert not recipes._remembered._values

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from endpoints.access_tokens import Caller
+from endpoints.definition import PublishedTable, Version
 from endpoints.errors import (
     ArgumentNotAllowed,
     EndpointError,
@@ -21,8 +22,8 @@ from endpoints.errors import (
 )
 from endpoints.guarantees import forget_answer
 from endpoints.models import Endpoint
-from endpoints.publishing import drop_schemas, sandbox_schema
-from endpoints.services import Call, run_endpoint, save_endpoint
+from endpoints.publishing import drop_schemas, publish_sandbox, sandbox_schema
+from endpoints.services import Call, run_endpoint, sandbox_runs, save_endpoint
 from endpoints.sql.parameters import DeclaredParameter
 
 pytestmark = pytest.mark.django_db
@@ -163,6 +164,20 @@ def test_publishes_a_version_that_never_was(rows) -> None:
     Endpoint.objects.filter(pk=endpoint.pk).update(sandbox_tables=[])
     assert len(ask("select id from edge_logs")) == 3
     assert Endpoint.objects.get(pk=endpoint.pk).sandbox_tables == tables
+
+
+def test_a_version_that_never_was_is_published_once(rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    published: list[int] = []
+
+    def counted(endpoint: Version) -> tuple[PublishedTable, ...]:
+        published.append(endpoint.version)
+        return publish_sandbox(endpoint)
+
+    monkeypatch.setattr(sandbox_runs, "publish_sandbox", counted)
+    Endpoint.objects.filter(name="logs.all").update(sandbox_tables=[])
+    for _ in range(3):
+        assert len(ask("select id from edge_logs")) == 3
+    assert len(published) == 1
 
 
 def test_a_version_that_cannot_be_published_is_the_operators_failure(db) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ValidationError
 
-from endpoints.endpoint_files import EndpointFile, write_endpoint_file
+from endpoints.definition import Definition
+from endpoints.endpoint_files import write_endpoint_file
 from endpoints.models import Endpoint
 from endpoints.services import (
     Call,
@@ -29,7 +30,7 @@ LEVEL = DeclaredParameter("level", type=ParameterType.INTEGER, default="5", desc
 
 def content(name: str = "test.imported", **fields: object) -> bytes:
     values = {"sql": "SELECT @level AS level", "parameters": (LEVEL,), **fields}
-    return write_endpoint_file(EndpointFile(name=name, **values)).encode()  # type: ignore[arg-type]
+    return write_endpoint_file(Definition(name=name, **values)).encode()  # type: ignore[arg-type]
 
 
 def import_one(text: bytes) -> ImportResult:

@@ -5,34 +5,34 @@ import { cell, readRow, set } from "./parameter_cells.js";
 
 /** @typedef {import("./parameter_cells.js").Parameter} Parameter */
 
-const FIELDS = [
-  "name", "tenant_parameter", "max_rows", "statement_timeout_seconds", "planner_settings", "default_sandbox_table",
-  "sandbox_dialect", "timestamps_as",
-];
-const SWITCHES = ["sandboxing", "redact_pii"];
 const ROWS = "#parameters-data > .form-group:not(.empty-form)";
+
+/** @returns {string | boolean} what is typed in a field, or whether it is ticked */
+function valueOf(/** @type {any} */ field) {
+  return field.type === "checkbox" ? field.checked : field.value;
+}
 
 export class DraftForm {
   /**
    * @param {HTMLFormElement} form
-   * @param {string | null} id of the saved endpoint
+   * @param {{id: string | null, settings: string[]}} page the saved endpoint, and the settings that a draft has
    * @param {() => string} sql what the editor holds
    */
-  constructor(form, id, sql) {
+  constructor(form, page, sql) {
     this.form = form;
-    this.id = id;
+    this.id = page.id;
+    this.settings = page.settings;
     this.sql = sql;
   }
 
   /** @returns {Record<string, any>} the draft as the service reads it */
   read() {
-    const field = (name) => /** @type {any} */ (this.form.elements.namedItem(name));
+    const field = (name) => this.form.elements.namedItem(name);
     return {
       id: this.id,
       sql: this.sql(),
       parameters: this.parameters(),
-      ...Object.fromEntries(FIELDS.map((name) => [name, field(name)?.value ?? ""])),
-      ...Object.fromEntries(SWITCHES.map((name) => [name, field(name)?.checked ?? false])),
+      ...Object.fromEntries(this.settings.map((name) => [name, valueOf(field(name))])),
     };
   }
 

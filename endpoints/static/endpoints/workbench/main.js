@@ -7,12 +7,12 @@ import { fitParameterFields } from "./parameter_fields.js";
 import { offerFormatting } from "./toolbar.js";
 import { Workbench } from "./workbench.js";
 
-/** @type {{id: string | null, may_try: boolean, addresses: Record<string, string>}} */
+/** @type {{id: string | null, may_try: boolean, settings: string[], addresses: Record<string, string>}} */
 const page = JSON.parse(byId("workbench").textContent);
 
 function start() {
   const editor = new SqlEditor(byId("id_sql"));
-  const draft = new DraftForm(byId("endpoint_form"), page.id, () => editor.text);
+  const draft = new DraftForm(byId("endpoint_form"), page, () => editor.text);
   offerFormatting(editor, page.addresses.format);
   fitParameterFields(draft);
   editor.complete(() => [], () => draft.parameters());

@@ -95,7 +95,7 @@ def test_every_problem_is_told_at_once() -> None:
             name="has space",
             tenant_parameter="project",
             max_rows=0,
-            statement_timeout_seconds=None,
+            not_numbers=frozenset({"statement_timeout_seconds"}),
             planner_settings="sorted",
         )
     )

@@ -200,7 +200,7 @@ UNRUNNABLE = [
     (drafted("SELECT 'open"), ["sql"]),
     (drafted("SELECT 1; SELECT 2"), ["sql"]),
     (drafted("SELECT 1 AS a", max_rows=0), ["max_rows"]),
-    (drafted("SELECT 1 AS a", max_rows=None), ["max_rows"]),
+    (drafted("SELECT 1 AS a", not_numbers=frozenset({"max_rows"})), ["max_rows"]),
     (drafted("SELECT 1 AS a", statement_timeout_seconds=0), ["statement_timeout_seconds"]),
     (drafted("SELECT 1 AS a", statement_timeout_seconds=-1), ["statement_timeout_seconds"]),
     (drafted("SELECT @a AS a", DeclaredParameter("a", pattern="(")), ["parameters"]),

@@ -32,7 +32,7 @@ SET_OPERATIONS: Final = _words("union intersect except")
 JOIN_BEGINNINGS: Final = _words("join inner left right full cross natural")
 QUANTIFIERS: Final = _words("any all some")
 
-INTERVAL_FIELDS: Final = _words("year month day hour minute second")
+INTERVAL_FIELDS: Final = ("year", "month", "day", "hour", "minute", "second")
 EXTRACT_FIELDS: Final = _words(
     """century day decade dow doy epoch hour isodow isoyear julian microseconds millennium milliseconds minute month
     quarter second timezone timezone_hour timezone_minute week year"""

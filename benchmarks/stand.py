@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from psycopg.conninfo import conninfo_to_dict
 
-from endpoints.outcomes import Statement
+from endpoints.results.outcomes import Statement
 from endpoints.sql.composition import compile_query
 from endpoints.sql.parameters import DeclaredParameter
 from endpoints.sql.planner_settings import parse_planner_settings

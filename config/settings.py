@@ -193,8 +193,8 @@ if LOGIN_FAILURES < 1 or LOGIN_LOCKOUT_SECONDS < 1 or PROXIES < 0:
     raise ImproperlyConfigured("LOGIN_FAILURES and LOGIN_LOCKOUT_SECONDS must be at least 1, PROXIES at least 0.")
 PASSWORD_HASHERS = ["config.passwords.BoundedPasswordHasher"]
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
-AXES_HANDLER = "endpoints.services.logins.LoginHandler"
-AXES_CLIENT_IP_CALLABLE = "endpoints.services.logins.client_address"
+AXES_HANDLER = "endpoints.access.logins.LoginHandler"
+AXES_CLIENT_IP_CALLABLE = "endpoints.access.logins.client_address"
 AXES_LOCKOUT_CALLABLE = "endpoints.admin.logins.locked_out_page"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address"]
 AXES_FAILURE_LIMIT = LOGIN_FAILURES

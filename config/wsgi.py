@@ -12,12 +12,12 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 django = get_wsgi_application()
 
-from endpoints.api.plain_calls import PlainCalls  # noqa: E402  # its modules need Django set up
+from endpoints.api.fast_path import FastPath  # noqa: E402  # its modules need Django set up
 from endpoints.api.slow_bodies import ReadingPlaces  # noqa: E402
 from endpoints.api.slow_clients import SlowClients  # noqa: E402
 
 application = SlowClients(
-    PlainCalls(django),
+    FastPath(django),
     ReadingPlaces(
         threads=settings.ENDPOINTS_WEB_THREADS,
         body_seconds=settings.ENDPOINTS_BODY_SECONDS,

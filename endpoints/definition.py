@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final, Self, TypeVar
 
-from endpoints.outcomes import Column, SandboxDialect, TimestampForm
+from endpoints.results.outcomes import Column, SandboxDialect, TimestampForm
 from endpoints.sql.parameters import DeclaredParameter
 
 MAX_ROWS_LIMIT: Final = 100_000  # a result is held in memory once as rows and once as bytes

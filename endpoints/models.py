@@ -20,7 +20,6 @@ from django.db.models import Q
 from django.utils import timezone
 from simple_history.models import HistoricalRecords
 
-from endpoints.access_tokens import OwnLimits
 from endpoints.definition import (
     MAX_ROWS_LIMIT,
     MAX_STATEMENT_TIMEOUT_SECONDS,
@@ -275,10 +274,6 @@ class AccessToken(models.Model):
             raise ValidationError({"bound_arguments": 'Give an object of texts, such as {"project": "acme"}.'})
         for name in bound:
             validate_parameter_name(name)
-
-    @property
-    def limits(self) -> OwnLimits:
-        return OwnLimits(self.calls_a_minute, self.calls_at_once, self.sandbox_queries_at_once)
 
     def is_valid_at(self, moment: datetime) -> bool:
         """Tell whether it is neither revoked nor expired at `moment`."""

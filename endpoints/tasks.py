@@ -6,22 +6,24 @@ from uuid import UUID
 
 from celery import shared_task
 
-from endpoints import services
+from endpoints.calling import warming
+from endpoints.calling.installation import note_worker_heartbeat
+from endpoints.defining import sandbox_schemas
 
 
 @shared_task(name="endpoints.tasks.drop_old_sandbox_schemas")
 def drop_old_sandbox_schemas() -> None:
     """Drop the sandbox schemas of older versions and of deleted endpoints."""
-    services.drop_old_sandbox_schemas()
+    sandbox_schemas.drop_old_sandbox_schemas()
 
 
 @shared_task(name="endpoints.tasks.note_heartbeat")
 def note_heartbeat() -> None:
     """Say that beat sends tasks and a worker runs them."""
-    services.note_worker_heartbeat()
+    note_worker_heartbeat()
 
 
 @shared_task(name="endpoints.tasks.warm_endpoint")
 def warm_endpoint(endpoint_id: str) -> None:
     """Renew the results of an endpoint that were asked for within its caching period."""
-    services.warm_endpoint(UUID(endpoint_id))
+    warming.warm_endpoint(UUID(endpoint_id))

@@ -21,11 +21,13 @@ from django.db import connections
 from django.test import Client
 from django.test.utils import setup_databases, teardown_databases
 
-from endpoints import directory, generation
+from endpoints.access import change_marker as generation
+from endpoints.access import known_records as directory
+from endpoints.access.access_tokens import issue_access_token
 from endpoints.cache import trust
-from endpoints.gate import close_gate_pool
-from endpoints.load_pool import close_load_pool
-from endpoints.services import calls, issue_access_token
+from endpoints.calling import calls
+from endpoints.log_database.gate import close_gate_pool
+from endpoints.log_database.load_pool import close_load_pool
 from logsources import known_sources
 from logsources.connections import owner_connection
 from logsources.known_sources import KNOWN_SOURCES

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from django.core.management import get_commands, load_command_class
 
-import endpoints.encoding
+import endpoints.results.encoding
 from endpoints.errors import EndpointError
 from tests.generated_docs import SANDBOX, with_function_list
 
@@ -88,7 +89,7 @@ def test_lists_every_error_with_its_status():
 def test_lists_the_json_form_of_every_type():
     module_table = [
         [cell.strip() for cell in re.split(r"  +", line)]
-        for line in endpoints.encoding.__doc__.splitlines()
+        for line in endpoints.results.encoding.__doc__.splitlines()
         if re.match(r"[A-Za-z].*\S {2,}\S", line)
     ]
     documented = table_rows(read(DOCS / "calling.md"))
@@ -178,3 +179,17 @@ def test_reaches_every_page_from_another(page):
 
 def test_keeps_the_readme_short():
     assert len(read(PROJECT / "README.md").splitlines()) <= 150
+
+
+def test_the_layers_of_development_md_are_those_of_the_import_contract() -> None:
+    contracts = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    import_layers = next(each["layers"] for each in contracts if each["type"] == "layers")
+    text = (PROJECT / "docs" / "development.md").read_text()
+    assert "\n".join(f"    {layer}" for layer in import_layers) in text
+
+
+def test_every_file_that_development_md_names_is_there() -> None:
+    text = (PROJECT / "docs" / "development.md").read_text()
+    named = re.findall(r"`((?:endpoints|logsources|config|tests|docs|fixtures)/[\w./]*)`", text)
+    assert len(named) > 30
+    assert [name for name in named if not (PROJECT / name).exists()] == []

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from endpoints.endpoint_files import read_endpoint_file
+from endpoints.defining.endpoint_files import read_endpoint_file
 from tests.files import FIXTURES
 
 OLDER_NAMES = {"postgres_logs": "database_logs", "postgrest_logs": "rest_logs", "pgbouncer_logs": "pooler_logs"}

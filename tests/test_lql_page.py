@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import pytest
 
+from endpoints.calling.calls import run_endpoint
+from endpoints.calling.recipes import Call
 from endpoints.errors import InvalidLQL
-from endpoints.services import Call, run_endpoint
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "lql.md").read_text(encoding="utf-8")
 ROWS = [json.loads(line) for line in PAGE.partition("```json\n")[2].partition("```")[0].splitlines()]

@@ -32,7 +32,7 @@ import psycopg
 NEW = sys.argv.pop() == "new"
 from config.wsgi import application
 from django.test import RequestFactory
-from endpoints.services import sandbox_queries
+from endpoints.calling import sandbox_queries
 checking = 0.0
 original = sandbox_queries.check_query
 def counted(*arguments):

@@ -13,7 +13,7 @@ import psycopg
 from benchmarks.made_up_rows import empty, fill
 from benchmarks.measured import Measured
 from benchmarks.stand import PROJECT_NAME, STAND_DAYS, Stand, stored_statement, window
-from endpoints.outcomes import Statement
+from endpoints.results.outcomes import Statement
 
 NAME = "sizes"
 SMALL, LARGE = 100_000, 1_000_000

@@ -15,15 +15,17 @@ from django.urls import reverse
 from django.utils import timezone
 from unfold.decorators import display
 
+from endpoints.access.access_tokens import endpoints_out_of_reach, new_access_token_secret
+from endpoints.access.change_marker import changing
+from endpoints.access.secrets import OwnLimits
 from endpoints.admin.access_token_form import AccessTokenForm
 from endpoints.admin.access_token_limits import words_of_own_limits, words_of_use
 from endpoints.admin.access_token_states import StateFilter, TokenState, state_of, words_of_state
 from endpoints.admin.call_examples import example_arguments
 from endpoints.admin.history import ReadableHistoryAdmin
 from endpoints.admin.revoking import RevokingAdmin
-from endpoints.generation import changing
+from endpoints.calling.installation import ago
 from endpoints.models import AccessToken, Endpoint
-from endpoints.services import ago, endpoints_out_of_reach, new_access_token_secret
 from logsources.edit_conflicts import ConflictAdmin
 
 _ISSUED = "new_access_token_issued"  # name of a request attribute
@@ -104,7 +106,7 @@ class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, ReadableHistoryAdmin):
 
     @admin.display(description="limits of its own", empty_value="none but the defaults")
     def own_limits(self, token: AccessToken) -> str | None:
-        return words_of_own_limits(token.limits) or None
+        return words_of_own_limits(OwnLimits.of(token)) or None
 
     @admin.display(description="in use now")
     def use_of_limits(self, token: AccessToken) -> str:

@@ -6,11 +6,11 @@ from typing import Any
 
 from django import forms
 
-from endpoints.access_tokens import OwnLimits
+from endpoints.access.secrets import OwnLimits
+from endpoints.access.token_limits import limits_in_force
 from endpoints.admin.checkbox_lists import CheckboxList
 from endpoints.admin.fields import AssignmentsField, LimitField
 from endpoints.models import AccessToken, Endpoint
-from endpoints.services import limits_in_force
 from logsources.edit_conflicts import ConflictForm
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from endpoints.access_tokens import NO_LIMIT, OwnLimits
+from endpoints.access.secrets import NO_LIMIT, OwnLimits
+from endpoints.access.token_limits import limits_in_force, limits_use
+from endpoints.cache import CacheUnavailable
 from endpoints.models import AccessToken
-from endpoints.services import CacheUnavailable, limits_in_force, limits_use
 
 
 def words_of_own_limits(own: OwnLimits) -> str:
@@ -24,10 +25,10 @@ def words_of_own_limits(own: OwnLimits) -> str:
 def words_of_use(token: AccessToken) -> str:
     """Return what the access token uses at this moment of the limits that hold for it, over all processes."""
     try:
-        use = limits_use(token.prefix, token.limits)
+        use = limits_use(token.prefix, OwnLimits.of(token))
     except CacheUnavailable:
         return "not known while Redis is away: each process keeps the limits by itself"
-    limits = limits_in_force(token.limits)
+    limits = limits_in_force(OwnLimits.of(token))
     parts = [
         f"calls: {use.calls} of {limits.calls}" if limits.calls else "calls: no limit",
         _used("calls at the same time", use.running, limits.calls_at_once),

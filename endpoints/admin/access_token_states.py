@@ -12,8 +12,8 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
+from endpoints.calling.installation import ago
 from endpoints.models import AccessToken
-from endpoints.services import ago
 
 # Time enough to issue the next one and to bring it to whoever uses it.
 EXPIRES_SOON: Final = timedelta(days=14)

@@ -13,9 +13,10 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpR
 from django.urls import path, reverse
 
 from endpoints.admin import figures
+from endpoints.calling.installation import ago
+from endpoints.calling.purging import CacheReport, purge_cache
 from endpoints.errors import EndpointError
 from endpoints.models import Endpoint
-from endpoints.services import CacheReport, ago, purge_cache
 
 PURGE_URL_NAME: Final = "endpoints_endpoint_purge"
 

@@ -18,18 +18,12 @@ from endpoints.admin import figures
 from endpoints.admin.explorer import may_explore
 from endpoints.admin.sparklines import Sparkline, draw_sparkline
 from endpoints.admin.using_it import USING_URL_NAME
+from endpoints.cache import CacheUnavailable
+from endpoints.cache.usage import Activity
+from endpoints.calling.call_outcomes import call_activity
+from endpoints.calling.calls import visible_endpoints
+from endpoints.calling.installation import Installation, Part, State, ago, look_at_installation
 from endpoints.models import Endpoint
-from endpoints.services import (
-    Activity,
-    CacheUnavailable,
-    Installation,
-    Part,
-    State,
-    ago,
-    call_activity,
-    look_at_installation,
-    visible_endpoints,
-)
 
 # With what a state is shown, besides its word: an icon of the Material Symbols font that comes with unfold.
 _ICONS: Final = {

@@ -10,12 +10,8 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
-from endpoints.definition import SETTINGS_IN_DRAFTS
-from endpoints.outcomes import Column
-from endpoints.plans import PlanNode
-from endpoints.services import Call
-from endpoints.services.catalogue import CatalogueSource
-from endpoints.services.drafts import (
+from endpoints.calling.recipes import Call
+from endpoints.defining.drafts import (
     Draft,
     DraftPlan,
     DraftReport,
@@ -25,6 +21,10 @@ from endpoints.services.drafts import (
     Problem,
     SentStatement,
 )
+from endpoints.definition import SETTINGS_IN_DRAFTS
+from endpoints.exploring.catalogue import CatalogueSource
+from endpoints.log_database.plans import PlanNode
+from endpoints.results.outcomes import Column
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
 MAX_PARAMETERS: Final = 200

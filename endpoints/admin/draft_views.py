@@ -96,9 +96,9 @@ from endpoints.admin.draft_json import (
     run_json,
 )
 from endpoints.admin.json_views import Handler, Refusal, json_view, own_run_id, read_body
+from endpoints.defining.drafts import Draft, cancel_draft_run, check_draft, explain_draft, run_draft
+from endpoints.exploring.catalogue import catalogue
 from endpoints.models import Endpoint
-from endpoints.services.catalogue import catalogue
-from endpoints.services.drafts import Draft, cancel_draft_run, check_draft, explain_draft, run_draft
 
 PERMISSION: Final = "endpoints.run_draft"
 

@@ -21,9 +21,10 @@ from endpoints.admin.transfers import TransferAdmin
 from endpoints.admin.using_it import using_url
 from endpoints.admin.versions import VersionedAdmin
 from endpoints.admin.workbench import workbench_context
+from endpoints.defining.sandbox_schemas import delete_endpoints
+from endpoints.defining.saving import save_endpoint
 from endpoints.definition import BEFORE_QUERY, CACHE, CONSUMERS, LIMITS, SETTINGS, rows_of_section
 from endpoints.models import Endpoint
-from endpoints.services import delete_endpoints, save_endpoint
 from logsources.edit_conflicts import ConflictAdmin
 
 SETTING_FIELDSETS: Final = tuple(

@@ -11,10 +11,10 @@ from unfold.admin import StackedInline
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from endpoints.admin.fields import LinesField
+from endpoints.defining.saving import check_endpoint
 from endpoints.definition import BEFORE_QUERY, SETTINGS
 from endpoints.models import Endpoint, Parameter
-from endpoints.outcomes import Column
-from endpoints.services import check_endpoint
+from endpoints.results.outcomes import Column
 from endpoints.sql.parameters import DeclaredParameter
 from logsources.edit_conflicts import ConflictForm, RowsByName
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from endpoints.admin.draft_json import Json, Malformed
+from endpoints.exploring.exploring import Exploration, Mark
 from endpoints.lql.editing import WrittenNumber
-from endpoints.services.exploring import Exploration, Mark
 
 
 def read_exploration(body: Json) -> Exploration:

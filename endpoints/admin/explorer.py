@@ -44,18 +44,18 @@ from endpoints.admin.exploration_json import (
     read_value,
 )
 from endpoints.admin.json_views import Handler, Refusal, json_view, own_run_id, read_body
-from endpoints.histograms import MAX_DAYS
-from endpoints.lql.editing import NotFilterable, add_filter
-from endpoints.lql.rules import LEVELS
-from endpoints.services.drafts import cancel_draft_run
-from endpoints.services.explored_fields import SAMPLE_ROWS, source_fields
-from endpoints.services.exploring import (
+from endpoints.defining.drafts import cancel_draft_run
+from endpoints.exploring.explored_fields import SAMPLE_ROWS, source_fields
+from endpoints.exploring.exploring import (
     Exploration,
     InvalidExploration,
     explore_histogram,
     explore_rows,
     explored_sources,
 )
+from endpoints.exploring.histograms import MAX_DAYS
+from endpoints.lql.editing import NotFilterable, add_filter
+from endpoints.lql.rules import LEVELS
 
 VIEW_PERMISSION: Final = "logsources.view_logsource"
 # Rows of every project are for whoever may write an endpoint that reads them.

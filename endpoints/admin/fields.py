@@ -10,7 +10,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from config.rates import NO_LIMIT as NO_LIMIT_WORD
 from config.rates import parse_limit
-from endpoints.access_tokens import NO_LIMIT
+from endpoints.access.secrets import NO_LIMIT
 
 
 class LinesField(forms.CharField):

@@ -14,9 +14,9 @@ from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
 
 from endpoints.admin.draft_json import Json, Malformed, operator_json, problem_json, read_object
+from endpoints.cache import CacheUnavailable
+from endpoints.defining.drafts import DraftCancelled, DraftFailed, InvalidDraft
 from endpoints.errors import CacheNotReachable, EndpointError, StoredQueryFailed
-from endpoints.services import CacheUnavailable
-from endpoints.services.drafts import DraftCancelled, DraftFailed, InvalidDraft
 
 Handler = Callable[[HttpRequest], Json]
 

@@ -13,8 +13,8 @@ from django.utils.safestring import mark_safe
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
+from endpoints.access.admin_roles import permissions_of_roles
 from endpoints.admin.checkbox_lists import CheckboxList
-from endpoints.services import permissions_of_roles
 
 admin.site.unregister(User)
 admin.site.unregister(Group)

@@ -12,10 +12,10 @@ from django.contrib import messages
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 
+from endpoints.defining.drafts import Draft
 from endpoints.errors import InvalidLQL
-from endpoints.services.drafts import Draft
-from endpoints.services.explored_endpoints import explored_draft
-from endpoints.services.exploring import InvalidExploration
+from endpoints.exploring.explored_endpoints import explored_draft
+from endpoints.exploring.exploring import InvalidExploration
 from endpoints.sql.parameters import DeclaredParameter
 
 SOURCE: Final = "log_source"

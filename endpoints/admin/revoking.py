@@ -14,8 +14,8 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import action
 from unfold.enums import ActionVariant
 
+from endpoints.access.access_tokens import revoke_access_tokens
 from endpoints.models import AccessToken
-from endpoints.services import revoke_access_tokens
 
 _CONFIRMED = "confirmed"
 

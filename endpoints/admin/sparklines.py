@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from endpoints.admin.figures import count
-from endpoints.services import Activity
+from endpoints.cache.usage import Activity
 
 BAR_MINUTES: Final = 30
 BAR_WIDTH: Final = 3

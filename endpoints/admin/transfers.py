@@ -20,9 +20,9 @@ from django.urls import reverse
 from unfold.admin import ModelAdmin
 from unfold.decorators import action
 
-from endpoints.differences import compare_lines
+from endpoints.defining.differences import compare_lines
+from endpoints.defining.transfers import ImportOutcome, ImportResult, exported_file, import_endpoint_files
 from endpoints.models import Endpoint
-from endpoints.services import ImportOutcome, ImportResult, exported_file, import_endpoint_files
 
 # What was uploaded comes back with the confirmation as a form field, which Django takes up to its own limit.
 MAX_IMPORT_BYTES: Final = settings.DATA_UPLOAD_MAX_MEMORY_SIZE // 2

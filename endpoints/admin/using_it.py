@@ -15,6 +15,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 
+from endpoints.access.callers import callers_of
 from endpoints.admin import figures
 from endpoints.admin.access_token_states import TokenState, state_of
 from endpoints.admin.cached_results import PURGE_URL_NAME, cache_facts, warming_facts
@@ -27,16 +28,12 @@ from endpoints.admin.call_examples import (
     placeholders,
 )
 from endpoints.admin.sparklines import draw_sparkline
+from endpoints.cache import CacheUnavailable
+from endpoints.calling.call_outcomes import Using, endpoint_use
+from endpoints.calling.installation import ago
+from endpoints.calling.purging import cache_reports
+from endpoints.defining.schedules import warming_schedule
 from endpoints.models import AccessToken, Endpoint
-from endpoints.services import (
-    CacheUnavailable,
-    Using,
-    ago,
-    cache_reports,
-    callers_of,
-    endpoint_use,
-    warming_schedule,
-)
 
 USING_URL_NAME: Final = "endpoints_endpoint_using"
 LAST_CALLS: Final = 50

@@ -12,8 +12,8 @@ from django.shortcuts import get_object_or_404
 from django.urls import path, reverse
 
 from endpoints.admin.history import ReadableHistoryAdmin
+from endpoints.defining.versions import compare_versions, lines_of, restore_version
 from endpoints.models import Endpoint
-from endpoints.services import compare_versions, lines_of, restore_version
 
 RESTORE_URL_NAME = "endpoints_endpoint_restore"
 

@@ -9,9 +9,10 @@ import structlog
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
-from endpoints.access_tokens import Caller
+from endpoints.access.access_tokens import authenticate_access_token
+from endpoints.access.secrets import Caller
+from endpoints.access.token_limits import admit
 from endpoints.errors import NotAuthenticated
-from endpoints.services import admit, authenticate_access_token
 
 
 def authenticate(environ: Mapping[str, Any]) -> Caller:

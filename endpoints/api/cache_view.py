@@ -9,9 +9,9 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from endpoints.access_tokens import Caller
+from endpoints.access.secrets import Caller
 from endpoints.api.replies import JSON
-from endpoints.services import purge_cache
+from endpoints.calling.purging import purge_cache
 
 
 class CacheView(APIView):

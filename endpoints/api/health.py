@@ -13,8 +13,8 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django_redis import get_redis_connection
 
 from config.deadlines import answer_within
+from endpoints.calling.calls import check_log_database
 from endpoints.errors import EndpointError, Overloaded
-from endpoints.services import check_log_database
 
 STATE_DATABASE_SECONDS = 0.5  # the log database has its own time limit, and probes wait for a second or two
 OK, BUSY, UNAVAILABLE = "ok", "busy", "unavailable"

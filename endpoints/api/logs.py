@@ -10,13 +10,14 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
+from endpoints.access.token_limits import admit
 from endpoints.api.arguments import RawArguments, read_query_string
 from endpoints.api.authentication import authenticate
 from endpoints.api.exceptions import as_endpoint_error, error_response
 from endpoints.api.load_bodies import read_load_body
 from endpoints.api.replies import JSON
+from endpoints.calling.loading import Load, LoadedRows, LoadTarget, check_load, load_sent_rows
 from endpoints.errors import InvalidRequest, MethodNotAllowed
-from endpoints.services import Load, LoadedRows, LoadTarget, admit, check_load, load_sent_rows
 
 METHODS: Final = ("POST", "OPTIONS")
 _MAX_SENDING_CHARACTERS: Final = 255

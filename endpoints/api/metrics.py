@@ -16,15 +16,12 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from endpoints.api.exceptions import error_response
+from endpoints.cache import CacheUnavailable
+from endpoints.cache.usage import Activity
+from endpoints.calling.call_outcomes import call_activity
+from endpoints.calling.calls import visible_endpoints
+from endpoints.calling.purging import CacheReport, cache_reports
 from endpoints.errors import DatabaseUnavailable, RouteNotFound
-from endpoints.services import (
-    Activity,
-    CacheReport,
-    CacheUnavailable,
-    cache_reports,
-    call_activity,
-    visible_endpoints,
-)
 
 _HEADERS_OF_PROXIES: Final = (
     "HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_HOST", "HTTP_X_FORWARDED_PROTO",

@@ -10,12 +10,12 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
-from endpoints.access_tokens import Caller
+from endpoints.access.secrets import Caller
 from endpoints.api.authentication import AccessTokenAuthentication
+from endpoints.calling.calls import visible_endpoints
 from endpoints.errors import LimitReached
 from endpoints.models import Endpoint
-from endpoints.outcomes import ResultFormat, TimestampForm
-from endpoints.services import visible_endpoints
+from endpoints.results.outcomes import ResultFormat, TimestampForm
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
 Schema = dict[str, Any]

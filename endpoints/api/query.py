@@ -1,6 +1,6 @@
 """The HTTP side of a call: read the request, call one service, render its outcome. It makes no decisions.
 
-Every call goes through `answer_query`; `views` passes it Django's requests, `plain_calls` the web server's.
+Every call goes through `answer_query`; `views` passes it Django's requests, `fast_path` the web server's.
 """
 
 from __future__ import annotations
@@ -15,23 +15,18 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.utils.http import parse_etags
 
-from endpoints.access_tokens import Caller
+from endpoints.access.secrets import Caller
+from endpoints.access.token_limits import admit
 from endpoints.api.arguments import RawArguments, read_query_string
 from endpoints.api.authentication import authenticate
 from endpoints.api.exceptions import as_endpoint_error
 from endpoints.api.replies import Reply, error_reply
+from endpoints.calling.cached_results import CacheState, Served
+from endpoints.calling.call_outcomes import note_answered_call, note_failed_call
+from endpoints.calling.calls import Answer, run_endpoint
+from endpoints.calling.recipes import Call
 from endpoints.errors import InvalidRequest, MethodNotAllowed, NotAcceptable
-from endpoints.outcomes import ResultFormat
-from endpoints.services import (
-    Answer,
-    CacheState,
-    Call,
-    Served,
-    admit,
-    note_answered_call,
-    note_failed_call,
-    run_endpoint,
-)
+from endpoints.results.outcomes import ResultFormat
 from endpoints.sql.parameters import RawValue
 
 Environ = Mapping[str, Any]  # of WSGI, PEP 3333; Django's request.META is one

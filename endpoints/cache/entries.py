@@ -25,7 +25,7 @@ from endpoints.cache.entry_format import (
 from endpoints.cache.keys import ResultKey
 from endpoints.cache.leases import Lease
 from endpoints.cache.policy import CachePolicy
-from endpoints.outcomes import Outcome
+from endpoints.results.outcomes import Outcome
 
 logger = structlog.get_logger(__name__)
 

@@ -20,7 +20,7 @@ import orjson
 import xxhash
 from django.conf import settings
 
-from endpoints.outcomes import Outcome, ResultFormat
+from endpoints.results.outcomes import Outcome, ResultFormat
 
 _MAGIC = b"LQE1"
 _PREFIX = struct.Struct(">4sHII")

@@ -20,7 +20,7 @@ from endpoints.cache.keys import ResultKey
 from endpoints.cache.leases import Lease, is_held
 from endpoints.cache.waiting import WaitingRoom
 from endpoints.errors import EndpointError, InternalError, LimitReached
-from endpoints.outcomes import Outcome
+from endpoints.results.outcomes import Outcome
 
 # A leader looks up once in WAIT_SECONDS, so it sees a lease that has run out before its followers give up.
 _LOOK_SECONDS = 2 * WAIT_SECONDS

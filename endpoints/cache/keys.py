@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from uuid import UUID
 
-from endpoints.outcomes import BoundValue, ResultFormat
+from endpoints.results.outcomes import BoundValue, ResultFormat
 
 PREFIX = "lqe"  # before every name in Redis, which other applications may share
 

@@ -20,7 +20,7 @@ from endpoints.cache.keys import ResultKey
 from endpoints.cache.leases import Lease, acquire, contend, finish, wait_for_note
 from endpoints.cache.policy import CachePolicy
 from endpoints.errors import EndpointError, InternalError, LimitReached
-from endpoints.outcomes import Outcome
+from endpoints.results.outcomes import Outcome
 
 _STORED = b"stored"
 _NOT_STORED = b"not stored"

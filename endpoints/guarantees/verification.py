@@ -16,7 +16,7 @@ from config.deadlines import BoundedConnection, answer_within
 from endpoints.errors import DatabaseUnavailable
 from endpoints.guarantees.catalogue import GUARANTEES, Guarantee, SandboxLevel
 from endpoints.guarantees.probes import LogDatabase
-from endpoints.shared_work import SharedWork
+from endpoints.log_database.shared_work import SharedWork
 from logsources.connections import owner_connection
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from endpoints.lql.casting import plain_digits
-from endpoints.outcomes import BoundValue
+from endpoints.results.outcomes import BoundValue
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
 JSONScalar = str | bool | Decimal

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from endpoints.outcomes import Column
+from endpoints.results.outcomes import Column
 
 
 class FieldType(StrEnum):

@@ -22,7 +22,7 @@ from endpoints.lql.refusals import refusal
 from endpoints.lql.rules import TIMESTAMP, Rules
 from endpoints.lql.schema import CheckedRules, check_rules, table_schema, timestamp_field
 from endpoints.lql.selects import lower_selects, outputs
-from endpoints.outcomes import BoundValue, Column
+from endpoints.results.outcomes import BoundValue, Column
 from endpoints.sql.parameters import DeclaredParameter
 from endpoints.sql.sandbox.violations import similar_names
 

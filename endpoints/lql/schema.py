@@ -28,7 +28,7 @@ from endpoints.lql.rules import (
     Rules,
     Value,
 )
-from endpoints.outcomes import Column
+from endpoints.results.outcomes import Column
 from endpoints.sql.sandbox.violations import similar_names
 
 # Columns by name, or declared fields by path.

@@ -12,7 +12,7 @@ from endpoints.lql.filters import json_column
 from endpoints.lql.jsonpaths import value_path
 from endpoints.lql.rules import SelectRule
 from endpoints.lql.schema import Schema, resolve
-from endpoints.outcomes import Column
+from endpoints.results.outcomes import Column
 
 MAX_NAME_BYTES: Final = 63  # PostgreSQL's NAMEDATALEN - 1; a longer column name would be cut
 

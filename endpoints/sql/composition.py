@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from endpoints.outcomes import BoundValue, Statement
+from endpoints.results.outcomes import BoundValue, Statement
 from endpoints.sql.coercion import ParameterType
 from endpoints.sql.lexemes import Kind, Lexeme, LexicalError, lex, line_and_column
 from endpoints.sql.parameters import DeclaredParameter

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple, Self
 
 from endpoints.errors import InvalidParameters
-from endpoints.outcomes import BoundValue
+from endpoints.results.outcomes import BoundValue
 from endpoints.sql.coercion import (
     ParameterType,
     RawScalar,

@@ -10,7 +10,7 @@ from psycopg import sql
 
 from logsources.roles import ensure_roles
 
-# Schemas with a comment of `endpoints.publishing`; each is published anew when a call first misses its views.
+# Schemas with a comment of `endpoints.log_database.publishing`; each is published anew when a call first misses its views.
 PUBLISHED = """
     SELECT nspname FROM pg_namespace
     WHERE starts_with(nspname, 'sandbox_') AND pg_has_role(nspowner, 'USAGE')

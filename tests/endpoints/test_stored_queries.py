@@ -16,9 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg.types.json import Jsonb
 
-from endpoints.execution import ReaderSession
-from endpoints.services import find_endpoint, purge_cache
-from endpoints.services.sessions import stored_session
+from endpoints.calling.calls import find_endpoint
+from endpoints.calling.purging import purge_cache
+from endpoints.calling.sessions import stored_session
+from endpoints.log_database.execution import ReaderSession
 from endpoints.sql.composition import compile_query
 from endpoints.sql.parameters import coerce_arguments
 from tests.conftest import ApiClient, iso

@@ -89,7 +89,7 @@ def test_forty_sandbox_queries_of_one_access_token_leave_the_others_their_answer
     assert codes["sandbox_suspended"] >= ATTACKERS / 2
 
 
-def test_sandbox_queries_of_many_access_tokens_leave_connections_to_plain_calls(
+def test_sandbox_queries_of_many_access_tokens_leave_connections_to_fast_path(
     installation: Installation, name: str, sandbox: str
 ) -> None:
     unlimited = installation.console.do("issue", name=f"{name} unlimited")

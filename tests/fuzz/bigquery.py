@@ -22,7 +22,7 @@ from random import Random
 
 import psycopg
 
-from endpoints.bigquery import (
+from endpoints.dialects.bigquery import (
     BigQueryTable,
     CheckedTranslation,
     TranslationBug,
@@ -31,7 +31,7 @@ from endpoints.bigquery import (
     log_table,
 )
 from endpoints.errors import EndpointError
-from endpoints.outcomes import Column, Statement
+from endpoints.results.outcomes import Column, Statement
 from endpoints.sql.parameters import DeclaredParameter
 from tests.fuzz.bigquery_texts import TABLES, TextGenerator
 from tests.fuzz.mutations import mutated

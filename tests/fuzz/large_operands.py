@@ -33,7 +33,7 @@ from endpoints.sql.sandbox.vocabulary import OPERATORS
 STATEMENT_TIMEOUT_SECONDS: Final = 1.0
 ENDS_WITHIN_SECONDS: Final = 2.0
 SLOWEST_SHOWN: Final = 10
-# What the service looks operators up in (services.sessions), without the schema of an endpoint.
+# What the service looks operators up in (calling.sessions), without the schema of an endpoint.
 SEARCH_PATH: Final = "log_functions, pg_catalog, pg_temp"
 
 _THOUSAND: Final = "a" * 1000

@@ -34,8 +34,10 @@ from django.urls import reverse  # noqa: E402
 from django.utils import timezone  # noqa: E402
 from django_celery_beat.models import PeriodicTask  # noqa: E402
 
-from endpoints import services  # noqa: E402
-from endpoints.access_tokens import NO_LIMIT, OwnLimits  # noqa: E402
+from endpoints.access import access_tokens  # noqa: E402
+from endpoints.access.secrets import NO_LIMIT, OwnLimits  # noqa: E402
+from endpoints.calling import warming  # noqa: E402
+from endpoints.defining import sandbox_schemas, saving  # noqa: E402
 from endpoints.models import AccessToken, Endpoint  # noqa: E402
 from endpoints.sql.parameters import DeclaredParameter, ParameterType  # noqa: E402
 from logsources.models import LogSource  # noqa: E402
@@ -63,11 +65,11 @@ def save(*, name: str, parameters: Mapping[str, str], settings: Mapping[str, Any
         DeclaredParameter(name=parameter, type=ParameterType(parameter_type), required=True)
         for parameter, parameter_type in parameters.items()
     ]
-    return services.save_endpoint(endpoint, declared).version
+    return saving.save_endpoint(endpoint, declared).version
 
 
 def delete(*, name: str) -> None:
-    services.delete_endpoints(Endpoint.objects.filter(name=name))
+    sandbox_schemas.delete_endpoints(Endpoint.objects.filter(name=name))
 
 
 def issue(*, name: str, limits: Mapping[str, int] | None = None, **options: Any) -> str:
@@ -75,11 +77,11 @@ def issue(*, name: str, limits: Mapping[str, int] | None = None, **options: Any)
     own = OwnLimits(
         **(limits if limits is not None else {"calls_at_once": NO_LIMIT, "sandbox_queries_at_once": NO_LIMIT})
     )
-    return services.issue_access_token(name=name, limits=own, **options).secret
+    return access_tokens.issue_access_token(name=name, limits=own, **options).secret
 
 
 def revoke(*, name: str) -> int:
-    return services.revoke_access_tokens(AccessToken.objects.filter(name=name))
+    return access_tokens.revoke_access_tokens(AccessToken.objects.filter(name=name))
 
 
 def edit(
@@ -134,7 +136,7 @@ def warming_seconds(*, name: str) -> list[float]:
 
 def warm(*, name: str) -> dict[str, Any]:
     """Do a warm run of the endpoint here and return what it did."""
-    return asdict(services.warm_endpoint(Endpoint.objects.get(name=name).pk))
+    return asdict(warming.warm_endpoint(Endpoint.objects.get(name=name).pk))
 
 
 COMMANDS: Mapping[str, Callable[..., Any]] = {

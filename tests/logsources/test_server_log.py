@@ -10,8 +10,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from endpoints.execution import QUERY_READER, ReaderSession, StatementFailed, run_statement
-from endpoints.outcomes import Statement
+from endpoints.log_database.execution import QUERY_READER, ReaderSession, StatementFailed, run_statement
+from endpoints.results.outcomes import Statement
 
 pytestmark = pytest.mark.django_db(databases=["default", "logs"])
 

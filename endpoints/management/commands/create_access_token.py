@@ -10,9 +10,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from config.rates import parse_limit
-from endpoints.access_tokens import NO_LIMIT, OwnLimits
+from endpoints.access.access_tokens import endpoints_out_of_reach, issue_access_token
+from endpoints.access.secrets import NO_LIMIT, OwnLimits
 from endpoints.management.failures import USAGE_EXIT_CODE, one_line_failures
-from endpoints.services import endpoints_out_of_reach, issue_access_token
 
 _DURATION = re.compile(r"(\d{1,6})([mhdw])", re.ASCII)
 _LIMITS = {  # in the order of OwnLimits

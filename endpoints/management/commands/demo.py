@@ -23,8 +23,8 @@ from psycopg import sql
 from config.embedded import local_folder
 from config.local import DEMO_ADDRESS, DEMO_PORT, LocalSecrets, ensure_local_secrets, keep_local_secrets
 from config.processes import Program, ProgramFailed, run_together
+from endpoints.access.access_tokens import authenticate_access_token, issue_access_token
 from endpoints.errors import NotAuthenticated
-from endpoints.services import authenticate_access_token, issue_access_token
 from logsources.connections import owner_connection
 from logsources.models import LogSource
 

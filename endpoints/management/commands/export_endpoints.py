@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from endpoints.defining.transfers import export_endpoints
 from endpoints.management.failures import one_line_failures
-from endpoints.services import export_endpoints
 
 
 class Command(BaseCommand):

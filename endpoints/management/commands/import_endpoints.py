@@ -8,8 +8,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from endpoints.defining.transfers import ImportOutcome, ImportResult, import_endpoints
 from endpoints.management.failures import one_line_failures
-from endpoints.services import ImportOutcome, ImportResult, import_endpoints
 
 
 class Command(BaseCommand):

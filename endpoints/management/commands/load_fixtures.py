@@ -12,9 +12,10 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from endpoints.access.admin_roles import keep_roles
+from endpoints.defining.saving import save_endpoint
 from endpoints.management.failures import one_line, one_line_failures
 from endpoints.models import Endpoint
-from endpoints.services import keep_roles, save_endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from logsources.models import LogSource
 from logsources.services import PartitionsNotRolled, SourceTableError, create_source, roll_partitions

@@ -6,8 +6,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from endpoints.calling.calls import visible_endpoints
+from endpoints.calling.purging import purge_cache
 from endpoints.management.failures import USAGE_EXIT_CODE, one_line_failures, without_log_lines
-from endpoints.services import purge_cache, visible_endpoints
 
 
 class Command(BaseCommand):

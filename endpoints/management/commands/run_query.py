@@ -11,10 +11,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser, OutputWrapper
 
+from endpoints.calling.calls import run_endpoint
+from endpoints.calling.recipes import Call
 from endpoints.management.failures import USAGE_EXIT_CODE, one_line_failures
 from endpoints.management.text_tables import format_rows
-from endpoints.outcomes import ResultFormat
-from endpoints.services import Call, run_endpoint
+from endpoints.results.outcomes import ResultFormat
 from endpoints.sql.parameters import RawValue
 
 _FORMATS = {"json": ResultFormat.JSON, "csv": ResultFormat.CSV, "ndjson": ResultFormat.NDJSON}

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from endpoints.access.admin_roles import keep_roles
 from endpoints.management.failures import one_line_failures
-from endpoints.services import keep_roles
 
 
 class Command(BaseCommand):

@@ -6,9 +6,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
+from endpoints.calling.calls import find_endpoint, visible_endpoints
+from endpoints.calling.warming import WarmRun, warm_endpoint
 from endpoints.management.failures import one_line_failures, without_log_lines
-from endpoints.services import find_endpoint, visible_endpoints, warm_endpoint
-from endpoints.services.warming import WarmRun
 
 
 class Command(BaseCommand):

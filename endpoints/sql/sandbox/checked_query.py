@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final
 
-from endpoints.outcomes import BoundValue, Statement
+from endpoints.results.outcomes import BoundValue, Statement
 from endpoints.sql.composition import limit_rows
 
 # "SELECT * FROM (\n": how far the statement's text is ahead of the query's.

@@ -14,15 +14,15 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.utils import timezone
 
-from endpoints.access_tokens import OwnLimits
+from endpoints.access.access_tokens import authenticate_access_token, issue_access_token
+from endpoints.access.secrets import OwnLimits
+from endpoints.access.token_limits import admit, turn
 from endpoints.admin import access_token_states
 from endpoints.admin.access_token_states import StateFilter, TokenState, state_of, words_of_state
 from endpoints.cache.permits import PERMITS
 from endpoints.cache.rate_limits import suspend
 from endpoints.errors import NotAuthenticated
 from endpoints.models import AccessToken, Endpoint
-from endpoints.services import admit, authenticate_access_token, issue_access_token
-from endpoints.services.token_limits import turn
 
 pytestmark = pytest.mark.django_db
 ADD = "/admin/endpoints/accesstoken/add/"
@@ -268,7 +268,7 @@ def test_limits_of_its_own_are_saved_and_shown_again(admin_client: Client) -> No
     secret, _ = added(admin_client, calls_a_minute="600", calls_at_once="none", sandbox_queries_at_once="")
     token = AccessToken.objects.get()
     assert (token.calls_a_minute, token.calls_at_once, token.sandbox_queries_at_once) == (600, 0, None)
-    assert authenticate_access_token(secret).limits == token.limits
+    assert authenticate_access_token(secret).limits == OwnLimits.of(token)
     page = admin_client.get(change(token)).content.decode()
     for name, value in (("calls_a_minute", "600"), ("calls_at_once", "none")):
         assert re.search(rf'<input[^>]*name="{name}"[^>]*value="{value}"|value="{value}"[^>]*name="{name}"', page), name

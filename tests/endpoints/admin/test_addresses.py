@@ -22,9 +22,10 @@ from django_celery_beat.models import (
     SolarSchedule,
 )
 
+from endpoints.access.access_tokens import issue_access_token
+from endpoints.access.logins import count_failure
+from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
-from endpoints.services import issue_access_token, save_endpoint
-from endpoints.services.logins import count_failure
 from logsources.models import LogSource
 from tests.endpoints.admin.addresses import MODELS, ROLES, RULES, Pattern, address_of, admin_patterns
 

@@ -9,8 +9,10 @@ from django.urls import reverse
 
 from endpoints.cache import live_entries
 from endpoints.cache.usage import asked
+from endpoints.calling.calls import run_endpoint
+from endpoints.calling.recipes import Call
+from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
-from endpoints.services import Call, run_endpoint, save_endpoint
 
 pytestmark = pytest.mark.django_db
 

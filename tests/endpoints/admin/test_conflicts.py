@@ -16,8 +16,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils.html import escape
 
+from endpoints.access.access_tokens import issue_access_token, revoke_access_tokens
+from endpoints.defining.saving import save_endpoint
 from endpoints.models import AccessToken, Endpoint
-from endpoints.services import issue_access_token, revoke_access_tokens, save_endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from logsources import services
 from logsources.models import LogSource

@@ -14,13 +14,13 @@ from django.test import Client
 from django.urls import reverse
 from psycopg.conninfo import conninfo_to_dict
 
-from endpoints import gate
 from endpoints.admin.sparklines import HEIGHT, draw_sparkline
 from endpoints.cache import usage
 from endpoints.cache.usage import MINUTES, Activity, Durations, RecentCall
-from endpoints.gate import GatePool
+from endpoints.defining.saving import save_endpoint
+from endpoints.log_database import gate
+from endpoints.log_database.gate import GatePool
 from endpoints.models import Endpoint
-from endpoints.services import save_endpoint
 from logsources.models import LogSource
 from tests.drills import DrillServer, server
 from tests.endpoints.cache.own_redis import OwnRedis

@@ -17,8 +17,8 @@ from django.http import HttpResponse
 from django.test import Client, RequestFactory
 from django.urls import resolve, reverse
 
+from endpoints.exploring.catalogue import forget_catalogue
 from endpoints.models import Endpoint
-from endpoints.services.catalogue import forget_catalogue
 
 pytestmark = pytest.mark.django_db
 WORDS = ("check", "run", "explain", "cancel", "catalogue")

@@ -12,11 +12,14 @@ from django.core.exceptions import ValidationError
 from django.test import Client
 from django.urls import reverse
 
-from endpoints import gate
-from endpoints.gate import GatePool
+from endpoints.access.access_tokens import issue_access_token
+from endpoints.calling.calls import run_endpoint
+from endpoints.calling.recipes import Call
+from endpoints.defining.saving import save_endpoint
+from endpoints.log_database import gate
+from endpoints.log_database.gate import GatePool
+from endpoints.log_database.publishing import published_schemas
 from endpoints.models import Endpoint
-from endpoints.publishing import published_schemas
-from endpoints.services import Call, issue_access_token, run_endpoint, save_endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
 pytestmark = pytest.mark.django_db

@@ -17,8 +17,8 @@ from django.test import Client
 from django.utils import timezone
 
 from config.passwords import CHECKS_AT_ONCE, MOST_WAITING, PASSWORD_TURNS
-from endpoints.services import logins
-from endpoints.services.logins import FAILURES_OF_ADDRESS, client_address, count_failure, find_lock_out
+from endpoints.access import logins
+from endpoints.access.logins import FAILURES_OF_ADDRESS, client_address, count_failure, find_lock_out
 
 LOGIN = "/admin/login/"
 LIST = "/admin/axes/accessattempt/"

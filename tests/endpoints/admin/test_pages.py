@@ -17,8 +17,8 @@ from django.urls import reverse
 from django.utils import timezone
 from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule, PeriodicTask, SolarSchedule
 
+from endpoints.access.access_tokens import issue_access_token
 from endpoints.models import AccessToken, Endpoint
-from endpoints.services import issue_access_token
 from logsources.models import LogSource
 
 pytestmark = pytest.mark.django_db

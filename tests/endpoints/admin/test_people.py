@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
-from endpoints.services.roles import OWNER, VIEWER
+from endpoints.access.admin_roles import OWNER, VIEWER
 
 pytestmark = pytest.mark.django_db
 LIST = "/admin/auth/user/"

@@ -11,10 +11,11 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
+from endpoints.access.access_tokens import issue_access_token
+from endpoints.defining.endpoint_files import write_endpoint_file
+from endpoints.defining.saving import save_endpoint
 from endpoints.definition import Definition
-from endpoints.endpoint_files import write_endpoint_file
 from endpoints.models import AccessToken, Endpoint
-from endpoints.services import issue_access_token, save_endpoint
 from logsources.models import LogSource
 
 pytestmark = pytest.mark.django_db

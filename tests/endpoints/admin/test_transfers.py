@@ -14,10 +14,10 @@ from django.test import Client
 from django.urls import reverse
 
 from endpoints.admin.transfers import MAX_IMPORT_BYTES
+from endpoints.defining.endpoint_files import read_endpoint_file, write_endpoint_file
+from endpoints.defining.saving import save_endpoint
 from endpoints.definition import Definition
-from endpoints.endpoint_files import read_endpoint_file, write_endpoint_file
 from endpoints.models import Endpoint
-from endpoints.services import save_endpoint
 
 pytestmark = pytest.mark.django_db
 IMPORT = "/admin/endpoints/endpoint/import/"

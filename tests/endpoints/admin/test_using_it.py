@@ -15,19 +15,16 @@ from django.urls import reverse
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 
-from endpoints.access_tokens import Caller
+from endpoints.access.access_tokens import issue_access_token, revoke_access_tokens
+from endpoints.access.secrets import Caller
 from endpoints.cache import connection, usage
 from endpoints.cache.usage import RecentCall, asked
+from endpoints.calling.call_outcomes import note_answered_call
+from endpoints.calling.calls import run_endpoint
+from endpoints.calling.recipes import Call
+from endpoints.calling.warming import warm_endpoint
+from endpoints.defining.saving import save_endpoint
 from endpoints.models import AccessToken, Endpoint
-from endpoints.services import (
-    Call,
-    issue_access_token,
-    note_answered_call,
-    revoke_access_tokens,
-    run_endpoint,
-    save_endpoint,
-    warm_endpoint,
-)
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
 pytestmark = pytest.mark.django_db

@@ -10,8 +10,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
+from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
-from endpoints.services import save_endpoint
 from endpoints.sql.parameters import DeclaredParameter
 
 pytestmark = pytest.mark.django_db

@@ -9,8 +9,9 @@ import pytest
 from django.test import Client
 
 from config.rates import Rate
+from endpoints.access.access_tokens import issue_access_token
+from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
-from endpoints.services import issue_access_token, save_endpoint
 from endpoints.sql.parameters import DeclaredParameter
 from tests.conftest import ApiClient
 

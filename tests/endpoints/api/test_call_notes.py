@@ -10,12 +10,13 @@ from django.test import Client
 from django_redis import get_redis_connection
 
 from config.rates import Rate
+from endpoints.access.access_tokens import issue_access_token
+from endpoints.access.change_marker import CHANGING_KEY
+from endpoints.access.known_records import KnownRecords
 from endpoints.cache import usage
 from endpoints.cache.usage import RecentCall, recent_calls
-from endpoints.directory import Directory
-from endpoints.generation import CHANGING_KEY
+from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
-from endpoints.services import issue_access_token, save_endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from tests.conftest import ApiClient
 
@@ -97,11 +98,11 @@ def test_no_argument_is_in_what_is_noted(api: ApiClient, endpoint: Endpoint) -> 
 def test_a_call_that_fails_by_the_state_database_is_noted_where_the_endpoint_is_known(
     api: ApiClient, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(directory: Directory, reference: str) -> Endpoint:
+    def broken(directory: KnownRecords, reference: str) -> Endpoint:
         raise DataError("the state database refuses")
 
     api.query("test.noted", {"divisor": "3"})
-    monkeypatch.setattr(Directory, "endpoint", broken)
+    monkeypatch.setattr(KnownRecords, "endpoint", broken)
     for reference in ("test.noted", "no.such.endpoint"):
         response = api.query(reference)
         assert (response.status_code, response.json()["error"]["code"]) == (500, "internal_error")

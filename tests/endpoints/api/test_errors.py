@@ -15,10 +15,11 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
-from endpoints import gate
-from endpoints.gate import GatePool, gate_pool
+from endpoints.access.access_tokens import issue_access_token
+from endpoints.defining.saving import save_endpoint
+from endpoints.log_database import gate
+from endpoints.log_database.gate import GatePool, gate_pool
 from endpoints.models import AccessToken, Endpoint
-from endpoints.services import issue_access_token, save_endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from tests.conftest import ApiClient
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
+from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
-from endpoints.services import save_endpoint
 from tests.conftest import ApiClient
 from tests.files import PROJECT
 

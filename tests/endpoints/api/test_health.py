@@ -10,8 +10,8 @@ from django.core.cache import caches
 from django.db import connections
 from django.test import Client
 
-from endpoints import gate
-from endpoints.gate import GatePool
+from endpoints.log_database import gate
+from endpoints.log_database.gate import GatePool
 
 pytestmark = pytest.mark.django_db
 ALL_WELL = {"database": "ok", "log_database": "ok", "redis": "ok"}

@@ -14,7 +14,6 @@ import pytest
 from django.test import Client
 
 from config.rates import Rate
-from endpoints import load_pool
 from endpoints.api import load_bodies
 from endpoints.errors import (
     DatabaseUnavailable,
@@ -29,7 +28,8 @@ from endpoints.errors import (
     UnsupportedEncoding,
     UnsupportedMediaType,
 )
-from endpoints.load_pool import LoadPool, close_load_pool
+from endpoints.log_database import load_pool
+from endpoints.log_database.load_pool import LoadPool, close_load_pool
 from logsources import batches
 from logsources.connections import owner_parameters
 from logsources.models import LogSource

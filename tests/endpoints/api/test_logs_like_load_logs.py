@@ -13,7 +13,7 @@ from django.test import Client
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from endpoints.services import issue_access_token
+from endpoints.access.access_tokens import issue_access_token
 from logsources.loading import OnBadLine, load_rows
 from logsources.models import LogSource
 from logsources.services import create_source

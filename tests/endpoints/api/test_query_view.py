@@ -14,8 +14,9 @@ from urllib.parse import quote
 import pytest
 from django.test import Client
 
+from endpoints.access.access_tokens import issue_access_token
+from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
-from endpoints.services import issue_access_token, save_endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from tests.conftest import ApiClient
 

@@ -21,11 +21,12 @@ from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections
 from django.test import RequestFactory
 
-from endpoints.access_tokens import NO_LIMIT, OwnLimits
-from endpoints.api import plain_calls
-from endpoints.api.plain_calls import PlainCalls
+from endpoints.access.access_tokens import issue_access_token, revoke_access_tokens
+from endpoints.access.secrets import NO_LIMIT, OwnLimits
+from endpoints.api import fast_path as fast_path
+from endpoints.api.fast_path import FastPath
+from endpoints.defining.saving import save_endpoint
 from endpoints.models import AccessToken, Endpoint
-from endpoints.services import issue_access_token, revoke_access_tokens, save_endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from tests.endpoints.api.recorded_requests import CASES, UUID_OF_ROWS, Request, query_string, recorded_requests
 from tests.files import PROJECT
@@ -63,14 +64,14 @@ SELECT @n::bigint AS n, @word AS word, @moment::timestamptz AS moment, @flag::bo
 @pytest.fixture(autouse=True)
 def own_settings(settings: Any) -> Iterator[None]:
     settings.ALLOWED_HOSTS = [HOST]
-    plain_calls._is_allowed_host.cache_clear()
+    fast_path._is_allowed_host.cache_clear()
     # Django's handler ends the database connection of a request; here it is the test's, inside its transaction.
     for signal in (request_started, request_finished):
         signal.disconnect(close_old_connections)
     yield
     for signal in (request_started, request_finished):
         signal.connect(close_old_connections)
-    plain_calls._is_allowed_host.cache_clear()
+    fast_path._is_allowed_host.cache_clear()
 
 
 @pytest.fixture
@@ -181,7 +182,7 @@ def test_what_is_plain_gets_it_before_django(secrets: Mapping[str, str]) -> None
             passed_on.append(environ["PATH_INFO"])
             return super().__call__(environ, start_response)
 
-    application = PlainCalls(Django())
+    application = FastPath(Django())
     expected = recorded()
     differing = {}
     for request in REQUESTS:

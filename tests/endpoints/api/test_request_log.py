@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
-from endpoints.services import save_endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from tests.conftest import ApiClient
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from endpoints.calling.recipes import Call
+from endpoints.defining.drafts import Draft, run_draft
+from endpoints.defining.saving import save_endpoint
 from endpoints.errors import EndpointError, InvalidLQL, InvalidSQL, ResultTooLarge
 from endpoints.models import Endpoint
-from endpoints.services import save_endpoint
-from endpoints.services.drafts import Draft, run_draft
-from endpoints.services.recipes import Call
 from tests.conftest import ApiClient
 
 pytestmark = pytest.mark.django_db

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from endpoints.access.access_tokens import issue_access_token
 from endpoints.models import Endpoint
-from endpoints.services import issue_access_token
 from tests.conftest import ApiClient
 
 pytestmark = pytest.mark.django_db

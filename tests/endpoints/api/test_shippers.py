@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from django.test import Client
 
-from endpoints.services import issue_access_token
+from endpoints.access.access_tokens import issue_access_token
 
 pytestmark = pytest.mark.django_db
 

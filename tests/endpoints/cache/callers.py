@@ -103,7 +103,7 @@ def _main(party: Party) -> None:
     from endpoints import errors
     from endpoints.cache import CachePolicy, result_key, run_once
     from endpoints.errors import EndpointError
-    from endpoints.outcomes import Outcome
+    from endpoints.results.outcomes import Outcome
     from tests.endpoints.cache.results import outcome, recipe
 
     counter = redis.Redis.from_url(os.environ["COUNTER_URL"], protocol=2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from endpoints.cache import Recipe
-from endpoints.outcomes import Outcome, ResultFormat
+from endpoints.results.outcomes import Outcome, ResultFormat
 
 
 def recipe(**changes: Any) -> Recipe:

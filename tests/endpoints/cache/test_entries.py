@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from endpoints.cache import CachePolicy, ResultKey, acquire, entries, finish, result_key
 from endpoints.cache.entries import fetch, live_entries, purge, store
 from endpoints.cache.entry_format import entity_tag
-from endpoints.outcomes import Outcome, ResultFormat
+from endpoints.results.outcomes import Outcome, ResultFormat
 from tests.endpoints.cache.results import outcome, recipe
 
 POLICY = CachePolicy(fresh_seconds=100, stale_seconds=50, lease_seconds=10)

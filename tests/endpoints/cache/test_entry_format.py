@@ -17,7 +17,7 @@ from endpoints.cache.entry_format import (
     entity_tag,
     expand_body,
 )
-from endpoints.outcomes import Outcome, ResultFormat
+from endpoints.results.outcomes import Outcome, ResultFormat
 
 FLOATS = st.floats(min_value=0, max_value=1e6)
 MEGABYTE = 1 << 20

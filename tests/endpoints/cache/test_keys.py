@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from endpoints.cache.keys import Recipe, result_key
-from endpoints.outcomes import BoundValue, ResultFormat
+from endpoints.results.outcomes import BoundValue, ResultFormat
 
 # Separators, quotes, what JSON escapes, lone surrogates: whatever could make two recipes read alike.
 TEXTS = st.text(alphabet=st.sampled_from(list('ab:,"[]{}\\\n\0é😀\ud83d\ude00nul')), max_size=6)

@@ -12,7 +12,7 @@ from django.conf import settings
 from endpoints.cache import CachePolicy, CacheUnavailable, Role, fetch, leases, result_key, run_once
 from endpoints.cache.entry_format import entity_tag
 from endpoints.cache.keys import ResultKey
-from endpoints.outcomes import Outcome
+from endpoints.results.outcomes import Outcome
 from tests.endpoints.cache import callers
 from tests.endpoints.cache.callers import RUNS, Got, Party
 from tests.endpoints.cache.own_redis import OwnRedis

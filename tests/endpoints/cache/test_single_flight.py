@@ -31,7 +31,7 @@ from endpoints.cache import (
 from endpoints.cache.leases import contend
 from endpoints.cache.waiting import WaitingRoom
 from endpoints.errors import InternalError, InvalidSQL, Overloaded, TooManyCalls
-from endpoints.outcomes import Outcome
+from endpoints.results.outcomes import Outcome
 from tests.endpoints.cache import callers as processes
 from tests.endpoints.cache.callers import RUNS, Party
 from tests.endpoints.cache.results import outcome

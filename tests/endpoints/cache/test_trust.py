@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import pytest
 
-from endpoints import generation
+from endpoints.access import change_marker as generation
+from endpoints.access.change_marker import changing, current_marker
 from endpoints.cache import CachePolicy, purge, recent_entries, trust
 from endpoints.cache.keys import ResultKey
 from endpoints.cache.recent_entries import RecentEntries
-from endpoints.generation import changing, current_generation
 from tests.endpoints.cache.results import outcome
 from tests.endpoints.cache.test_entries import POLICY, put
 
@@ -93,18 +93,18 @@ def test_a_result_is_asked_for_again_when_its_time_is_over(
 def test_no_process_knows_the_old_generation_when_a_change_has_returned(
     time: Time, django_capture_on_commit_callbacks: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = current_generation()
+    before = current_marker()
     elsewhere = generation._trusted  # what another process has been told at this moment
     during: list[str | None] = []
 
     def ask_elsewhere() -> None:
         with monkeypatch.context() as patched:
             patched.setattr(generation, "_trusted", elsewhere)
-            during.append(current_generation())
+            during.append(current_marker())
 
     time.before_sleep = ask_elsewhere
     with django_capture_on_commit_callbacks(execute=True), changing():
         pass
     assert during == [before]
     monkeypatch.setattr(generation, "_trusted", elsewhere)
-    assert current_generation() not in (before, None)
+    assert current_marker() not in (before, None)

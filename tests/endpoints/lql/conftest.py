@@ -10,7 +10,7 @@ import pytest
 from django.db import connections
 
 from endpoints.lql.lowering import LQLTable
-from endpoints.outcomes import Column
+from endpoints.results.outcomes import Column
 from tests.endpoints.lql.evaluation import Evaluation
 from tests.endpoints.lql.live_table import NOW, TYPES, LiveTable
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from endpoints.errors import InvalidLQL
 from endpoints.lql.lowering import LoweredQuery, LQLTable, choose_table, lower
 from endpoints.lql.parser import parse_lql
-from endpoints.outcomes import Column
+from endpoints.results.outcomes import Column
 from endpoints.sql.parameters import ParameterType, find_parameters
 from endpoints.sql.sandbox import CheckedQuery, SandboxTable, check_sandbox_query
 from tests.endpoints.lql.live_table import LiveTable

@@ -11,11 +11,11 @@ import psycopg
 import pytest
 from django.conf import settings
 
+from endpoints.log_database.publishing import draft_schema
 from endpoints.lql.lowering import LQLTable, lower
 from endpoints.lql.parser import parse_lql
 from endpoints.models import Endpoint
-from endpoints.outcomes import Column, Statement
-from endpoints.publishing import draft_schema
+from endpoints.results.outcomes import Column, Statement
 from endpoints.sql.sandbox import SandboxTable, check_sandbox_query
 
 TABLE = LQLTable(

@@ -23,7 +23,7 @@ from endpoints.lql.rules import (
 )
 from endpoints.lql.rules import Operator as Op
 from endpoints.lql.schema import CheckedFilter, Schema, check_rules, table_schema
-from endpoints.outcomes import Column
+from endpoints.results.outcomes import Column
 from tests.files import cases
 
 CASES = [case for case in cases("lql.jsonl") if case["mode"] == "typed"]

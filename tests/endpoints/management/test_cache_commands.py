@@ -10,8 +10,10 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from endpoints.cache.usage import asked
+from endpoints.calling.calls import run_endpoint
+from endpoints.calling.recipes import Call
+from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
-from endpoints.services import Call, run_endpoint, save_endpoint
 
 pytestmark = pytest.mark.django_db
 

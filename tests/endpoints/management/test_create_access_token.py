@@ -9,9 +9,9 @@ import pytest
 from django.core.management import CommandError, call_command, load_command_class
 from django.utils import timezone
 
-from endpoints.access_tokens import NO_LIMIT, OwnLimits, prefix_of
+from endpoints.access.access_tokens import authenticate_access_token
+from endpoints.access.secrets import NO_LIMIT, OwnLimits, prefix_of
 from endpoints.models import AccessToken
-from endpoints.services import authenticate_access_token
 
 pytestmark = pytest.mark.django_db
 

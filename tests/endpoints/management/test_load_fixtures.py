@@ -11,8 +11,8 @@ import psycopg
 import pytest
 from django.core.management import CommandError, call_command, load_command_class
 
+from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
-from endpoints.services import save_endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from logsources.models import LogSource
 from logsources.services import drop_source

@@ -15,10 +15,10 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 
-from endpoints import gate
-from endpoints.gate import GatePool
+from endpoints.defining.saving import save_endpoint
+from endpoints.log_database import gate
+from endpoints.log_database.gate import GatePool
 from endpoints.models import Endpoint
-from endpoints.services import save_endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
 pytestmark = pytest.mark.django_db

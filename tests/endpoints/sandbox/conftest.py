@@ -13,8 +13,8 @@ from django.conf import settings
 from django.db import connections
 from psycopg import Connection, sql
 
+from endpoints.log_database.publishing import draft_schema
 from endpoints.models import Endpoint
-from endpoints.publishing import draft_schema
 
 OURS, THEIRS, EARLIER, SECRET = "marker_ours", "marker_theirs", "marker_earlier", "marker_secret"
 ROWS = """

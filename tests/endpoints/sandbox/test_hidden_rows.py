@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from endpoints.execution import StatementFailed, run_statement
+from endpoints.access.access_tokens import issue_access_token
+from endpoints.calling.sessions import sandbox_session
+from endpoints.defining.saving import save_endpoint
+from endpoints.log_database.execution import StatementFailed, run_statement
+from endpoints.log_database.publishing import drop_schemas, published_schemas, sandbox_schema
 from endpoints.models import Endpoint
-from endpoints.outcomes import Statement
-from endpoints.publishing import drop_schemas, published_schemas, sandbox_schema
-from endpoints.services import issue_access_token, save_endpoint
-from endpoints.services.sessions import sandbox_session
+from endpoints.results.outcomes import Statement
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from tests.conftest import ApiClient
 

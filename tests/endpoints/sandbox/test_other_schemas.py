@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from endpoints.execution import StatementFailed, run_statement
+from endpoints.calling.sessions import sandbox_session
+from endpoints.defining.saving import save_endpoint
+from endpoints.log_database.execution import StatementFailed, run_statement
+from endpoints.log_database.publishing import draft_schema, drop_schemas, published_schemas, sandbox_schema
 from endpoints.models import Endpoint
-from endpoints.outcomes import Statement
-from endpoints.publishing import draft_schema, drop_schemas, published_schemas, sandbox_schema
-from endpoints.services import save_endpoint
-from endpoints.services.sessions import sandbox_session
+from endpoints.results.outcomes import Statement
 from endpoints.sql.parameters import DeclaredParameter
 
 pytestmark = pytest.mark.django_db

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from endpoints.outcomes import BoundValue, Statement
+from endpoints.results.outcomes import BoundValue, Statement
 from endpoints.sql.composition import (
     CompositionError,
     compile_query,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from endpoints.errors import InvalidParameters
-from endpoints.outcomes import BoundValue
+from endpoints.results.outcomes import BoundValue
 from endpoints.sql.lexemes import LexicalError
 from endpoints.sql.parameters import (
     DeclaredParameter,

@@ -1,0 +1,128 @@
+"""Answer a recipe from the cache, or run it once for everybody who asks for it at that moment.
+
+fresh entry                          → hit
+expired entry, somebody renews it    → stale, at once
+expired entry, nobody does           → renewed by this call (miss); stale where PostgreSQL does not answer
+no entry                             → one caller runs the query, over all processes; the others wait (miss)
+caching off, or Redis does not answer → bypass: the query runs for this call
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from typing import Final
+
+from django.conf import settings
+
+from endpoints import cache
+from endpoints.access.secrets import Caller
+from endpoints.access.token_limits import turn
+from endpoints.cache import CachePolicy, CacheUnavailable, FlightResult, RecentEntry, Recipe, ResultKey, Role, usage
+from endpoints.calling.producing import produce
+from endpoints.definition import Version
+from endpoints.errors import DatabaseUnavailable, LimitReached, Overloaded, QueryTimeout
+from endpoints.results.outcomes import Outcome
+
+# A runner may wait for a connection and encodes after its statement ended: its lease lasts longer than the statement.
+LEASE_MARGIN_SECONDS: Final = 10
+
+
+class CacheState(StrEnum):
+    """What the cache did for a call: the value of ``X-Cache``."""
+
+    HIT = "hit"
+    STALE = "stale"
+    MISS = "miss"
+    BYPASS = "bypass"
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A result and where it came from; without a policy and of no age where the cache had no part."""
+
+    outcome: Outcome
+    etag: str
+    state: CacheState
+    age_seconds: float = 0.0
+    policy: CachePolicy | None = None
+
+    @property
+    def fresh_for_seconds(self) -> float:
+        return 0.0 if self.policy is None else self.policy.remaining(self.age_seconds)
+
+
+def cache_policy(endpoint: Version) -> CachePolicy:
+    """Return how the results of this version of the endpoint are cached."""
+    lease_seconds = endpoint.statement_timeout_seconds + LEASE_MARGIN_SECONDS
+    return _policy(endpoint.cache_seconds, settings.ENDPOINTS_STALE_SECONDS, lease_seconds)
+
+
+_policy = lru_cache(CachePolicy)  # each call needs one, and endpoints have few different ones
+
+
+def serve(endpoint: Version, recipe: Recipe, caller: Caller | None = None) -> Served:
+    """Return the result of a recipe of this version of the endpoint. Raises an EndpointError.
+
+    What runs in PostgreSQL counts against the limits of the caller's access token; without a caller against none.
+    """
+    if not endpoint.cache_seconds:
+        return _bypass(_run(endpoint, recipe, caller))
+    key = cache.result_key(endpoint.pk.hex, endpoint.version, recipe)
+    served = _serve(endpoint, key, recipe, caller)
+    usage.note_call(key, recipe, kind=served.state.value, keep_seconds=endpoint.cache_seconds)
+    return served
+
+
+def renew_entry(endpoint: Version, key: ResultKey, recipe: Recipe, caller: Caller | None = None) -> FlightResult | None:
+    """Run the recipe and replace its entry; None when somebody else is running it at this moment.
+
+    Raises an EndpointError, and CacheUnavailable.
+    """
+    return cache.refresh(key, produce=lambda: _run(endpoint, recipe, caller), policy=cache_policy(endpoint))
+
+
+def _run(endpoint: Version, recipe: Recipe, caller: Caller | None) -> Outcome:
+    with turn(
+        caller,
+        is_sandbox_query=bool(recipe.sandbox_language),
+        statement_seconds=endpoint.statement_timeout_seconds,
+    ):
+        return produce(endpoint, recipe)
+
+
+def _serve(endpoint: Version, key: ResultKey, recipe: Recipe, caller: Caller | None) -> Served:
+    policy = cache_policy(endpoint)
+    try:
+        recent = cache.RECENT.fetch(key, policy)
+    except CacheUnavailable:
+        recent = None
+    if recent is None:
+        party = "" if caller is None else caller.prefix
+        run = cache.run_once(key, produce=lambda: _run(endpoint, recipe, caller), policy=policy, party=party)
+        return _serve_run(run, policy)
+    if recent.is_fresh:
+        return _serve_entry(recent, CacheState.HIT)
+    try:
+        renewed = renew_entry(endpoint, key, recipe, caller)
+    except (CacheUnavailable, DatabaseUnavailable, LimitReached, Overloaded, QueryTimeout):
+        # Better an old answer, marked as one, than none: RFC 5861, stale-if-error.
+        renewed = None
+    return _serve_entry(recent, CacheState.STALE) if renewed is None else _serve_run(renewed, policy)
+
+
+def _serve_run(run: FlightResult, policy: CachePolicy) -> Served:
+    if not run.shared:
+        return _bypass(run.outcome)
+    state = CacheState.HIT if run.role is Role.FOUND else CacheState.MISS
+    return Served(run.outcome, run.etag, state, run.age_seconds, policy)
+
+
+def _serve_entry(recent: RecentEntry, state: CacheState) -> Served:
+    entry = recent.entry
+    return Served(entry.outcome, entry.etag, state, recent.age_seconds, entry.policy)
+
+
+def _bypass(outcome: Outcome) -> Served:
+    return Served(outcome, cache.entity_tag(outcome.body), CacheState.BYPASS)

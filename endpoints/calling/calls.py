@@ -1,0 +1,94 @@
+"""Run an endpoint: the one way a call walks from what was sent to encoded rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+import structlog
+
+from config.deadlines import answer_within
+from endpoints.access.known_records import KNOWN_RECORDS
+from endpoints.access.secrets import Caller
+from endpoints.calling.cached_results import Served, serve
+from endpoints.calling.recipes import Call, recall_recipe
+from endpoints.definition import Version
+from endpoints.errors import DatabaseUnavailable, EndpointNotFound
+from endpoints.log_database.execution import QUERY_READER, ReaderSession, StatementFailed, run_statement
+from endpoints.models import Endpoint
+from endpoints.results.outcomes import Outcome, Statement
+from endpoints.sql.parameters import DeclaredParameter
+
+READ_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The outcome of a call, where it came from, and the version of the endpoint that served it."""
+
+    served: Served
+    endpoint_id: str  # 32 digits
+    endpoint_name: str
+    endpoint_version: int
+
+    @property
+    def outcome(self) -> Outcome:
+        return self.served.outcome
+
+
+def find_endpoint(reference: str, *, caller: Caller | None = None) -> Version:
+    """Return the endpoint of this UUID or name in its newest version.
+
+    Raises EndpointNotFound, also when the caller may not call it, and DatabaseUnavailable.
+
+    A caller bound to an argument may only call endpoints that have this parameter: elsewhere the bond would not hold.
+    """
+    endpoint = KNOWN_RECORDS.endpoint(reference)
+    if not _may_call(caller, endpoint.pk, endpoint.parameters):
+        raise EndpointNotFound
+    return endpoint
+
+
+def visible_endpoints(caller: Caller | None) -> list[Endpoint]:
+    """Return every endpoint this caller may call, by name. Raises OperationalError when they cannot be read."""
+    with answer_within(READ_SECONDS):
+        endpoints = list(Endpoint.objects.filter(version__gt=0))
+    return [endpoint for endpoint in endpoints if _may_call(caller, endpoint.pk, endpoint.parameters_of_version)]
+
+
+def _may_call(caller: Caller | None, endpoint_id: UUID, parameters: Sequence[DeclaredParameter]) -> bool:
+    if caller is None:
+        return True
+    if not caller.bound_arguments:
+        return caller.may_call(str(endpoint_id))
+    declared = {parameter.name for parameter in parameters}
+    return caller.may_call(str(endpoint_id)) and declared.issuperset(caller.bound_arguments)
+
+
+def run_endpoint(reference: str, *, call: Call, caller: Caller | None = None) -> Answer:
+    """Run an endpoint and return its encoded result; `caller` None is the operator, bound by nothing.
+
+    Raises an EndpointError: one of the rows of the error table.
+    """
+    endpoint = find_endpoint(reference, caller=caller)
+    structlog.contextvars.bind_contextvars(endpoint=endpoint.name, endpoint_version=endpoint.version)
+    served = serve(endpoint, recall_recipe(endpoint, call, caller), caller)
+    structlog.contextvars.bind_contextvars(cache=served.state.value)
+    return Answer(
+        served=served,
+        endpoint_id=endpoint.pk.hex,
+        endpoint_name=endpoint.name,
+        endpoint_version=endpoint.version,
+    )
+
+
+def check_log_database() -> None:
+    """Return when the log database answers a reader. Raises DatabaseUnavailable or Overloaded when it does not."""
+    session = ReaderSession(role=QUERY_READER, search_path="", statement_timeout_seconds=1, tenant="")
+    try:
+        run_statement(Statement("SELECT 1"), session, max_rows=1)
+    except StatementFailed as error:
+        # A database without its roles, or whose gate may not take them, answers nobody's call.
+        raise DatabaseUnavailable from error

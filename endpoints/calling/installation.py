@@ -1,0 +1,167 @@
+"""How each part of the installation does, for the operator; a part that fails or hangs is told, within its bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from time import time
+from typing import Final
+
+import psycopg
+from django.db import Error as StateDatabaseError
+from django.db import connections
+from django.db.models import Max
+from django_celery_beat.models import PeriodicTask
+
+from config.deadlines import answer_within
+from endpoints.cache import CacheUnavailable, liveness
+from endpoints.cache.connection import ask_for
+from endpoints.calling.calls import check_log_database
+from endpoints.errors import EndpointError, Overloaded
+from logsources.connections import owner_connection
+from logsources.models import LogSource
+from logsources.newest_rows import newest_rows
+
+CHECK_SECONDS: Final = 0.5
+LOG_SOURCES_SECONDS: Final = 1.0
+# Beat sends a heartbeat every minute and writes down what it has sent every three.
+SILENCE_SECONDS: Final = 600
+_START: Final = "It is started with celery -A config"
+
+
+class State(StrEnum):
+    """How a part does; the value is the word for it."""
+
+    RUNNING = "running"
+    BUSY = "busy"
+    UNKNOWN = "unknown"
+    DOWN = "down"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of the installation; `told` is one sentence on it."""
+
+    name: str
+    state: State
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAge:
+    """A log source and when its newest row is from, None where it has none."""
+
+    name: str
+    newest: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """The parts, and the log sources by name; None when the log database does not say in time."""
+
+    parts: tuple[Part, ...]
+    sources: tuple[SourceAge, ...] | None
+
+
+def note_worker_heartbeat() -> None:
+    """Say that a worker runs tasks. Raises CacheUnavailable."""
+    liveness.note_worker(now=time())
+
+
+def look_at_installation() -> Installation:
+    """Return how the databases, Redis, worker and beat do, in that order; never raises for what any of them does."""
+    state_database = _answering(
+        "Django database", _check_state_database, "What the processes know is used as long as it can be."
+    )
+    log_database = _answering("Log database", _check_log_database, "Cached results are given; other calls get a 503.")
+    redis = _answering("Redis", _check_redis, "Calls go on without the cache; worker and beat wait.")
+    scheduling = _scheduling(redis_answers=redis.state is State.RUNNING)
+    # Not asked again where it has just kept the operator waiting.
+    sources = _source_ages() if log_database.state is State.RUNNING else None
+    return Installation((state_database, log_database, redis, *scheduling), sources)
+
+
+def _source_ages() -> tuple[SourceAge, ...] | None:
+    try:
+        with answer_within(LOG_SOURCES_SECONDS):
+            names = list(LogSource.objects.order_by("name").values_list("name", flat=True))
+            with owner_connection() as connection:
+                newest = newest_rows(connection, names)
+    except (psycopg.Error, StateDatabaseError):
+        return None
+    return tuple(SourceAge(name, newest[name]) for name in names)
+
+
+def _answering(name: str, check: Callable[[], None], otherwise: str) -> Part:
+    try:
+        check()
+    except Overloaded:
+        return Part(name, State.BUSY, "Every connection of this process is in use: calls wait or get a 503.")
+    except (CacheUnavailable, EndpointError, psycopg.Error, StateDatabaseError):
+        return Part(name, State.DOWN, f"Does not answer. {otherwise}")
+    return Part(name, State.RUNNING, "Answers.")
+
+
+def _check_state_database() -> None:
+    with answer_within(CHECK_SECONDS), connections["default"].cursor() as cursor:
+        cursor.execute("SELECT 1")
+
+
+def _check_log_database() -> None:
+    with answer_within(CHECK_SECONDS):
+        check_log_database()
+
+
+def _check_redis() -> None:
+    ask_for("PING")
+
+
+def _scheduling(*, redis_answers: bool) -> tuple[Part, Part]:
+    """Return worker and beat. A heartbeat that a worker has run was sent by beat, so it is a sign of both."""
+    now = time()
+    try:
+        worker_at = liveness.worker_seen_at() if redis_answers else None
+    except CacheUnavailable:
+        worker_at, redis_answers = None, False
+    beat_at = max(filter(None, (_last_sent_at(), worker_at)), default=None)
+    worker_is_late, beat_is_late = _is_late(worker_at, now=now), _is_late(beat_at, now=now)
+    beat_seen = _seen("Sent a task", beat_at, now=now) or f"Not seen yet. {_START} beat"
+    beat = Part("Beat", State.DOWN if beat_is_late else State.RUNNING, beat_seen)
+    seen = _seen("Ran a task", worker_at, now=now)
+    if not worker_is_late:
+        worker = Part("Worker", State.RUNNING, seen)
+    elif not redis_answers:
+        worker = Part("Worker", State.UNKNOWN, "Its sign of life is in Redis.")
+    elif beat_is_late:
+        worker = Part("Worker", State.UNKNOWN, f"{seen or 'Not seen yet.'} Without beat it has nothing to run.")
+    else:
+        worker = Part("Worker", State.DOWN, seen or f"Not seen yet. {_START} worker")
+    return worker, beat
+
+
+def _last_sent_at() -> float | None:
+    try:
+        with answer_within(CHECK_SECONDS):
+            last: datetime | None = PeriodicTask.objects.aggregate(last=Max("last_run_at"))["last"]
+    except StateDatabaseError:
+        return None
+    return last.timestamp() if last else None
+
+
+def _is_late(seen_at: float | None, *, now: float) -> bool:
+    return seen_at is None or now - seen_at > SILENCE_SECONDS
+
+
+def _seen(what: str, seen_at: float | None, *, now: float) -> str:
+    return "" if seen_at is None else f"{what} {ago(now - seen_at)} ago."
+
+
+def ago(seconds: float) -> str:
+    """Return a span of time in its largest fitting unit, such as 3 minutes."""
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}s"
+    whole = round(max(0.0, seconds))
+    return f"{whole} second{'' if whole == 1 else 's'}"

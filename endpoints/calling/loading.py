@@ -1,0 +1,203 @@
+"""Load rows that a shipper sends: find their log source, store all of them or none, answer once they are on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import psycopg
+import structlog
+from django.conf import settings
+from psycopg import errors as postgres_errors
+
+from config.deadlines import NoAnswer
+from endpoints.access.secrets import Caller
+from endpoints.errors import (
+    DatabaseUnavailable,
+    EndpointError,
+    InternalError,
+    InvalidRequest,
+    InvalidRows,
+    LoadNotAllowed,
+    LogSourceNotFound,
+    Overloaded,
+    RequestTooLarge,
+)
+from endpoints.log_database.execution import StatementFailed
+from endpoints.log_database.load_pool import load_pool
+from logsources.batches import (
+    STATEMENT_TIMEOUT_SECONDS,
+    BadRowAt,
+    BadRows,
+    Batch,
+    BatchRefused,
+    BatchReport,
+    load_batch,
+    read_batch,
+)
+from logsources.json_batches import TooManyRows
+from logsources.known_sources import KNOWN_SOURCES, UnknownSource
+from logsources.ndjson import BadJSON
+from logsources.rolling import RolledSource
+
+logger = structlog.get_logger(__name__)
+
+# SQLSTATE classes and codes of a server that is not there for us: lost connections, shutdown, no room, a standby that
+# takes no writes (PostgreSQL appendix A).
+_UNAVAILABLE = ("08", "53", "57P", "58", "25006")
+# Sent again at once, on the same server: the other transaction is over by then.
+_LOST_RACES = (postgres_errors.DeadlockDetected, postgres_errors.SerializationFailure)
+# The table was dropped or made anew with another shape since the registry was read.
+_CHANGED_TABLE = (
+    postgres_errors.UndefinedTable,
+    postgres_errors.UndefinedColumn,
+    postgres_errors.InvalidColumnReference,  # project is generated now
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTarget:
+    """Where rows are sent: one of our log sources by its own name, or by what the producer calls it."""
+
+    source: str = ""
+    producer_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A body of rows; `sending` tells bodies apart that say the same and are meant to be stored twice.
+
+    `receive` reads the body and returns what makes rows of it, which takes many times its memory: each is called when
+    it is its turn. Both may raise an EndpointError.
+    """
+
+    target: LoadTarget
+    receive: Callable[[], Callable[[], bytes]]
+    sending: str = ""
+    skip_bad_rows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedRows:
+    """What became of the rows of a load, which are on disk."""
+
+    source: str
+    loaded: int
+    already_there: int
+    bad_rows: int = 0
+    listed_bad_rows: tuple[BadRowAt, ...] = ()
+
+
+def check_load(target: LoadTarget, *, caller: Caller) -> None:
+    """See that a load may be sent there, before its body is read.
+
+    Raises LoadNotAllowed, LogSourceNotFound, and django.db.Error where nothing is known of the log sources.
+    """
+    if not caller.may_load:
+        raise LoadNotAllowed
+    _find_source(target)
+
+
+def load_sent_rows(load: Load) -> LoadedRows:
+    """Store the rows and return what became of them, once they are committed to disk; `check_load` goes before.
+
+    Raises InvalidRequest for a body that cannot be read, RequestTooLarge, InvalidRows, LogSourceNotFound, Overloaded
+    and DatabaseUnavailable: nothing is stored then, as far as anybody knows. Sending it again never doubles a row.
+    """
+    pool = load_pool()
+    with pool.place():
+        expand = load.receive()
+        with pool.turn():
+            source, report = _store_body(load, expand())
+    bad_rows = report.bad_rows
+    return LoadedRows(source.shape.name, report.loaded, report.already_there, bad_rows.count, bad_rows.listed)
+
+
+def _store_body(load: Load, body: bytes) -> tuple[RolledSource, BatchReport]:
+    source = _find_source(load.target)
+    try:
+        return source, _store(source, _read(load, body, source), skip_bad_rows=load.skip_bad_rows)
+    except _TableChanged:
+        KNOWN_SOURCES.forget()
+    source = _find_source(load.target)
+    return source, _store(source, _read(load, body, source), skip_bad_rows=load.skip_bad_rows)
+
+
+def _find_source(target: LoadTarget) -> RolledSource:
+    try:
+        if target.source:
+            return KNOWN_SOURCES.named(target.source)
+        return KNOWN_SOURCES.of_producer(target.producer_name)
+    except UnknownSource as error:
+        raise LogSourceNotFound from error
+
+
+def _read(load: Load, body: bytes, source: RolledSource) -> Batch:
+    now, max_rows = datetime.now(UTC), settings.ENDPOINTS_MAX_LOAD_ROWS
+    try:
+        return read_batch(
+            body, project_path=source.shape.project_path, now=now, sending=load.sending, max_rows=max_rows
+        )
+    except TooManyRows as fault:
+        raise RequestTooLarge(f"A load has at most {fault.limit} {fault.what}; send several.") from None
+    except BadJSON as fault:
+        raise InvalidRequest(f"The rows cannot be read: {fault.reason}.") from None
+
+
+class _TableChanged(Exception):
+    """The log table is not what the registry said it was a moment ago."""
+
+
+def _store(source: RolledSource, batch: Batch, *, skip_bad_rows: bool) -> BatchReport:
+    try:
+        return _on_living_connection(source, batch, skip_bad_rows=skip_bad_rows)
+    except BatchRefused as refused:
+        raise _invalid_rows(refused.bad_rows, rows=refused.rows) from None
+    except _CHANGED_TABLE as error:
+        raise _TableChanged from error
+    except psycopg.Error as error:
+        raise _failure_of(error) from error
+
+
+def _on_living_connection(source: RolledSource, batch: Batch, *, skip_bad_rows: bool) -> BatchReport:
+    """Store a batch, at a second attempt where a connection died or a race was lost: its rows are never doubled."""
+
+    def attempt() -> BatchReport:
+        with load_pool().connection(statement_seconds=STATEMENT_TIMEOUT_SECONDS) as conn:
+            return load_batch(conn, source, batch, skip_bad_rows=skip_bad_rows)
+
+    try:
+        return attempt()
+    except _LOST_RACES:
+        return attempt()
+    except psycopg.OperationalError as error:
+        # A server that hangs has had the load's time already.
+        if isinstance(error, NoAnswer) or not _is_unavailable(error):
+            raise
+    load_pool().discard_broken()
+    return attempt()
+
+
+def _invalid_rows(bad_rows: BadRows, *, rows: int) -> InvalidRows:
+    listed = "" if bad_rows.count == len(bad_rows.listed) else f"; the first {len(bad_rows.listed)} are in details"
+    return InvalidRows(
+        f"{bad_rows.count} of {rows} rows cannot be stored, so none was{listed}.",
+        details=[{"index": bad_row.index, "reason": bad_row.reason} for bad_row in bad_rows.listed],
+    )
+
+
+def _failure_of(error: psycopg.Error) -> EndpointError:
+    if isinstance(error, (postgres_errors.LockNotAvailable, postgres_errors.QueryCanceled, *_LOST_RACES)):
+        return Overloaded()
+    if _is_unavailable(error):
+        return DatabaseUnavailable()
+    # Without the exception itself: PostgreSQL quotes values of rows in it.
+    logger.error("load_failed", reason=str(StatementFailed(error)))
+    return InternalError()
+
+
+def _is_unavailable(error: psycopg.Error) -> bool:
+    if error.sqlstate is None:
+        return isinstance(error, psycopg.OperationalError)
+    return error.sqlstate.startswith(_UNAVAILABLE)

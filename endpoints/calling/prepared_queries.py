@@ -1,0 +1,158 @@
+"""One way to run: what a call or a draft asks for becomes one statement, ready to run and with words for its failures.
+
+The stored query is prepared here, a consumer's SQL by `sandbox_queries`, LQL by `lql_queries`. A call runs it
+unattended (`PreparedQuery.run`), a draft attended by whoever may cancel it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from django.conf import settings
+
+from endpoints.calling.sessions import (
+    INVALID_REGULAR_EXPRESSION,
+    refuse_invalid_regular_expression,
+    sandbox_session,
+    stored_session,
+)
+from endpoints.definition import PublishedTable, Version
+from endpoints.errors import EndpointError, InvalidLQL, InvalidSQL, ResultTooLarge, StoredQueryFailed
+from endpoints.log_database.execution import ReaderSession, StatementFailed, run_statement
+from endpoints.results.outcomes import BoundValue, Rows, Statement
+from endpoints.sql.composition import compile_query, original_offset
+from endpoints.sql.size_limit import is_over_budget, limit_bytes
+
+_MEBIBYTE: Final = 1024 * 1024
+_OVER_BUDGET: Final[Mapping[str, type[EndpointError]]] = {"": ResultTooLarge, "sql": InvalidSQL, "lql": InvalidLQL}
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """A schema with the sandbox tables of one version, or of a draft."""
+
+    schema: str
+    tables: tuple[PublishedTable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedQuery:
+    """One statement that is ready to run.
+
+    `language` is "" for the stored query, "sql" or "lql" for a consumer's. `refusal` returns what the caller gets for
+    a failure of the statement; it raises InvalidParameters where an argument is at fault. `offset` returns where in
+    the stored query, or in the consumer's SQL, PostgreSQL's error points to, and `lacks_a_table` tells whether a
+    sandbox table is not there.
+    """
+
+    language: str
+    statement: Statement
+    argument_names: tuple[str, ...]
+    session: ReaderSession
+    max_rows: int
+    refusal: Callable[[StatementFailed], EndpointError]
+    offset: Callable[[StatementFailed], int | None]
+    lacks_a_table: Callable[[StatementFailed], bool]
+
+    @property
+    def max_bytes(self) -> int:
+        """The budget of the encoded result."""
+        return max_result_bytes(self.language)
+
+    def run(self) -> Rows:
+        """Run it and return the first `max_rows` rows. Raises as `run_statement` does."""
+        rows = run_statement(self.statement, self.session, max_rows=self.max_rows, max_bytes=self.max_bytes)
+        return self.without_budget(rows)
+
+    def without_budget(self, rows: Rows) -> Rows:
+        """Return the rows as they were asked for: a consumer's statement counts its bytes in a last column."""
+        return replace(rows, columns=rows.columns[:-1]) if self.language else rows
+
+
+def prepare_stored_query(endpoint: Version, arguments: Mapping[str, BoundValue]) -> PreparedQuery:
+    """Return the stored query with these arguments."""
+    parameters = endpoint.parameters
+    compiled = compile_query(endpoint.sql, parameters, max_rows=endpoint.max_rows)
+    session = stored_session(endpoint, arguments)
+
+    def refusal(failure: StatementFailed) -> EndpointError:
+        if failure.sqlstate == INVALID_REGULAR_EXPRESSION:
+            refuse_invalid_regular_expression(parameters, arguments, session)
+        return StoredQueryFailed()
+
+    def offset(failure: StatementFailed) -> int | None:
+        return None if failure.position is None else original_offset(endpoint.sql, parameters, failure.position - 1)
+
+    return PreparedQuery(
+        language="",
+        statement=compiled.statement(arguments),
+        argument_names=compiled.parameter_names,
+        session=session,
+        max_rows=endpoint.max_rows,
+        refusal=refusal,
+        offset=offset,
+        lacks_a_table=lambda failure: False,
+    )
+
+
+def sandboxed_query(
+    endpoint: Version,
+    arguments: Mapping[str, BoundValue],
+    sandbox: Sandbox,
+    *,
+    language: str,
+    statement: Statement,
+    argument_names: tuple[str, ...],
+    refusal: Callable[[StatementFailed, ReaderSession], EndpointError],
+    offset: Callable[[StatementFailed], int | None],
+    lacks_a_table: Callable[[StatementFailed], bool],
+) -> PreparedQuery:
+    """Return a consumer's statement under its byte budget, over the views of a sandbox.
+
+    The views read the call's `arguments` themselves, and one of those may hold an invalid regular expression.
+    """
+    session = sandbox_session(endpoint, sandbox.schema, arguments)
+    limited, _ = limit_bytes(statement.sql, max_bytes=max_result_bytes(language))
+
+    def refuse(failure: StatementFailed) -> EndpointError:
+        if failure.sqlstate == INVALID_REGULAR_EXPRESSION:
+            refuse_invalid_regular_expression(endpoint.parameters, arguments, session)
+        return refusal(failure, session)
+
+    return PreparedQuery(
+        language=language,
+        statement=Statement(limited, statement.arguments),
+        argument_names=argument_names,
+        session=session,
+        max_rows=endpoint.max_rows,
+        refusal=refuse,
+        offset=offset,
+        lacks_a_table=lacks_a_table,
+    )
+
+
+def offset_in_statement(position: int) -> int:
+    """Return the 0-based offset in a consumer's statement for a position that PostgreSQL tells (1-based)."""
+    _, moved = limit_bytes("", max_bytes=settings.ENDPOINTS_SANDBOX_MAX_BYTES)
+    return position - 1 - moved
+
+
+def max_result_bytes(language: str) -> int:
+    """Return the budget of an encoded result: of a sandbox query in `sql` or `lql`, or of the stored one ("")."""
+    limit: int = settings.ENDPOINTS_SANDBOX_MAX_BYTES if language else settings.ENDPOINTS_MAX_RESULT_BYTES
+    return limit
+
+
+def is_of_budget(failure: StatementFailed) -> bool:
+    """Tell whether a statement failed because its result is over the byte budget."""
+    return is_over_budget(failure.sqlstate, failure.primary_message)
+
+
+def over_budget(language: str) -> EndpointError:
+    """Return what the caller is told of a result over its budget."""
+    error = _OVER_BUDGET[language]
+    hint = "Select fewer columns or rows." if language else "Ask for fewer rows, such as those of a shorter time."
+    reason = f"The result is larger than {max_result_bytes(language) / _MEBIBYTE:g} MiB."
+    return error(f"{reason} {hint}", details=[{"hint": hint}])

@@ -1,0 +1,85 @@
+"""Run what a recipe says on the log database and encode the rows: the work that the cache saves."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import structlog
+
+from endpoints.cache import Recipe
+from endpoints.calling.lql_queries import prepare_lql
+from endpoints.calling.prepared_queries import (
+    PreparedQuery,
+    Sandbox,
+    max_result_bytes,
+    over_budget,
+    prepare_stored_query,
+)
+from endpoints.calling.sandbox_queries import prepare_sql
+from endpoints.calling.sandboxes import publish, refuse_unguarded_sandbox, sandbox_of
+from endpoints.definition import Version
+from endpoints.log_database.execution import StatementFailed
+from endpoints.results.encoding import encode_rows
+from endpoints.results.outcomes import Outcome, OverBudget, Rows, TimestampForm
+
+logger = structlog.get_logger(__name__)
+
+
+def produce(endpoint: Version, recipe: Recipe) -> Outcome:
+    """Run the recipe over this version of the endpoint and return its encoded result. Raises an EndpointError."""
+    try:
+        rows = _run_sandboxed(endpoint, recipe) if recipe.sandbox_language else _run_stored(endpoint, recipe)
+        started = perf_counter()
+        body = encode_rows(
+            rows,
+            recipe.format,
+            redact=recipe.redact,
+            timestamps_as=TimestampForm(endpoint.timestamps_as),
+            max_bytes=max_result_bytes(recipe.sandbox_language),
+        )
+    except OverBudget as error:
+        raise over_budget(recipe.sandbox_language) from error
+    return Outcome(
+        body=body,
+        format=recipe.format,
+        row_count=len(rows.rows),
+        truncated=rows.truncated,
+        database_seconds=rows.database_seconds,
+        encoding_seconds=perf_counter() - started,
+    )
+
+
+def prepare_consumers_query(endpoint: Version, recipe: Recipe, sandbox: Sandbox) -> PreparedQuery:
+    """Return what runs for a consumer's own `sql` or `lql`. Raises SandboxViolation, InvalidLQL or RequestTooLarge."""
+    prepare = prepare_sql if recipe.sandbox_language == "sql" else prepare_lql
+    return prepare(endpoint, recipe.sandbox_text, recipe.arguments, sandbox)
+
+
+def _run_stored(endpoint: Version, recipe: Recipe) -> Rows:
+    query = prepare_stored_query(endpoint, recipe.arguments)
+    try:
+        return query.run()
+    except StatementFailed as failure:
+        refusal = query.refusal(failure)
+        logger.error("stored_query_failed", sqlstate=failure.sqlstate, reason=failure.loggable_message)
+        raise refusal from failure
+
+
+def _run_sandboxed(endpoint: Version, recipe: Recipe) -> Rows:
+    refuse_unguarded_sandbox()
+    query = prepare_consumers_query(endpoint, recipe, sandbox_of(endpoint))
+    try:
+        return _run_where_published(endpoint, query)
+    except StatementFailed as failure:
+        raise query.refusal(failure) from failure
+
+
+def _run_where_published(endpoint: Version, query: PreparedQuery) -> Rows:
+    try:
+        return query.run()
+    except StatementFailed as failure:
+        if not query.lacks_a_table(failure):
+            raise
+    # The log database was restored or made anew, without the schemas of the versions that Django knows.
+    publish(endpoint)
+    return query.run()

@@ -1,0 +1,1 @@
+"""What an endpoint is: drafts, saving, versions, files and schedules."""

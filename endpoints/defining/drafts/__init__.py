@@ -1,0 +1,36 @@
+"""An endpoint as typed and not saved: checked, run, explained, cancelled. Nothing is stored anywhere.
+
+check_draft       every problem at its place, and what the draft would return
+run_draft         the rows of a call, as a saved version would give them
+explain_draft     the plan of the same statement
+cancel_draft_run  ends a run of another request, thread or process
+"""
+
+from __future__ import annotations
+
+from endpoints.defining.drafts.cancelling import RUN_ID, DraftCancelled, cancel_draft_run
+from endpoints.defining.drafts.checking import DraftReport, check_draft
+from endpoints.defining.drafts.draft import Draft, InvalidDraft, Place, Problem, Severity
+from endpoints.defining.drafts.running import DraftPlan, DraftRun, SentArgument, SentStatement, explain_draft, run_draft
+from endpoints.defining.drafts.statements import DraftFailed, OperatorDetail
+
+__all__ = [
+    "RUN_ID",
+    "Draft",
+    "DraftCancelled",
+    "DraftFailed",
+    "DraftPlan",
+    "DraftReport",
+    "DraftRun",
+    "InvalidDraft",
+    "OperatorDetail",
+    "Place",
+    "Problem",
+    "SentArgument",
+    "SentStatement",
+    "Severity",
+    "cancel_draft_run",
+    "check_draft",
+    "explain_draft",
+    "run_draft",
+]

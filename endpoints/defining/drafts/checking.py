@@ -1,0 +1,143 @@
+"""Check a draft on the log database: every problem at its place, and what it would return. Nothing is saved or run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from endpoints.calling.sessions import sandbox_session, stored_session
+from endpoints.defining.drafts import reading
+from endpoints.defining.drafts.draft import Draft, Place, Problem, Severity
+from endpoints.definition import SETTINGS, PublishedTable
+from endpoints.log_database.describing import describe_statement, describe_with_plan
+from endpoints.log_database.execution import ReaderSession, StatementFailed
+from endpoints.log_database.plans import tables_without_time_bound
+from endpoints.log_database.publishing import PublishingError, draft_schema, table_statement
+from endpoints.results.outcomes import Column
+from endpoints.sql.composition import compile_query, original_offset
+from endpoints.sql.lexemes import Kind, lex
+from endpoints.sql.parameter_uses import ParameterUse, parameter_uses
+from endpoints.sql.stored_tables import stored_tables
+
+
+@dataclass(frozen=True, slots=True)
+class DraftReport:
+    """What is wrong with a draft, and what is known of it; `columns` is None where the SQL does not get so far."""
+
+    problems: tuple[Problem, ...]
+    parameters: tuple[ParameterUse, ...] = ()
+    columns: tuple[Column, ...] | None = None
+    sandbox_tables: tuple[PublishedTable, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether it could be saved as it is."""
+        return not any(problem.is_error for problem in self.problems)
+
+
+def check_draft(draft: Draft) -> DraftReport:
+    """PREPARE and plan a draft as its readers and return all that is wrong with it.
+
+    Raises DatabaseUnavailable, Overloaded or QueryTimeout when the log database cannot say.
+    """
+    unreadable = list(reading.lexical_problems(draft))
+    if unreadable:
+        settings = reading.setting_problems(draft, with_name=True)
+        return DraftReport(_in_order([*unreadable, *settings]))
+    uses = parameter_uses(draft.sql)
+    problems = reading.setting_problems(draft, with_name=True) + reading.declaration_problems(draft)
+    problems += reading.undeclared_parameters(draft, uses)
+    uncomposable = list(reading.composition_problems(draft))
+    if uncomposable or not draft.sql:
+        return DraftReport(_in_order([*problems, *uncomposable]), uses)
+    checked = _checkable(draft)
+    columns, faults = _described(checked)
+    # What PostgreSQL refuses in the query it refuses in its CTEs again: told once.
+    tables, sandbox_faults = _sandbox(checked) if draft.sandboxing and columns is not None else ((), [])
+    problems += [*faults, *sandbox_faults, *reading.default_table_problems(draft)]
+    return DraftReport(_in_order(problems), uses, columns, tables)
+
+
+def _checkable(draft: Draft) -> Draft:
+    """Return the draft with settings under which PostgreSQL can be asked, whatever was typed there."""
+    numbers = [setting for setting in SETTINGS.values() if setting.type is int]
+    out_of_range = [one for one in numbers if not one.has_in_range(getattr(draft, one.name))]
+    stand_ins: dict[str, Any] = {one.name: one.default for one in out_of_range}
+    return replace(draft, **stand_ins, planner_settings="")
+
+
+def _described(draft: Draft) -> tuple[tuple[Column, ...] | None, list[Problem]]:
+    endpoint = draft.as_version()
+    nothing = {parameter.name: None for parameter in endpoint.parameters}
+    compiled = compile_query(draft.sql, endpoint.parameters, max_rows=endpoint.max_rows)
+    try:
+        description = describe_with_plan(compiled.statement(nothing), stored_session(endpoint, nothing))
+    except StatementFailed as failure:
+        return None, [Problem("sql", postgresql_message(failure), place=place_in_draft(draft, failure))]
+    unbounded = tables_without_time_bound(description.plan) if description.plan else ()
+    return description.columns, [_without_bound(draft, table) for table in unbounded]
+
+
+def _sandbox(draft: Draft) -> tuple[tuple[PublishedTable, ...], list[Problem]]:
+    endpoint = draft.as_version()
+    nothing = {parameter.name: None for parameter in endpoint.parameters}
+    try:
+        with draft_schema(endpoint, endpoint.parameters) as (schema, tables):
+            session = sandbox_session(endpoint, schema, nothing)
+            return tables, list(_unreadable_tables(draft, tables, session))
+    except PublishingError as error:
+        place = None if error.position is None else Place.at(draft.sql, error.position)
+        return (), [Problem("sql", f"{error.message}.", place=place)]
+
+
+def _unreadable_tables(draft: Draft, tables: tuple[PublishedTable, ...], session: ReaderSession) -> Iterator[Problem]:
+    """Plan a query of each table as the sandbox's reader: what it may not use shows here."""
+    positions = {table.name: table.position for table in stored_tables(draft.sql)}
+    for table in tables:
+        try:
+            describe_statement(table_statement(table.name), session)
+        except StatementFailed as failure:
+            message = f"the CTE `{table.name}` cannot be read as a sandbox table: {failure.primary_message}."
+            yield Problem("sql", message, place=Place.at(draft.sql, positions[table.name]))
+
+
+def postgresql_message(failure: StatementFailed) -> str:
+    """Return PostgreSQL's own message and hint; they may quote row values, which an operator may see."""
+    hint = f" {failure.hint}" if failure.hint else ""
+    return f"PostgreSQL: {failure.primary_message}.{hint}"
+
+
+def place_in_draft(draft: Draft, failure: StatementFailed) -> Place | None:
+    """Return where in the draft's SQL PostgreSQL's error points to."""
+    if failure.position is None:
+        return None
+    parameters = draft.as_version().parameters
+    return Place.at(draft.sql, original_offset(draft.sql, parameters, failure.position - 1))
+
+
+def _without_bound(draft: Draft, table: str) -> Problem:
+    message = (
+        f"logs.{table} is read without a time bound, so every day of it is: compare its timestamp, as in"
+        f" {table}.timestamp >= @start. A comparison inside OR, CASE or a function skips no partition."
+    )
+    return Problem("sql", message, severity=Severity.WARNING, place=_place_of_table(draft.sql, table))
+
+
+def _place_of_table(sql: str, table: str) -> Place | None:
+    """Return where the SQL reads the table; a CTE or column of its name is not meant."""
+    # with edge_logs as (select … from logs.edge_logs as t)  ->  behind "logs."
+    lexemes = [lexeme for lexeme in lex(sql) if not lexeme.is_blank]
+    names = (Kind.WORD, Kind.QUOTED_IDENTIFIER)
+    found = [
+        (lexemes[index - 1].text.lower() if index else "", lexeme)
+        for index, lexeme in enumerate(lexemes)
+        if lexeme.kind in names and lexeme.text.strip('"').lower() == table
+    ]
+    found.sort(key=lambda one: (one[0] != ".", one[0] not in ("from", "join", ",")))
+    return Place.at(sql, found[0][1].start) if found else None
+
+
+def _in_order(problems: list[Problem]) -> tuple[Problem, ...]:
+    """Return the errors, then the warnings."""
+    return tuple(sorted(problems, key=lambda problem: not problem.is_error))

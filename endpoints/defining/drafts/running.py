@@ -1,0 +1,200 @@
+"""Run or explain a draft for a call, exactly as a saved version of it would run, never cached, and cancellable."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Final
+
+import psycopg
+from django.conf import settings
+
+from config.deadlines import answer_within
+from endpoints.cache import Recipe
+from endpoints.calling.prepared_queries import max_result_bytes, over_budget
+from endpoints.calling.recipes import Call
+from endpoints.defining.drafts.cancelling import RunAttendance, cancellable_run
+from endpoints.defining.drafts.draft import Draft
+from endpoints.defining.drafts.statements import DraftStatement, draft_statement
+from endpoints.errors import DatabaseUnavailable, Overloaded
+from endpoints.log_database.execution import StatementFailed
+from endpoints.log_database.plans import PlanTree, read_plan
+from endpoints.log_database.trials import Trial, try_statement
+from endpoints.results.encoding import UNBOUNDED, encode_rows
+from endpoints.results.outcomes import BoundValue, Column, OverBudget, ResultFormat, Rows, Statement, TimestampForm
+from logsources.catalogue import partitions_by_table
+from logsources.connections import owner_connection
+
+EXPLAIN: Final = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "
+# What a page can show without choking; the counts are those of the whole result.
+PARTITIONS_WITHIN_SECONDS: Final = 5.0
+MAX_SHOWN_ROWS: Final = 5_000
+MAX_SHOWN_BYTES: Final = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SentArgument:
+    """One bound value: ``$1``, the parameter it belongs to ("" for a value of the service's own), and the value."""
+
+    placeholder: str
+    name: str
+    value: BoundValue
+
+
+@dataclass(frozen=True, slots=True)
+class SentStatement:
+    """What PostgreSQL got, and as whom."""
+
+    sql: str
+    arguments: tuple[SentArgument, ...]
+    role: str
+    search_path: str
+
+
+@dataclass(frozen=True, slots=True)
+class DraftRun:
+    """A draft's result: `body` is what a consumer gets, cut to `shown_rows` where it is too much for a page."""
+
+    columns: tuple[Column, ...]
+    body: bytes
+    row_count: int
+    shown_rows: int
+    truncated: bool
+    database_seconds: float
+    seconds: float
+    statement: SentStatement
+
+
+@dataclass(frozen=True, slots=True)
+class DraftPlan:
+    """How PostgreSQL ran the draft's statement."""
+
+    tree: PlanTree
+    statement: SentStatement
+
+
+def run_draft(draft: Draft, *, call: Call, run_id: str) -> DraftRun:
+    """Run the draft for a call and return its rows with their types and the statement that was sent.
+
+    Raises InvalidDraft, DraftFailed, DraftCancelled, and every EndpointError that a consumer can get.
+    """
+    started = perf_counter()
+    with _one_of_few(), draft_statement(draft, call) as prepared, _attended(prepared, run_id) as attendance:
+        trial = _try(prepared, attendance)
+    rows = prepared.query.without_budget(trial.rows)
+    columns = trial.columns[: len(rows.columns)]
+    body, shown_rows = _page_body(rows, prepared.recipe, TimestampForm(draft.timestamps_as))
+    return DraftRun(
+        columns=columns,
+        body=body,
+        row_count=len(rows.rows),
+        shown_rows=shown_rows,
+        truncated=rows.truncated,
+        database_seconds=rows.database_seconds,
+        seconds=perf_counter() - started,
+        statement=_sent(prepared),
+    )
+
+
+def explain_draft(draft: Draft, *, call: Call, run_id: str) -> DraftPlan:
+    """Run the same statement under EXPLAIN ANALYZE and return its plan. Raises as `run_draft` does."""
+    with _one_of_few(), draft_statement(draft, call) as prepared, _attended(prepared, run_id) as attendance:
+        statement = prepared.query.statement
+        explained = replace(prepared.query, statement=Statement(EXPLAIN + statement.sql, statement.arguments))
+        trial = _try(replace(prepared, query=explained), attendance, moved_by=len(EXPLAIN))
+    partitions = _partitions()
+    ((explanation,),) = trial.rows.rows
+    return DraftPlan(read_plan(explanation, partitions=partitions), _sent(prepared))
+
+
+def _partitions() -> Mapping[str, tuple[str, ...]]:
+    try:
+        with answer_within(PARTITIONS_WITHIN_SECONDS), owner_connection() as connection:
+            return partitions_by_table(connection)
+    except psycopg.OperationalError as error:
+        raise DatabaseUnavailable from error
+
+
+@contextmanager
+def _attended(prepared: DraftStatement, run_id: str) -> Iterator[RunAttendance]:
+    timeout = prepared.query.session.statement_timeout_seconds
+    with cancellable_run(run_id, timeout_seconds=timeout) as attendance:
+        yield attendance
+
+
+def _try(prepared: DraftStatement, attendance: RunAttendance, *, moved_by: int = 0) -> Trial:
+    try:
+        return try_statement(
+            prepared.query.statement,
+            prepared.query.session,
+            max_rows=prepared.query.max_rows,
+            max_bytes=prepared.query.max_bytes,
+            attend=attendance.attend,
+        )
+    except OverBudget as error:
+        raise over_budget(prepared.query.language) from error
+    except StatementFailed as failed:
+        if failed.position is not None:
+            failed.position = max(1, failed.position - moved_by)
+        raise prepared.failure(failed) from failed
+
+
+def _sent(prepared: DraftStatement) -> SentStatement:
+    query, declared = prepared.query, prepared.recipe.arguments
+    names = [name if name in declared else "" for name in query.argument_names]
+    arguments = zip(names, query.statement.arguments, strict=True)
+    return SentStatement(
+        sql=query.statement.sql,
+        arguments=tuple(
+            SentArgument(f"${number}", name, value) for number, (name, value) in enumerate(arguments, start=1)
+        ),
+        role=query.session.role,
+        search_path=query.session.search_path,
+    )
+
+
+def _page_body(rows: Rows, recipe: Recipe, timestamps_as: TimestampForm) -> tuple[bytes, int]:
+    """Return the rows' JSON and their number, as many of the first rows as a page can show.
+
+    Raises what a consumer gets for a result that is over its budget.
+    """
+
+    def encode(number: int, *, max_bytes: int) -> bytes:
+        first = rows if number == len(rows.rows) else replace(rows, rows=rows.rows[:number])
+        return encode_rows(
+            first, ResultFormat.JSON, redact=recipe.redact, timestamps_as=timestamps_as, max_bytes=max_bytes
+        )
+
+    shown = min(len(rows.rows), MAX_SHOWN_ROWS)
+    try:
+        body = encode(len(rows.rows), max_bytes=max_result_bytes(recipe.sandbox_language))
+    except OverBudget as error:
+        raise over_budget(recipe.sandbox_language) from error
+    if shown < len(rows.rows):
+        body = encode(shown, max_bytes=UNBOUNDED)
+    while len(body) > MAX_SHOWN_BYTES and shown > 1:
+        shown = max(1, min(shown - 1, shown * MAX_SHOWN_BYTES // len(body)))
+        body = encode(shown, max_bytes=UNBOUNDED)
+    return body, shown
+
+
+_running = 0
+_running_lock = threading.Lock()
+
+
+@contextmanager
+def _one_of_few() -> Iterator[None]:
+    """Keep half of the process's gate connections for calls, however many drafts are tried. Raises Overloaded."""
+    global _running
+    with _running_lock:
+        if _running >= max(1, settings.ENDPOINTS_POOL_SIZE // 2):
+            raise Overloaded
+        _running += 1
+    try:
+        yield
+    finally:
+        with _running_lock:
+            _running -= 1

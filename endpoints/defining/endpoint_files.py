@@ -1,0 +1,217 @@
+"""An endpoint as one readable file: its settings and parameters as TOML in a leading SQL comment, then its SQL.
+
+::
+
+    /* endpoint
+    name = "errors.by-path"
+    tenant_parameter = "project"
+    max_rows = 1000
+
+    [[parameters]]
+    name = "project"
+    required = true
+    */
+
+    select request_path from edge_logs where project = @project
+
+Any editor shows it as SQL, and PostgreSQL itself takes the header for a comment. `read_endpoint_file` and
+`write_endpoint_file` are inverse: what one writes the other reads back unchanged.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from datetime import date, datetime, time
+from difflib import get_close_matches
+from typing import Any, Final, NamedTuple
+
+from endpoints.defining.endpoint_file_lines import FIRST_LINE, LAST_LINE, FileLines, find_lines
+from endpoints.definition import SETTINGS, Definition
+from endpoints.sql.parameters import DeclaredParameter, ParameterType
+
+_TOML_PLACE: Final = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+_WANTED: Final[Mapping[type, str]] = {bool: "true or false", int: "an integer", str: "a text"}
+
+
+class FileProblem(NamedTuple):
+    """What is wrong in a file; line and column count from 1, and are None where the whole file or line is meant."""
+
+    line: int | None
+    message: str
+    column: int | None = None
+
+    def __str__(self) -> str:
+        if self.line is None:
+            return self.message
+        column = "" if self.column is None else f", column {self.column}"
+        return f"line {self.line}{column}: {self.message}"
+
+
+class EndpointFileError(ValueError):
+    """A text that is no file of an endpoint, with everything that is wrong with it."""
+
+    def __init__(self, problems: tuple[FileProblem, ...]) -> None:
+        super().__init__("; ".join(map(str, problems)))
+        self.problems = problems
+
+
+_PARAMETER_KEYS: Final = tuple(one.name for one in fields(DeclaredParameter))
+
+
+def as_in_file(endpoint: Definition) -> Definition:
+    """Return the definition as a file holds it: `\\n` as the only line end, and no blank ends.
+
+    Browsers and editors disagree about both.
+    """
+    return replace(endpoint, sql=_normal(endpoint.sql), description=_normal(endpoint.description))
+
+
+def _normal(text: str) -> str:
+    return re.sub(r"\r\n?", "\n", text).strip()
+
+
+def write_endpoint_file(endpoint: Definition) -> str:
+    """Return the text of the file; every setting is in it, of parameters what is not the default."""
+    endpoint = as_in_file(endpoint)
+    lines = [FIRST_LINE, *(f"{name} = {_toml(getattr(endpoint, name))}" for name in SETTINGS)]
+    for parameter in endpoint.parameters:
+        lines += ["", "[[parameters]]", *_parameter_lines(parameter)]
+    return "\n".join([*lines, LAST_LINE, "", endpoint.sql, ""])
+
+
+def _parameter_lines(parameter: DeclaredParameter) -> Iterator[str]:
+    plain = DeclaredParameter(parameter.name)
+    for name in _PARAMETER_KEYS:
+        value = getattr(parameter, name)
+        if name in ("name", "type") or value != getattr(plain, name):
+            yield f"{name} = {_toml(value)}"
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return _toml_text(str(value))
+
+
+def _toml_text(text: str) -> str:
+    """Return a TOML string that ends no SQL comment and opens none (PostgreSQL nests them)."""
+    opens_or_ends = "*/" in text or "/*" in text
+    printable = all(character.isprintable() for character in text)
+    if "\\" in text and printable and not opens_or_ends and "'" not in text:
+        return f"'{text}'"  # a regular expression stays readable
+    if "\n" in text:
+        lines = "\n".join(map(_escaped, text.split("\n")))
+        return f'"""\n{lines}"""'
+    return f'"{_escaped(text)}"'
+
+
+def _escaped(text: str) -> str:
+    text = text.replace("\\", "\\\\").replace('"', '\\"').replace("*/", "*\\u002F").replace("/*", "/\\u002A")
+    return "".join(character if character.isprintable() else f"\\U{ord(character):08X}" for character in text)
+
+
+def read_endpoint_file(text: str) -> Definition:
+    """Return what a file holds. Raises EndpointFileError with every problem and its line."""
+    lines = find_lines(text)
+    if not lines.begin_as_they_should:
+        raise EndpointFileError((FileProblem(1, f"the file of an endpoint begins with the line `{FIRST_LINE}`"),))
+    if not lines.header_ends:
+        raise EndpointFileError((FileProblem(1, f"the header has no end: a line that is `{LAST_LINE}` alone"),))
+    document = _read_header(lines.header)
+    problems = sorted(_problems(document, lines), key=lambda problem: problem.line or 0)
+    if not lines.sql.strip():
+        problems.append(FileProblem(len(lines.header) + 1, "there is no SQL behind the header"))
+    if problems:
+        raise EndpointFileError(tuple(problems))
+    parameters = tuple(_declared(fields) for fields in document.pop("parameters", ()))
+    return as_in_file(Definition(**document, sql=lines.sql, parameters=parameters))
+
+
+def _read_header(header: Sequence[str]) -> dict[str, Any]:
+    for place, text in enumerate(header[1:], start=2):
+        # A comment that opens in the header would go on behind it, and one that ends in it would make the rest SQL.
+        for mark, spelled in (("/*", "/\\u002A"), ("*/", "*\\u002F")):
+            if mark in text:
+                message = f"`{mark}` cannot stand in the header, which is a comment; in a string write {spelled}"
+                raise EndpointFileError((FileProblem(place, message),))
+    try:
+        # An empty line for the first one: line numbers stay. Numbers with a fraction keep their digits.
+        return tomllib.loads("\n".join(["", *header[1:]]), parse_float=str)
+    except tomllib.TOMLDecodeError as error:
+        found = _TOML_PLACE.search(str(error))
+        line = int(found[1]) if found and found[1] else len(header)
+        message = _TOML_PLACE.sub("", str(error))
+        raise EndpointFileError((FileProblem(line, f"the header is not TOML: {message}"),)) from error
+
+
+def _problems(document: Mapping[str, Any], lines: FileLines) -> Iterator[FileProblem]:
+    for key, value in document.items():
+        line = lines.of_setting(key)
+        if key == "parameters":
+            yield from _parameters_problems(value, lines)
+        elif key not in SETTINGS:
+            yield FileProblem(line, f"there is no setting `{key}`{_near(key, (*SETTINGS, 'parameters'))}")
+        elif type(value) is not SETTINGS[key].type:
+            yield FileProblem(line, f"`{key}` must be {_WANTED[SETTINGS[key].type]}")
+    if "name" not in document:
+        yield FileProblem(1, "the header lacks `name`")
+
+
+def _parameters_problems(value: Any, lines: FileLines) -> Iterator[FileProblem]:
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        line = lines.of_table("parameters")
+        yield FileProblem(line, "parameters are written as [[parameters]], one such line before each")
+        return
+    for number, fields_of_one in enumerate(value):
+        for key, given in fields_of_one.items():
+            line = lines.of_parameter_key(number, key, among=len(value))
+            if key not in _PARAMETER_KEYS:
+                yield FileProblem(line, f"a parameter has no `{key}`{_near(key, _PARAMETER_KEYS)}")
+            elif reason := _parameter_reason(key, given):
+                yield FileProblem(line, reason)
+        if "name" not in fields_of_one:
+            yield FileProblem(lines.of_parameter(number, among=len(value)), "the parameter lacks `name`")
+
+
+def _parameter_reason(key: str, given: Any) -> str:
+    if key == "type":
+        types = [one.value for one in ParameterType]
+        return "" if given in types else f"`type` must be one of {', '.join(types)}{_near(str(given), types)}"
+    if key == "required":
+        return "" if isinstance(given, bool) else "`required` must be true or false"
+    if key == "allowed_values":
+        return "" if isinstance(given, list) and all(map(_is_scalar, given)) else f"`{key}` must be a list of texts"
+    if key in ("name", "description", "pattern"):
+        return "" if isinstance(given, str) else f"`{key}` must be a text"
+    return "" if _is_scalar(given) else f"`{key}` must be a text"
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, str | int | bool | date | time)  # a datetime is a date
+
+
+def _near(word: str, words: tuple[str, ...] | list[str]) -> str:
+    near = get_close_matches(word, words, n=1)
+    return f"; did you mean `{near[0]}`?" if near else ""
+
+
+def _declared(given: Mapping[str, Any]) -> DeclaredParameter:
+    values = {key: value if key in ("type", "required") else _text(value) for key, value in given.items()}
+    if "allowed_values" in given:
+        values["allowed_values"] = tuple(map(_text, given["allowed_values"]))
+    for key in ("default", "minimum", "maximum", "pattern"):
+        values[key] = values.get(key) or None  # as in the admin: blank is none
+    return DeclaredParameter.from_json(values)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.isoformat() if isinstance(value, datetime | date | time) else str(value)

@@ -1,0 +1,1 @@
+"""SQL dialects of consumers, translated to PostgreSQL's."""

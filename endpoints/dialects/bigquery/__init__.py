@@ -1,0 +1,139 @@
+"""BigQuery's SQL → PostgreSQL's, for clients that were written for another service and cannot be changed.
+
+    text → tokens within bounds → sqlglot's tree → passes and rules → PostgreSQL's tree → text
+
+The resulting text is nothing special: it goes through the checker of sandbox queries like a consumer's own, and uses
+only functions of the allowlist. The stages, and where to look for a construct:
+
+* `source_text` and `parsing` read the text; `passes` rewrites whole SELECTs, with one pass per file; `from_clause` has
+  the unnest joins, `scopes` the meaning of names, `set_operations` UNION;
+* `rules` has one function per construct and one module per family; `coercions` turns a field into the type that its
+  context needs;
+* `patterns` rewrites regular expressions; `tree` defines the resulting tree, `printing` writes it.
+
+Every struct and array of BigQuery is jsonb here. Stored records are arrays of one object at every level, as BigQuery
+stores repeated records; paths go through them whether they were unnested or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+from endpoints.dialects.bigquery.checking import CheckedTranslation, check_translation
+from endpoints.dialects.bigquery.kinds import kind_of_type
+from endpoints.dialects.bigquery.parsing import parse
+from endpoints.dialects.bigquery.printing import Printer
+from endpoints.dialects.bigquery.queries import translate_query
+from endpoints.dialects.bigquery.refusals import Refusal, TranslationBug
+from endpoints.dialects.bigquery.scopes import Columns, Scope
+from endpoints.dialects.bigquery.source_text import THE_QUERY, tokens_of
+from endpoints.dialects.bigquery.tables import BigQueryColumn, BigQueryTable, log_table
+from endpoints.dialects.bigquery.translation import Translation
+from endpoints.dialects.bigquery.tree import Output
+from endpoints.errors import RequestTooLarge, SandboxViolation
+from endpoints.sql.parameters import DeclaredParameter
+from endpoints.sql.sandbox import SandboxLimits, SandboxTable
+from endpoints.sql.sandbox.violations import violation
+
+__all__ = [
+    "BigQueryColumn",
+    "BigQueryTable",
+    "CheckedTranslation",
+    "Translation",
+    "TranslationBug",
+    "check_bigquery",
+    "forget_translations",
+    "log_table",
+    "translate",
+]
+
+MAX_BYTES: Final = 16 * 1024  # of a text in UTF-8, as for any other sandbox query
+# Dashboards send the same few texts again and again; only the times in them change. A long one takes 300 KiB.
+TRANSLATIONS_KEPT: Final = 128
+
+
+def translate(
+    sql: str,
+    *,
+    tables: Sequence[BigQueryTable],
+    parameters: Sequence[DeclaredParameter] = (),
+    max_bytes: int = MAX_BYTES,
+) -> Translation:
+    """Return the translation of a consumer's text in BigQuery's dialect; the last few hundred are remembered.
+
+    Raises SandboxViolation if there is no translation: its details say what, why and where (1-based line and column);
+    TranslationBug, also a SandboxViolation, if the translator itself has a fault.
+    Raises RequestTooLarge for a text over the limit.
+    """
+    if len(sql) > max_bytes or len(sql.encode("utf-8", "surrogatepass")) > max_bytes:
+        raise RequestTooLarge(f"A sandbox query has at most {max_bytes} bytes.")
+    types = tuple((parameter.name, parameter.type.postgresql_type) for parameter in parameters)
+    return _translated(sql, tuple(tables), types)
+
+
+def check_bigquery(
+    sql: str,
+    *,
+    tables: Sequence[BigQueryTable],
+    parameters: Sequence[DeclaredParameter] = (),
+    limits: SandboxLimits | None = None,
+) -> CheckedTranslation:
+    """Return the query to run for a consumer's text in BigQuery's dialect: translated, then checked like any other.
+
+    Raises SandboxViolation, with the place in the consumer's text, and RequestTooLarge.
+    """
+    limits = limits or SandboxLimits()
+    return check_translation(
+        sql,
+        translate(sql, tables=tables, parameters=parameters, max_bytes=limits.bytes),
+        tables=[SandboxTable(table.name, tuple(column.name for column in table.columns)) for table in tables],
+        parameters=parameters,
+        limits=limits,
+    )
+
+
+@lru_cache(maxsize=TRANSLATIONS_KEPT)
+def _translated(sql: str, tables: tuple[BigQueryTable, ...], parameters: tuple[tuple[str, str], ...]) -> Translation:
+    try:
+        tree = parse(sql, tokens_of(sql))
+        printer = Printer()
+        types = {name: kind_of_type(type_) for name, type_ in parameters}
+        known = Scope(tables=_known(tables), parameters=types)
+        printer.query(translate_query(tree, Scope(parent=known)))
+    except Refusal as refusal:
+        raise _violation(sql, refusal, tables) from refusal
+    except RecursionError as error:
+        too_deep = Refusal(THE_QUERY, "is nested too deeply to be translated", offset=0)
+        raise _violation(sql, too_deep, tables) from error
+    except MemoryError:
+        raise
+    except Exception as error:
+        # Any such error is the text's fault for the caller and ours for the log; the answer always has a reason.
+        unknown = Refusal(THE_QUERY, "cannot be translated; write it in a simpler way", offset=0)
+        raise TranslationBug(_violation(sql, unknown, tables), error) from error
+    return Translation.from_pieces(printer.pieces, printer.origins)
+
+
+def forget_translations() -> None:
+    """Forget all translations, for measurements of their time."""
+    _translated.cache_clear()
+
+
+def _known(tables: Sequence[BigQueryTable]) -> dict[str, tuple[str, Columns]]:
+    return {
+        table.name.casefold(): (
+            table.name,
+            Columns.of(
+                tuple(Output(column.name, kind_of_type(column.type), column.nullable) for column in table.columns)
+            ),
+        )
+        for table in tables
+    }
+
+
+def _violation(sql: str, refusal: Refusal, tables: Sequence[BigQueryTable]) -> SandboxViolation:
+    names = [table.name for table in tables]
+    offset = min(max(refusal.offset or 0, 0), len(sql))
+    return violation(sql, offset, construct=refusal.construct, reason=refusal.reason, tables=names)

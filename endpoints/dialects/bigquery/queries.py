@@ -1,0 +1,234 @@
+"""Queries: WITH, SELECT and its clauses, set operations. Every name is known before its uses are lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from endpoints.dialects.bigquery.coercions import as_boolean, output
+from endpoints.dialects.bigquery.from_clause import from_items
+from endpoints.dialects.bigquery.lowering import Lowering, number_of
+from endpoints.dialects.bigquery.passes import alias_references, expand_stars, output_names, refuse_other_clauses
+from endpoints.dialects.bigquery.refusals import refusal_of
+from endpoints.dialects.bigquery.rulebook import RULES
+from endpoints.dialects.bigquery.scopes import Columns, Scope
+from endpoints.dialects.bigquery.set_operations import combined
+from endpoints.dialects.bigquery.tree import (
+    CommonTable,
+    Constant,
+    Expression,
+    Infix,
+    Name,
+    Ordered,
+    Output,
+    Query,
+    Select,
+)
+from endpoints.dialects.bigquery.values import integer
+
+
+def translate_query(node: exp.Expr, scope: Scope) -> Query:
+    """Return a query in the form that PostgreSQL runs. Raises Refusal.
+
+    `scope` is the query's own level: empty, and its parents have the names that the query may use.
+    """
+    if isinstance(node, exp.Subquery):
+        return _bracketed(node, scope)
+    if not isinstance(node, exp.Select | exp.SetOperation):
+        raise refusal_of(node, "is not SELECT or WITH, with which a query begins")
+    refuse_other_clauses(node)
+    common_tables = tuple(_common_tables(node.args.get("with_"), scope))
+    if isinstance(node, exp.Select):
+        query: Query = _select(node, scope)
+    else:
+        query = _set_operation(node, scope)
+    return replace(query, common_tables=common_tables) if common_tables else query
+
+
+def _bracketed(node: exp.Subquery, scope: Scope) -> Query:
+    """(select …) order by … limit …: the part after the brackets belongs to an outer query."""
+    inner = translate_query(node.this, scope)
+    order, limit, offset = (node.args.get(name) for name in ("order", "limit", "offset"))
+    if order is None and limit is None and offset is None:
+        return inner
+    if inner.order or inner.limit is not None or inner.offset is not None:
+        raise refusal_of(node, construct="ORDER BY or LIMIT twice")
+    lowering = _lowering(scope)
+    return replace(
+        inner,
+        order=_order_of_outputs(order, inner.outputs, lowering),
+        limit=_row_count(limit, lowering),
+        offset=_row_count(offset, lowering),
+    )
+
+
+def _common_tables(node: exp.With | None, scope: Scope) -> list[CommonTable]:
+    if node is None:
+        return []
+    if node.args.get("recursive"):
+        raise refusal_of(node, construct="WITH RECURSIVE")
+    tables: list[CommonTable] = []
+    for item in node.expressions:
+        name = item.alias
+        query = translate_query(item.this, Scope(parent=scope))
+        columns = item.args["alias"].columns
+        if columns:
+            raise refusal_of(columns[0], construct="WITH name (columns)")
+        scope.tables[name.casefold()] = (name, Columns.of(query.outputs))
+        tables.append(CommonTable(name, query))
+    return tables
+
+
+def _lowering(scope: Scope) -> Lowering:
+    return Lowering(scope, RULES, translate_query, _order_items)
+
+
+def _select(node: exp.Select, outer: Scope) -> Select:
+    # The WITH list belongs to the outer level, the FROM items to this one.
+    scope = Scope(parent=outer)
+    lowering = _lowering(scope)
+    if not node.expressions:
+        raise refusal_of(node, "has no columns", construct="SELECT")
+    items_from = from_items(node, lowering)
+    expand_stars(output_names(node), scope)
+    alias_references(node, scope)
+    where, having = node.args.get("where"), node.args.get("having")
+    condition = as_boolean(lowering.lower(where.this)) if where is not None else None
+    group = node.args.get("group")
+    if group is not None or node.args.get("distinct") is not None:
+        lowering = replace(lowering, grouped=True)
+    items = [output(lowering.lower(item.this)) for item in node.expressions]
+    outputs = tuple(_output(item.alias, value) for item, value in zip(node.expressions, items, strict=True))
+    order = node.args.get("order")
+    return Select(
+        items=tuple(items),
+        outputs=outputs,
+        distinct=node.args.get("distinct") is not None,
+        from_items=items_from,
+        where=condition,
+        group=tuple(_grouping(item, lowering) for item in group.expressions) if group is not None else (),
+        having=as_boolean(lowering.lower(having.this)) if having is not None else None,
+        order=_ordered(order, items, lowering) if order is not None else (),
+        limit=_row_count(node.args.get("limit"), lowering),
+        offset=_row_count(node.args.get("offset"), lowering),
+    )
+
+
+def _output(name: str, value: Expression) -> Output:
+    return Output(name, value.kind, _nullable(value))
+
+
+def _nullable(value: Expression) -> bool:
+    return not isinstance(value, Name) or value.nullable
+
+
+def _grouping(node: exp.Expr, lowering: Lowering) -> Expression:
+    number = number_of(node)
+    if number is not None:
+        return integer(number)
+    value = output(lowering.lower(node))
+    if isinstance(value, Constant):
+        raise refusal_of(node, "is a constant, which groups nothing", construct="GROUP BY")
+    return value
+
+
+def _ordered(node: exp.Order, items: Sequence[Expression], lowering: Lowering) -> tuple[Ordered, ...]:
+    result: list[Ordered] = []
+    for item in node.expressions:
+        number = number_of(item.this)
+        if number is not None:
+            if not 1 <= number <= len(items):
+                raise refusal_of(item, "is not the number of a column", construct=f"ORDER BY {number}")
+            indexed = None if lowering.grouped else _indexed(items[number - 1])
+            value = integer(number) if indexed is None else indexed
+            result.append(_order_item(item, value, nullable=_nullable(indexed or items[number - 1])))
+        else:
+            value = output(lowering.lower(item.this))
+            if not isinstance(value, Constant):  # it orders nothing, and PostgreSQL refuses it
+                result.append(_order_item(item, value, nullable=_nullable(value)))
+    return tuple(result)
+
+
+def _indexed(item: Expression) -> Expression | None:
+    """Return the column with the same order as the item: a timestamp as local time has no index, but the column has."""
+    if isinstance(item, Infix) and item.operator == "AT TIME ZONE" and isinstance(item.left, Name):
+        zone = item.right
+        return item.left if isinstance(zone, Constant) and zone.text == "UTC" else None
+    return None
+
+
+def _order_items(nodes: Sequence[exp.Expr], lowering: Lowering) -> tuple[Ordered, ...]:
+    """Return an ORDER BY within an expression, where numbers and names of items have no meaning."""
+    values = [(node, lowering.lower(node.this)) for node in nodes]
+    return tuple(_order_item(node, value, nullable=_nullable(value)) for node, value in values)
+
+
+def _order_item(node: exp.Expr, value: Expression, *, nullable: bool) -> Ordered:
+    """NULLs are the smallest in BigQuery and the greatest in PostgreSQL.
+
+    An expression that is never NULL stays as it is: an index gives rows only in PostgreSQL's own order.
+    """
+    descending = bool(node.args.get("desc"))
+    first = node.args.get("nulls_first")
+    if first is None:
+        first = not descending
+    nulls = "FIRST" if first else "LAST"
+    is_default = first is descending  # PostgreSQL: DESC is NULLS FIRST, ASC is NULLS LAST
+    return Ordered(expression=value, descending=descending, nulls=nulls if nullable and not is_default else "")
+
+
+def _row_count(node: exp.Expr | None, lowering: Lowering) -> Expression | None:
+    if node is None:
+        return None
+    if isinstance(node, exp.Fetch) or node.expression is None or node.args.get("offset") is not None:
+        raise refusal_of(node, construct="FETCH" if isinstance(node, exp.Fetch) else "LIMIT with a comma")
+    return lowering.lower(node.expression)
+
+
+def _set_operation(node: exp.SetOperation, scope: Scope) -> Query:
+    branches: list[Query] = []
+    left: exp.Expr = node
+    words = _words(node)
+    nodes: list[exp.Expr] = []
+    # (a union all b) union all c  ->  a UNION ALL b UNION ALL c
+    while isinstance(left, exp.SetOperation) and _words(left) == words and (left is node or _is_plain(left)):
+        nodes.append(left.expression)
+        left = left.this
+    nodes.append(left)
+    branches = [translate_query(branch, Scope(parent=scope)) for branch in reversed(nodes)]
+    if len({len(branch.outputs) for branch in branches}) > 1:
+        raise refusal_of(node, "has branches with different numbers of columns", construct=words)
+    query = combined(words, branches)
+    lowering = _lowering(scope)
+    return replace(
+        query,
+        order=_order_of_outputs(node.args.get("order"), query.outputs, lowering),
+        limit=_row_count(node.args.get("limit"), lowering),
+        offset=_row_count(node.args.get("offset"), lowering),
+    )
+
+
+def _is_plain(node: exp.Expr) -> bool:
+    return not any(node.args.get(name) for name in ("order", "limit", "offset", "with_"))
+
+
+def _words(node: exp.SetOperation) -> str:
+    return f"{node.key.upper()}{'' if node.args.get('distinct') else ' ALL'}"
+
+
+def _order_of_outputs(node: exp.Order | None, outputs: Sequence[Output], lowering: Lowering) -> tuple[Ordered, ...]:
+    """Return the ORDER BY of a set operation, which names only columns of its result."""
+    if node is None:
+        return ()
+    numbers = {column.name.casefold(): number for number, column in enumerate(outputs, 1)}
+    result: list[Ordered] = []
+    for item in node.expressions:
+        number = number_of(item.this)
+        if number is None and isinstance(item.this, exp.Column) and len(item.this.parts) == 1:
+            number = numbers.get(item.this.name.casefold())
+        if number is None or not 1 <= number <= len(outputs):
+            raise refusal_of(item, "orders by a column of the result only", construct="ORDER BY behind UNION")
+        result.append(_order_item(item, integer(number), nullable=outputs[number - 1].nullable))
+    return tuple(result)

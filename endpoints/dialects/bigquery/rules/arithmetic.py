@@ -1,0 +1,193 @@
+"""Numbers: ``/`` gives a fraction and ``div`` does not; rounding to places, and the SAFE_ forms."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlglot import exp
+
+from endpoints.dialects.bigquery.coercions import as_number, as_text, as_timestamp
+from endpoints.dialects.bigquery.kinds import MOMENT_KINDS, NUMERIC_KINDS, Kind
+from endpoints.dialects.bigquery.lowering import Lowering, Rule, number_of
+from endpoints.dialects.bigquery.tree import Cast, Chain, Expression, Prefix
+from endpoints.dialects.bigquery.values import call, cast, chain, infix, integer
+
+_OPERATORS: Final[dict[type[exp.Expr], str]] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.SafeAdd: "+",
+    exp.SafeSubtract: "-",
+    exp.SafeMultiply: "*",
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseXor: "#",
+    exp.BitwiseLeftShift: "<<",
+    exp.BitwiseRightShift: ">>",
+}
+_ONE_NUMBER: Final[dict[type[exp.Expr], str]] = {
+    exp.Abs: "abs",
+    exp.Ceil: "ceil",
+    exp.Floor: "floor",
+    exp.Sign: "sign",
+    exp.Sqrt: "sqrt",
+    exp.Exp: "exp",
+    exp.Ln: "ln",
+}
+
+
+def kind_of_both(left: Expression, right: Expression) -> Kind:
+    """Return the kind of PostgreSQL's result for two numbers."""
+    kinds = {left.kind, right.kind}
+    if kinds == {Kind.INTEGER}:
+        return Kind.INTEGER
+    if Kind.OTHER in kinds:
+        return Kind.OTHER
+    return Kind.FLOAT if Kind.FLOAT in kinds else Kind.NUMBER
+
+
+def operation(node: exp.Binary, lowering: Lowering) -> Expression:
+    left, right = lowering.lower_all([node.this, node.expression])
+    operator = _OPERATORS[type(node)]
+    if left.kind in MOMENT_KINDS or right.kind in MOMENT_KINDS or Kind.INTERVAL in (left.kind, right.kind):
+        return _with_moments(left, operator, right)
+    left, right = as_number(left), as_number(right)
+    if operator in "&|#<<>>":
+        left, right = (
+            value if value.kind is Kind.INTEGER else cast(value, "bigint", Kind.INTEGER) for value in (left, right)
+        )
+    return infix(left, operator, right, kind=kind_of_both(left, right))
+
+
+def _with_moments(left: Expression, operator: str, right: Expression) -> Expression:
+    if left.kind in (Kind.JSON, Kind.TEXT):
+        left = as_timestamp(left)
+    if right.kind in (Kind.JSON, Kind.TEXT):
+        right = as_timestamp(right)
+    both = left.kind in MOMENT_KINDS and right.kind in MOMENT_KINDS
+    if Kind.DATE in (left.kind, right.kind) and NUMERIC_KINDS & {left.kind, right.kind}:
+        left, right = (
+            cast(value, "integer", Kind.INTEGER) if value.kind in NUMERIC_KINDS else value for value in (left, right)
+        )
+    kind = (
+        Kind.INTERVAL
+        if both
+        else next((value.kind for value in (left, right) if value.kind in MOMENT_KINDS), Kind.INTERVAL)
+    )
+    return infix(left, operator, right, kind=kind)
+
+
+def division(node: exp.Div, lowering: Lowering) -> Expression:
+    # a / b  ->  a::double precision / b
+    left, right = (as_number(value) for value in lowering.lower_all([node.this, node.expression]))
+    return infix(_float(left), "/", right, kind=Kind.FLOAT)
+
+
+def safe_division(node: exp.SafeDivide, lowering: Lowering) -> Expression:
+    left, right = (as_number(value) for value in lowering.lower_all([node.this, node.expression]))
+    return infix(_float(left), "/", call("NULLIF", right, integer(0), kind=right.kind), kind=Kind.FLOAT)
+
+
+def _float(value: Expression) -> Expression:
+    return value if value.kind is Kind.FLOAT else cast(value, "double precision", Kind.FLOAT)
+
+
+def whole_division(node: exp.IntDiv, lowering: Lowering) -> Expression:
+    left, right = (as_number(value) for value in lowering.lower_all([node.this, node.expression]))
+    if left.kind is Kind.INTEGER and right.kind is Kind.INTEGER:
+        return infix(left, "/", right, kind=Kind.INTEGER)
+    quotient = call("trunc", infix(_float(left), "/", right, kind=Kind.FLOAT), kind=Kind.FLOAT)
+    return cast(quotient, "bigint", Kind.INTEGER)
+
+
+def remainder(node: exp.Mod, lowering: Lowering) -> Expression:
+    left, right = (_numeric(as_number(value)) for value in lowering.lower_all([node.this, node.expression]))
+    return infix(left, "%", right, kind=kind_of_both(left, right))
+
+
+def _numeric(value: Expression) -> Expression:
+    # PostgreSQL has no double precision form of round(x, n), trunc(x, n) and %.
+    return cast(value, "numeric", Kind.NUMBER) if value.kind is Kind.FLOAT else value
+
+
+def rounding(node: exp.Round | exp.Trunc, lowering: Lowering) -> Expression:
+    name = "round" if isinstance(node, exp.Round) else "trunc"
+    value = as_number(lowering.lower(node.this))
+    decimals = node.args.get("decimals")
+    if decimals is None:
+        value = _numeric(value)  # halves away from zero, as in BigQuery
+        return call(name, value, kind=Kind.NUMBER)
+    places = number_of(decimals)
+    count = (
+        integer(places)
+        if places is not None and places >= 0
+        else cast(as_number(lowering.lower(decimals)), "integer", Kind.INTEGER)
+    )
+    rounded = call(name, cast(value, "numeric", Kind.NUMBER), count, kind=Kind.NUMBER)
+    return rounded
+
+
+def one_number(node: exp.Func, lowering: Lowering) -> Expression:
+    value = as_number(lowering.lower(node.this))
+    name = _ONE_NUMBER[type(node)]
+    return call(name, value, kind=value.kind if name in ("abs", "ceil", "floor", "sign") else Kind.FLOAT)
+
+
+def power(node: exp.Pow, lowering: Lowering) -> Expression:
+    left, right = (_float(as_number(value)) for value in lowering.lower_all([node.this, node.expression]))
+    return call("power", left, right, kind=Kind.FLOAT)
+
+
+def logarithm(node: exp.Log, lowering: Lowering) -> Expression:
+    # log(x) is natural; for log(x, base) sqlglot puts the base first
+    base = _float(as_number(lowering.lower(node.this)))
+    if node.args.get("expression") is None:
+        return call("ln", base, kind=Kind.FLOAT)
+    value = _float(as_number(lowering.lower(node.expression)))
+    return infix(call("ln", value, kind=Kind.FLOAT), "/", call("ln", base, kind=Kind.FLOAT), kind=Kind.FLOAT)
+
+
+def negative(node: exp.Neg, lowering: Lowering) -> Expression:
+    value = as_number(lowering.lower(node.this))
+    return Prefix(kind=value.kind, operator="-", operand=value)
+
+
+def concatenation(node: exp.DPipe, lowering: Lowering) -> Expression:
+    # a || b || c: text, and NULL if one is NULL
+    parts: list[exp.Expr] = []
+    left: exp.Expr = node
+    while isinstance(left, exp.DPipe):
+        parts.append(left.expression)
+        left = left.this
+    parts.append(left)
+    return chain("||", *map(_part, lowering.lower_all(list(reversed(parts)))), kind=Kind.TEXT)
+
+
+def concat(node: exp.Concat, lowering: Lowering) -> Expression:
+    values = [_part(value) for value in lowering.lower_all(node.expressions)]
+    return values[0] if len(values) == 1 else Chain(kind=Kind.TEXT, operator="||", operands=tuple(values))
+
+
+def _part(value: Expression) -> Expression:
+    text = as_text(value)
+    # 'a' || NULL, or an operand of unknown type, would make PostgreSQL guess.
+    return (
+        cast(text, "text", Kind.TEXT) if text.kind in (Kind.NULL, Kind.OTHER) and not isinstance(text, Cast) else text
+    )
+
+
+RULES: Final[dict[type[exp.Expr], Rule]] = {
+    **dict.fromkeys(_OPERATORS, operation),
+    **dict.fromkeys(_ONE_NUMBER, one_number),
+    exp.Div: division,
+    exp.SafeDivide: safe_division,
+    exp.IntDiv: whole_division,
+    exp.Mod: remainder,
+    exp.Round: rounding,
+    exp.Trunc: rounding,
+    exp.Pow: power,
+    exp.Log: logarithm,
+    exp.Neg: negative,
+    exp.DPipe: concatenation,
+    exp.Concat: concat,
+}

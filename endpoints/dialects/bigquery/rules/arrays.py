@@ -1,0 +1,137 @@
+"""Arrays and structs: all of them are jsonb, so that records from any source look the same."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlglot import exp
+
+from endpoints.dialects.bigquery.coercions import as_json, as_number, as_text
+from endpoints.dialects.bigquery.kinds import Kind
+from endpoints.dialects.bigquery.lowering import Lowering, Rule
+from endpoints.dialects.bigquery.refusals import refusal_of
+from endpoints.dialects.bigquery.scopes import index_of
+from endpoints.dialects.bigquery.tree import (
+    Call,
+    Constant,
+    Expression,
+    Fields,
+    FromItem,
+    Name,
+    Output,
+    Select,
+    Subquery,
+)
+from endpoints.dialects.bigquery.values import TRUE, call, cast, infix, integer, string
+
+EMPTY: Final = cast(string("[]"), "jsonb", Kind.JSON)
+
+
+def array(node: exp.Expr, lowering: Lowering) -> Expression:
+    if isinstance(node, exp.Bracket):
+        return _element(node, lowering)
+    if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Query):
+        return _array_of_query(node.expressions[0], lowering)
+    items = [argument(value) for value in lowering.lower_all(_alike(node.expressions))]
+    return call("jsonb_build_array", *items, kind=Kind.JSON) if items else EMPTY
+
+
+def _alike(items: list[exp.Expr]) -> list[exp.Expr]:
+    # [struct('a' as name), struct('b')]: all take the names of the first
+    first = items[0] if items else None
+    if not isinstance(first, exp.Struct):
+        return items
+    names = [field.this if isinstance(field, exp.PropertyEQ) else None for field in first.expressions]
+    for item in items[1:]:
+        if isinstance(item, exp.Struct) and len(item.expressions) == len(names):
+            fields = zip(item.expressions, names, strict=True)
+            item.set("expressions", [_named(field, name) for field, name in fields])
+    return items
+
+
+def _named(field: exp.Expr, name: exp.Expr | None) -> exp.Expr:
+    if name is None or isinstance(field, exp.PropertyEQ):
+        return field
+    return exp.PropertyEQ(this=name.copy(), expression=field)
+
+
+def argument(value: Expression) -> Expression:
+    """Return a value as the argument of a function that turns anything into JSON."""
+    if value.kind is Kind.JSON:
+        return as_json(value)
+    return cast(value, "text", Kind.TEXT) if isinstance(value, Constant) and value.kind is Kind.TEXT else value
+
+
+def _array_of_query(node: exp.Expr, lowering: Lowering) -> Expression:
+    # array(select x from …)  ->  (select coalesce(jsonb_agg(listed.x), '[]') from (select x from …) as listed)
+    query = lowering.query(node)
+    if len(query.outputs) != 1:
+        raise refusal_of(node, "gives more than one column", construct="ARRAY")
+    column = query.outputs[0]
+    listed = call("jsonb_agg", Name(kind=column.kind, owner="listed", column=column.name), kind=Kind.JSON)
+    gathered = call("COALESCE", listed, EMPTY, kind=Kind.JSON)
+    select = Select(
+        outputs=(Output("listed", Kind.JSON),),
+        items=(gathered,),
+        from_items=(FromItem(query=query, alias="listed"),),
+    )
+    return Subquery(kind=Kind.JSON, query=select)
+
+
+def _element(node: exp.Bracket, lowering: Lowering) -> Expression:
+    # split(x, ',')[offset(0)]
+    index, first = index_of(node)
+    if index is None:
+        raise refusal_of(node, construct="[…]")
+    value = as_json(lowering.lower(node.this))
+    if isinstance(index, exp.Literal) and index.is_string:
+        return Fields(kind=Kind.JSON, base=value, steps=(str(index.this),))
+    position = cast(as_number(lowering.lower(index)), "integer", Kind.INTEGER)
+    at = infix(position, "-", integer(first), kind=Kind.INTEGER) if first else position
+    return infix(value, "->", at, kind=Kind.JSON)
+
+
+def struct(node: exp.Struct, lowering: Lowering) -> Expression:
+    # struct(a, b as c)  ->  jsonb_build_object('a', a, 'c', b)
+    pairs: list[Expression] = []
+    for number, item in enumerate(node.expressions):
+        name, value = item.alias_or_name or f"f{number}_", item
+        if isinstance(item, exp.PropertyEQ):
+            name, value = item.this.name, item.expression
+        elif isinstance(item, exp.Alias):
+            value = item.this
+        pairs += [string(name), argument(lowering.lower(value))]
+    return call("jsonb_build_object", *pairs, kind=Kind.JSON)
+
+
+def length(node: exp.ArraySize, lowering: Lowering) -> Expression:
+    # array_length(x)  ->  jsonb_path_query_first(x, 'strict $.size()', '{}', TRUE)::bigint, NULL if x is not an array
+    value = as_json(lowering.lower(node.this))
+    size = call("jsonb_path_query_first", value, string("strict $.size()"), string("{}"), TRUE, kind=Kind.JSON)
+    return cast(size, "bigint", Kind.INTEGER)
+
+
+def split(node: exp.Split, lowering: Lowering) -> Expression:
+    value, separator = map(as_text, lowering.lower_all([node.this, node.expression]))
+    return call("to_jsonb", call("string_to_array", value, separator, kind=Kind.OTHER), kind=Kind.JSON)
+
+
+def joined(node: exp.ArrayToString, lowering: Lowering) -> Expression:
+    # array_to_string(x, ',')  ->  (select string_agg(element #>> '{}', ',') from json_elements(x) as element)
+    alias = lowering.scope.free_alias("element")
+    element = as_text(Name(kind=Kind.JSON, owner=None, column=alias))
+    text = Call(kind=Kind.TEXT, name="string_agg", arguments=(element, as_text(lowering.lower(node.expression))))
+    elements = call("json_elements", as_json(lowering.lower(node.this)), kind=Kind.JSON)
+    select = Select(
+        outputs=(Output("joined", Kind.TEXT),), items=(text,), from_items=(FromItem(call=elements, alias=alias),)
+    )
+    return Subquery(kind=Kind.TEXT, query=select)
+
+
+RULES: Final[dict[type[exp.Expr], Rule]] = {
+    exp.Array: array,
+    exp.Struct: struct,
+    exp.ArraySize: length,
+    exp.Split: split,
+    exp.ArrayToString: joined,
+}

@@ -1,0 +1,118 @@
+"""Literals, parameters, names and paths, brackets, and queries as values."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from sqlglot import exp
+
+from endpoints.dialects.bigquery.coercions import as_json
+from endpoints.dialects.bigquery.kinds import Kind
+from endpoints.dialects.bigquery.lowering import Lowering, Rule, offset_of
+from endpoints.dialects.bigquery.refusals import refusal_of
+from endpoints.dialects.bigquery.scopes import parts_of, resolve
+from endpoints.dialects.bigquery.tree import Constant, Expression, Fields, Subquery
+from endpoints.dialects.bigquery.values import NULL, call, string
+
+_NUMBER: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_PARAMETER: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+_BIGGEST_INTEGER: Final = 2**63 - 1
+
+
+def literal(node: exp.Literal, _: Lowering) -> Expression:
+    text = str(node.this)
+    if node.is_string:
+        return string(text, origin=offset_of(node))
+    if not _NUMBER.fullmatch(text):
+        raise refusal_of(node, "has to be written in decimal digits", construct=text)
+    is_integer = text.isdigit() and int(text[:20]) <= _BIGGEST_INTEGER
+    return Constant(kind=Kind.INTEGER if is_integer else Kind.NUMBER, sql=text)
+
+
+def boolean(node: exp.Boolean, _: Lowering) -> Expression:
+    return Constant(kind=Kind.BOOLEAN, sql="TRUE" if node.this else "FALSE")
+
+
+def null(node: exp.Null, _: Lowering) -> Expression:
+    return NULL
+
+
+def parameter(node: exp.Parameter, lowering: Lowering) -> Expression:
+    name = node.this.name if isinstance(node.this, exp.Var) else ""
+    if not _PARAMETER.fullmatch(name):
+        raise refusal_of(node, construct=f"@{name}")
+    # The checker refuses a parameter that is not declared, and says so.
+    kind = lowering.scope.parameters.get(name, Kind.OTHER)
+    return Constant(kind=kind, sql=f"@{name}", origin=offset_of(node))
+
+
+def path(node: exp.Expr, lowering: Lowering) -> Expression:
+    """A column, a field, a record or an element of an array."""
+    parts = parts_of(node)
+    if parts is None:
+        return _field_of_value(node, lowering)
+    identifiers, steps = parts
+    value = resolve(identifiers, steps, lowering.scope)
+    if lowering.grouped and isinstance(value, Fields):
+        # Rows without the field and rows in which it is a JSON null form one group.
+        return replace(call("NULLIF", as_json(value), string("null"), kind=Kind.JSON), origin=value.origin)
+    return value
+
+
+def _field_of_value(node: exp.Expr, lowering: Lowering) -> Expression:
+    # struct(1 as a).a, (select as struct …).a, json_query(x, '$.a').b, split(x, ',')[offset(0)]
+    steps: list[str | int] = []
+    while isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+        steps.insert(0, node.expression.name)
+        node = node.this
+    if isinstance(node, exp.Bracket):
+        value = lowering.rules[exp.ApproxQuantiles](node, lowering) if _is_quantile(node) else _element(node, lowering)
+    elif steps:
+        value = lowering.lower(node)
+    else:
+        raise refusal_of(node)
+    if not steps:
+        return value
+    if value.kind is not Kind.JSON:
+        raise refusal_of(node, "has no fields")
+    return Fields(kind=Kind.JSON, base=value, steps=tuple(steps))
+
+
+def _is_quantile(node: exp.Bracket) -> bool:
+    return isinstance(node.this, exp.ApproxQuantiles)
+
+
+def _element(node: exp.Bracket, lowering: Lowering) -> Expression:
+    return lowering.rules[exp.Array](node, lowering)
+
+
+def brackets(node: exp.Paren, lowering: Lowering) -> Expression:
+    return lowering.lower(node.this)
+
+
+def subquery(node: exp.Subquery | exp.Select | exp.SetOperation, lowering: Lowering) -> Expression:
+    query = lowering.query(node)
+    if len(query.outputs) != 1:
+        raise refusal_of(node, "gives more than one column where one value is wanted", construct="the subquery")
+    return Subquery(kind=query.outputs[0].kind, query=query)
+
+
+def exists(node: exp.Exists, lowering: Lowering) -> Expression:
+    return Subquery(kind=Kind.BOOLEAN, query=lowering.query(node.this), word="EXISTS")
+
+
+RULES: Final[dict[type[exp.Expr], Rule]] = {
+    exp.Literal: literal,
+    exp.Boolean: boolean,
+    exp.Null: null,
+    exp.Parameter: parameter,
+    exp.Column: path,
+    exp.Dot: path,
+    exp.Bracket: path,
+    exp.Paren: brackets,
+    exp.Subquery: subquery,
+    exp.Select: subquery,
+    exp.Exists: exists,
+}

@@ -1,0 +1,240 @@
+"""The PostgreSQL tree that a translation makes: the part of SELECT that it needs; every expression has a kind.
+
+Nodes are frozen and may be used in several places. `origin` is the offset of a node in the consumer's text, or -1 if it
+is that of the node around it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from endpoints.dialects.bigquery.kinds import Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expression:
+    """Anything that has a value."""
+
+    kind: Kind
+    origin: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant(Expression):
+    """A literal as PostgreSQL writes it: ``'x'``, ``5``, ``TRUE``, ``NULL``, ``INTERVAL '1 DAY'``, ``@name``."""
+
+    sql: str
+    text: str | None = None  # of a string literal, without its quotes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Name(Expression):
+    """A column; `owner` is the alias of its FROM item, None if the name alone is clear."""
+
+    owner: str | None
+    column: str
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fields(Expression):
+    """A field of a field of a jsonb value: m.request.path, metadata[0].x."""
+
+    base: Expression
+    steps: tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ordered:
+    """One item of ORDER BY."""
+
+    expression: Expression
+    descending: bool = False
+    nulls: str = ""  # FIRST, LAST or PostgreSQL's default
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Expression):
+    """A function call; only aggregates use the other fields."""
+
+    name: str
+    arguments: tuple[Expression, ...] = ()
+    star: bool = False
+    distinct: bool = False
+    order: tuple[Ordered, ...] = ()
+    within: tuple[Ordered, ...] = ()
+    condition: Expression | None = None  # FILTER (WHERE …)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Over(Expression):
+    """A call with OVER."""
+
+    call: Expression
+    partition: tuple[Expression, ...] = ()
+    order: tuple[Ordered, ...] = ()
+    frame: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Infix(Expression):
+    """Two operands and the operator between them."""
+
+    operator: str
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chain(Expression):
+    """Operands joined by AND, OR or another operator that needs no brackets in a chain."""
+
+    operator: str
+    operands: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prefix(Expression):
+    """NOT or a sign before an operand."""
+
+    operator: str
+    operand: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Test(Expression):
+    """An operand and a test: IS NULL, IS NOT TRUE."""
+
+    operand: Expression
+    question: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cast(Expression):
+    """``operand::type``."""
+
+    operand: Expression
+    type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscript(Expression):
+    """``(operand)[index]``."""
+
+    operand: Expression
+    index: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extract(Expression):
+    """``EXTRACT(part FROM operand)``."""
+
+    part: str
+    operand: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case(Expression):
+    """CASE; `operand` is compared with each WHEN, if there is one."""
+
+    operand: Expression | None
+    branches: tuple[tuple[Expression, Expression], ...]
+    default: Expression | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Between(Expression):
+    """``operand BETWEEN low AND high``."""
+
+    operand: Expression
+    low: Expression
+    high: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class In(Expression):
+    """``operand IN (…)``: a list, or a query."""
+
+    operand: Expression
+    items: tuple[Expression, ...] = ()
+    query: Query | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subquery(Expression):
+    """A query as a value; `word` is EXISTS or ARRAY if one comes before it."""
+
+    query: Query
+    word: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayOf(Expression):
+    """``ARRAY[…]``."""
+
+    items: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An output column of a query."""
+
+    name: str
+    kind: Kind
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FromItem:
+    """A table, a function or a query in FROM, or a bracketed list of them; `join` is the join before it."""
+
+    join: str = ""
+    relation: str | None = None
+    call: Expression | None = None
+    query: Query | None = None
+    bracketed: tuple[FromItem, ...] = ()
+    alias: str = ""
+    columns: tuple[str, ...] = ()
+    ordinality: bool = False
+    on: Expression | None = None
+    using: tuple[str, ...] = ()
+    origin: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CommonTable:
+    """One CTE of a WITH list."""
+
+    name: str
+    query: Query
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """The common parts of all queries."""
+
+    outputs: tuple[Output, ...]
+    common_tables: tuple[CommonTable, ...] = ()
+    order: tuple[Ordered, ...] = ()
+    limit: Expression | None = None
+    offset: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Select(Query):
+    """One SELECT; `outputs` name its `items`."""
+
+    items: tuple[Expression, ...]
+    distinct: bool = False
+    from_items: tuple[FromItem, ...] = ()
+    where: Expression | None = None
+    group: tuple[Expression, ...] = ()
+    having: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetOperation(Query):
+    """Queries joined by UNION ALL or a similar operator."""
+
+    operator: str
+    branches: tuple[Query, ...]

@@ -1,0 +1,1 @@
+"""The log explorer: searches, histograms, and which fields there are."""

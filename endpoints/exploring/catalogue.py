@@ -1,0 +1,130 @@
+"""What an operator can write into a stored query: log tables, their columns, and the paths inside their metadata."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Final
+
+import psycopg
+import structlog
+from django.db import OperationalError
+from psycopg import Connection
+
+from config.deadlines import answer_within
+from endpoints.errors import DatabaseUnavailable
+from endpoints.log_database.shared_work import SharedWork
+from logsources.catalogue import columns_by_table, partitions_by_table, recent_metadata
+from logsources.connections import owner_connection
+from logsources.metadata_paths import MetadataPath, common_paths
+from logsources.models import LogSource, ProjectLocation
+from logsources.roles import LOGS_SCHEMA
+
+KEPT_SECONDS: Final = 60.0
+READ_SECONDS: Final = 5.0  # the pages that ask are typed into meanwhile
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueColumn:
+    """A column of a log table; `path` is where in the metadata an extracted one comes from, "" for the others."""
+
+    name: str
+    type: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueSource:
+    """A log source as the editor completes it."""
+
+    name: str
+    holds: str
+    project: str
+    columns: tuple[CatalogueColumn, ...]
+    metadata_paths: tuple[MetadataPath, ...]
+
+    @property
+    def table(self) -> str:
+        """The table's qualified name."""
+        return f"{LOGS_SCHEMA}.{self.name}"
+
+    def column_of(self, path: str) -> str:
+        """Return the extracted column that holds the same as a path, "" when there is none."""
+        return next((column.name for column in self.columns if path and column.path == path), "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    read_at: float  # time.monotonic()
+    sources: tuple[CatalogueSource, ...]
+
+
+_kept: _Kept | None = None
+
+
+def catalogue() -> tuple[CatalogueSource, ...]:
+    """Return every log source, at most a minute old. Raises DatabaseUnavailable when a database cannot say in time."""
+    kept = _kept
+    if kept is None or monotonic() - kept.read_at >= KEPT_SECONDS:
+        kept = _reading.result()
+    return kept.sources
+
+
+def forget_catalogue() -> None:
+    """Have the next caller read it anew."""
+    global _kept
+    _kept = None
+
+
+def _read_and_keep() -> _Kept:
+    global _kept
+    read_at = monotonic()
+    try:
+        with answer_within(READ_SECONDS):
+            kept = _Kept(read_at, tuple(_read()))
+    except (psycopg.OperationalError, OperationalError) as error:
+        raise DatabaseUnavailable from error
+    _kept = kept
+    return kept
+
+
+# One request at a time looks into the tables.
+_reading = SharedWork("catalogue", _read_and_keep, seconds=READ_SECONDS)
+
+
+def _read() -> list[CatalogueSource]:
+    sources = LogSource.objects.prefetch_related("extracted_columns")
+    with owner_connection() as connection:
+        columns, partitions = columns_by_table(connection), partitions_by_table(connection)
+        return [
+            CatalogueSource(
+                name=source.name,
+                holds=source.holds,
+                project=_project(source),
+                columns=_columns(source, columns.get(source.name, ())),
+                metadata_paths=_paths(connection, source.name, partitions.get(source.name, ())),
+            )
+            for source in sources
+        ]
+
+
+def _project(source: LogSource) -> str:
+    if source.project_location == ProjectLocation.METADATA:
+        return f"`{source.project_path}` inside metadata"
+    return "row field `project`"
+
+
+def _columns(source: LogSource, columns: tuple[tuple[str, str], ...]) -> tuple[CatalogueColumn, ...]:
+    paths = {column.name: column.path for column in source.extracted_columns.all()}
+    return tuple(CatalogueColumn(name, type_, paths.get(name, "")) for name, type_ in columns)
+
+
+def _paths(connection: Connection[Any], table: str, partitions: tuple[str, ...]) -> tuple[MetadataPath, ...]:
+    try:
+        return common_paths(recent_metadata(connection, table, partitions))
+    except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable) as error:
+        # Busy, or a partition dropped at this moment: completion without paths is better than none.
+        logger.warning("metadata_not_sampled", table=table, sqlstate=error.sqlstate)
+        return ()

@@ -1,0 +1,1 @@
+"""The log database: connections, round trips, plans, published sandboxes, and whether it is alive."""

@@ -1,0 +1,142 @@
+"""What a statement would return: prepared and planned as the reader, never run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import psycopg
+from psycopg import generators
+from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGresult
+
+from config.deadlines import answer_within
+from endpoints.errors import DatabaseUnavailable
+from endpoints.log_database.execution import ReaderSession, arming_statement, on_living_connection
+from endpoints.log_database.gate import GateConnection, gate_pool, roll_back
+from endpoints.results.outcomes import Column, Statement
+from logsources.connections import owner_connection
+
+NAMED_WITHIN_SECONDS: Final = 5.0
+
+Field = tuple[str, int, int]  # name, type and type modifier of a result column
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A statement's result columns, and EXPLAIN (FORMAT JSON) of its generic plan where that can be made."""
+
+    columns: tuple[Column, ...]
+    plan: bytes | None
+
+
+def describe_statement(statement: Statement, session: ReaderSession) -> tuple[Column, ...]:
+    """PREPARE a statement, check the reader's privileges and return its result columns; the statement is not run.
+
+    Raises as `run_statement` does.
+    """
+    return describe_with_plan(statement, session).columns
+
+
+def describe_with_plan(statement: Statement, session: ReaderSession) -> Description:
+    """Return what `describe_statement` does, and the plan for arguments not yet known. Raises as it does."""
+
+    def describe() -> Description:
+        fields, plan = _described(statement, session)
+        return Description(named_columns(fields), plan)
+
+    return on_living_connection(describe, again=describe, session=session)
+
+
+def _described(statement: Statement, session: ReaderSession) -> tuple[list[Field], bytes | None]:
+    with gate_pool().connection() as connection:
+        try:
+            with _reading(connection, session):
+                fields = _prepare(connection, statement)
+                plan = _plan(connection, argument_count=len(statement.arguments))
+        finally:
+            _deallocate(connection)
+    return fields, plan
+
+
+@contextmanager
+def _reading(connection: GateConnection, session: ReaderSession) -> Iterator[None]:
+    try:
+        connection.execute("BEGIN READ ONLY")
+        arming, bound = arming_statement(session)
+        connection.execute(arming, [text.decode() for text in bound])
+        yield
+    finally:
+        roll_back(connection)
+
+
+def _prepare(connection: GateConnection, statement: Statement) -> list[Field]:
+    """Prepare the statement as `described` and return its result columns."""
+    # Sent by hand and waited for by the connection, which notices a server that hangs.
+    connection.pgconn.send_prepare(b"described", statement.sql.encode())
+    _answer(connection)
+    connection.pgconn.send_describe_prepared(b"described")
+    return fields_of(_answer(connection))
+
+
+def fields_of(result: PGresult) -> list[Field]:
+    """Return the fields of a result or of the description of one."""
+    return [
+        ((result.fname(index) or b"").decode(), result.ftype(index), result.fmod(index))
+        for index in range(result.nfields)
+    ]
+
+
+def _answer(connection: GateConnection) -> PGresult:
+    """Return PostgreSQL's answer to what was sent last. Raises psycopg.Error when it is a refusal."""
+    result: PGresult
+    (result,) = connection.wait(generators.execute(connection.pgconn))
+    if result.status != ExecStatus.COMMAND_OK:
+        raise psycopg.errors.error_from_result(result)
+    return result
+
+
+def _deallocate(connection: GateConnection) -> None:
+    """Drop the prepared statement, which outlives its transaction; where preparing failed there is none."""
+    # Behind psycopg's back, which would lose count of its own prepared statements.
+    try:
+        connection.pgconn.send_query(b"DEALLOCATE described")
+        _answer(connection)
+    except psycopg.errors.InvalidSqlStatementName:
+        return
+    except psycopg.OperationalError:
+        connection.close()  # it died, which is told by what failed before
+
+
+def _plan(connection: GateConnection, *, argument_count: int) -> bytes | None:
+    """EXPLAIN the statement `described`: PREPARE looks at no privilege, the start of the executor at all of them."""
+    nulls = f"({', '.join(['NULL'] * argument_count)})" if argument_count else ""
+    # A generic plan: NULL must not be computed with, it stands for an argument that is not known yet.
+    connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+    try:
+        row = connection.execute(f"EXPLAIN (FORMAT JSON) EXECUTE described{nulls}").fetchone()
+    except psycopg.DataError:
+        # Partitions are pruned by the NULLs all the same, after the privileges were checked; with real arguments
+        # the same expression may well have a value.
+        return None
+    plan: bytes | None = row[0] if row else None
+    return plan
+
+
+def named_columns(fields: Sequence[Field]) -> tuple[Column, ...]:
+    """Return result columns with the names of their types. As the owner: readers need no catalog functions.
+
+    Raises DatabaseUnavailable when the log database does not answer within NAMED_WITHIN_SECONDS.
+    """
+    try:
+        with answer_within(NAMED_WITHIN_SECONDS), owner_connection() as connection:
+            types = connection.execute(
+                "SELECT format_type(type, modifier) FROM unnest(%s::oid[], %s::int[])"
+                " WITH ORDINALITY AS field (type, modifier, position) ORDER BY position",
+                ([oid for _, oid, _ in fields], [modifier for _, _, modifier in fields]),
+            ).fetchall()
+    except psycopg.OperationalError as error:
+        raise DatabaseUnavailable from error
+    return tuple(Column(name=name, type=type_) for (name, _, _), (type_,) in zip(fields, types, strict=True))

@@ -1,0 +1,291 @@
+"""Statements run as a least-privileged reader in one read-only round trip on a connection of the gate pool.
+
+    BEGIN READ ONLY
+    SELECT set_config(…, true)            -- scope, tenant, arguments, limits, search path; the role last
+    <statement>                           -- server-side binding, never the simple protocol
+    ROLLBACK                              -- undoes anything that the query did to its session
+
+If the state of a connection is in doubt, it is closed. PostgreSQL's own messages stay in `StatementFailed`, for the
+log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import psycopg
+
+from config.deadlines import NoAnswer
+from endpoints.errors import DatabaseUnavailable, QueryTimeout
+from endpoints.log_database.gate import GateConnection, gate_pool, roll_back
+from endpoints.log_database.round_trips import (
+    FetchBudget,
+    FetchedRows,
+    Keeping,
+    array_literal,
+    column_names,
+    run_transaction,
+    timestamp_columns,
+)
+from endpoints.results.encoding import UNBOUNDED
+from endpoints.results.outcomes import BoundValue, OverBudget, Rows, Statement
+from endpoints.sql.guards import LARGEST_VALUE_SETTING, largest_value
+from endpoints.sql.planner_settings import parse_planner_settings
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGresult
+
+QUERY_READER: Final = "query_reader"
+SANDBOX_READER: Final = "sandbox_reader"
+# A consumer's query has one process, and memory for about one sort at a time; a whole pool of them may run.
+SANDBOX_LIMITS: Final[Mapping[str, str]] = {
+    "max_parallel_workers_per_gather": "0",
+    "work_mem": "8MB",
+    "hash_mem_multiplier": "1",
+    "lock_timeout": "1s",
+    "jit": "off",
+    # The views read its arguments by name; the bound values are the consumer's own and deserve their own plan.
+    "plan_cache_mode": "auto",
+}
+
+# A value counts as at least so much against a budget: in JSON few are shorter than `"a":12,`.
+BYTES_OF_VALUE: Final = 8
+LONGEST_KEPT_QUERY: Final = 2_500  # characters
+
+T = TypeVar("T")
+# Entered with the connection for as long as the statement runs on it.
+Attendance = Callable[[GateConnection], AbstractContextManager[None]]
+
+_QUOTED = re.compile(r'".*"', re.DOTALL)
+# SQLSTATE classes and codes that say "the server is not there for us", PostgreSQL appendix A.
+_UNAVAILABLE_CLASSES = ("08", "57P", "53300")
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderSession:
+    """The role and the limits under which a statement runs.
+
+    `tenant` is the project whose rows PostgreSQL shows; None shows the rows of every project. The views of a sandbox
+    schema read `arguments` for ``@name``; `planner_settings` are the operator's, as text.
+    """
+
+    role: str
+    search_path: str
+    statement_timeout_seconds: float
+    tenant: str | None
+    arguments: Mapping[str, BoundValue] = field(default_factory=dict)
+    planner_settings: str = ""
+
+    def settings(self, sql: str) -> dict[str, str]:
+        """Return the settings of this statement's transaction in order.
+
+        The role comes last because it may not set the others.
+        A text is stored after a `=`, so that logs_private.argument() can tell NULL from the empty text.
+        """
+        return {
+            "statement_timeout": f"{round(self.statement_timeout_seconds * 1000)}ms",
+            "search_path": self.search_path,
+            "logs.scope": "every_project" if self.tenant is None else "tenant",
+            "logs.tenant": "" if self.tenant is None else f"={self.tenant}",
+            **{f"logs.arg_{name}": _stored_argument(value) for name, value in self.arguments.items()},
+            **_planner_settings(self.planner_settings),
+            **(_sandbox_settings(sql) if self.role == SANDBOX_READER else {}),
+            "role": self.role,
+        }
+
+
+class StatementFailed(Exception):
+    """PostgreSQL refused or aborted a statement. The text may contain row values: for the log, never for a caller."""
+
+    def __init__(self, error: psycopg.Error) -> None:
+        self.sqlstate = error.sqlstate or ""
+        self.primary_message = error.diag.message_primary or ""
+        self.hint = error.diag.message_hint or ""
+        self.position = int(error.diag.statement_position) if error.diag.statement_position else None
+        super().__init__(f"{self.sqlstate} {self.loggable_message}")
+
+    @property
+    def loggable_message(self) -> str:
+        """PostgreSQL's message without the row values that data errors (classes 22 and 23) quote."""
+        if self.sqlstate.startswith(("22", "23")):
+            return _QUOTED.sub('"…"', self.primary_message)
+        return self.primary_message
+
+
+def run_statement(statement: Statement, session: ReaderSession, *, max_rows: int, max_bytes: int = UNBOUNDED) -> Rows:
+    """Run one statement that asks for at most `max_rows + 1` rows and return the first `max_rows`.
+
+    Raises StatementFailed, QueryTimeout, Overloaded or DatabaseUnavailable, and OverBudget if the encoded rows will
+    certainly have more than `max_bytes`.
+    """
+    started = perf_counter()
+    result, rows = on_living_connection(
+        lambda: run_once(statement, session, max_bytes),
+        again=lambda: run_once(statement, session, max_bytes, may_keep=False),
+        session=session,
+    )
+    return Rows(
+        columns=column_names(result),
+        rows=rows.first(max_rows),
+        truncated=len(rows) > max_rows,
+        database_seconds=perf_counter() - started,
+        timestamp_columns=timestamp_columns(result),
+    )
+
+
+def on_living_connection(attempt: Callable[[], T], *, again: Callable[[], T], session: ReaderSession) -> T:
+    """Return the result of `attempt`, or of `again` if a fresh connection may do better; neither may change anything.
+
+    Raises the exception that `failure_of` makes from an error of psycopg, Overloaded and DatabaseUnavailable.
+    """
+    try:
+        return attempt()
+    except psycopg.Error as error:
+        if not _may_be_sent_again(error):
+            raise failure_of(error, session) from error
+    # Usually the connection died with a restarted server, or a log table was altered.
+    gate_pool().discard_broken()
+    try:
+        return again()
+    except psycopg.Error as repeated:
+        raise failure_of(repeated, session) from repeated
+
+
+def first_invalid_regular_expression(candidates: Sequence[str], session: ReaderSession) -> int | None:
+    """Return the index of the first text that PostgreSQL does not accept as a regular expression, or None."""
+    for index, candidate in enumerate(candidates):
+        try:
+            run_statement(Statement("SELECT '' ~ ($1::text)", (candidate,)), session, max_rows=1)
+        except StatementFailed as failure:
+            if failure.sqlstate == "2201B":
+                return index
+            raise
+    return None
+
+
+def run_once(
+    statement: Statement,
+    session: ReaderSession,
+    max_bytes: int,
+    *,
+    may_keep: bool = True,
+    attend: Attendance | None = None,
+) -> tuple[PGresult, FetchedRows]:
+    """Run a statement on one connection and return its result and rows; it may stay prepared there.
+
+    Raises psycopg.Error, OverBudget, Overloaded and DatabaseUnavailable.
+    """
+    with lent_connection(session) as connection:
+        arming, sent = arming_statement(session, statement.sql), (statement.sql, statement.arguments)
+        keep = _keeping(connection, statement, session) if may_keep else None
+        budget = fetch_budget(session, max_bytes)
+        try:
+            if attend is None:
+                return run_transaction(connection, arming, sent, keep=keep, budget=budget)
+            with attend(connection):
+                return run_transaction(connection, arming, sent, keep=keep, budget=budget)
+        except OverBudget:
+            connection.close()  # PostgreSQL stops at once: nobody reads the rest of its rows
+            raise
+        except psycopg.Error as error:
+            roll_back(connection)
+            if _is_stale(error):
+                connection.close()  # with this statement it would fail again and again
+            raise
+
+
+def fetch_budget(session: ReaderSession, max_bytes: int) -> FetchBudget:
+    """Return the limits on arrival for a result that may have so many bytes when encoded."""
+    # Encoding seldom makes a text shorter, and never by half; a sandbox query counts its own bytes.
+    text_bytes = None if session.role == SANDBOX_READER else 2 * max_bytes
+    return FetchBudget(values=max_bytes // BYTES_OF_VALUE, text_bytes=text_bytes)
+
+
+def lent_connection(session: ReaderSession) -> AbstractContextManager[GateConnection]:
+    """Lend a connection of the gate pool for a statement of this session. Raises Overloaded and DatabaseUnavailable."""
+    pool = gate_pool()
+    lend = pool.sandbox_connection if session.role == SANDBOX_READER else pool.connection
+    return lend(statement_seconds=session.statement_timeout_seconds)
+
+
+def _keeping(connection: GateConnection, statement: Statement, session: ReaderSession) -> Keeping | None:
+    # Other planner settings give another plan, another schema other tables.
+    key = (session.planner_settings, session.search_path, statement.sql)
+    if session.role != SANDBOX_READER:
+        return Keeping(connection.kept_statements, key)
+    # The longer a consumer's text, the more tables it can name, and each makes the plan larger.
+    return Keeping(connection.kept_queries, key) if len(statement.sql) <= LONGEST_KEPT_QUERY else None
+
+
+def arming_statement(session: ReaderSession, sql: str = "") -> tuple[str, tuple[bytes, ...]]:
+    """Return the SELECT that arms a transaction for a statement, and the encoded names and values that it binds."""
+    if session.role == SANDBOX_READER:
+        return _arming(session, sql)
+    return _arming_of_stored_query(
+        session.role, session.search_path, session.statement_timeout_seconds, session.tenant, session.planner_settings
+    )
+
+
+@lru_cache(maxsize=1024)
+def _arming_of_stored_query(*fields: Any) -> tuple[str, tuple[bytes, ...]]:
+    role, search_path, seconds, tenant, planner_settings = fields
+    return _arming(ReaderSession(role, search_path, seconds, tenant, planner_settings=planner_settings), "")
+
+
+def _arming(session: ReaderSession, sql: str) -> tuple[str, tuple[bytes, ...]]:
+    settings = session.settings(sql)
+    return _set_configs(len(settings)), tuple(text.encode() for text in chain.from_iterable(settings.items()))
+
+
+@lru_cache(maxsize=256)
+def _set_configs(number: int) -> str:
+    calls = (f"set_config(${first}, ${first + 1}, true)" for first in range(1, 2 * number, 2))
+    return f"SELECT {', '.join(calls)}"
+
+
+@lru_cache(maxsize=256)
+def _planner_settings(text: str) -> Mapping[str, str]:
+    return parse_planner_settings(text)
+
+
+def _sandbox_settings(sql: str) -> Mapping[str, str]:
+    return {**SANDBOX_LIMITS, LARGEST_VALUE_SETTING: str(largest_value(sql))}
+
+
+def _stored_argument(value: BoundValue) -> str:
+    if value is None:
+        return ""
+    return f"={value}" if isinstance(value, str) else f"={array_literal(value)}"
+
+
+def failure_of(error: psycopg.Error, session: ReaderSession) -> Exception:
+    """Return the exception for an error of psycopg: QueryTimeout, DatabaseUnavailable or StatementFailed."""
+    if isinstance(error, psycopg.errors.QueryCanceled):
+        return QueryTimeout(session.statement_timeout_seconds)
+    if isinstance(error, psycopg.OperationalError) and _is_unavailable(error):
+        return DatabaseUnavailable()
+    return StatementFailed(error)
+
+
+def _may_be_sent_again(error: psycopg.Error) -> bool:
+    """Tell whether a read-only statement may succeed on a fresh connection."""
+    if isinstance(error, NoAnswer):
+        return False  # a server that hangs has already used the call's time
+    return _is_stale(error) or (isinstance(error, psycopg.OperationalError) and _is_unavailable(error))
+
+
+def _is_stale(error: psycopg.Error) -> bool:
+    """Tell whether the statement was prepared before its table was altered."""
+    # PostgreSQL has no SQLSTATE of its own for that.
+    return error.sqlstate == "0A000" and "cached plan" in str(error)
+
+
+def _is_unavailable(error: psycopg.Error) -> bool:
+    return error.sqlstate is None or error.sqlstate.startswith(_UNAVAILABLE_CLASSES)

@@ -1,0 +1,222 @@
+"""The gate pool: this process's connections of the gate login, which can read nothing until it becomes a reader.
+
+No wait on them lasts for ever, even if every process of the server is stopped: a connection that hears nothing for
+PATIENCE_SECONDS asks for a sign of life by another one; if none comes, it is closed and the call ends. On a living
+server a slow statement is never cut before its statement timeout.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from time import monotonic
+from typing import Any, Final
+
+import psycopg
+from django.conf import settings
+from psycopg import RawCursor
+from psycopg.pq import TransactionStatus
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from config.deadlines import BoundedConnection, NoAnswer, Result, watched
+from endpoints.errors import DatabaseUnavailable, Overloaded
+from endpoints.log_database.liveness import PROBE_SECONDS, Liveness
+from endpoints.log_database.prepared_statements import KEPT_QUERIES, KEPT_STATEMENTS, KeptStatements, RepeatedStatements
+from endpoints.results.encoding import register_loaders
+
+PATIENCE_SECONDS: Final = 0.2
+# With less, a living server on a busy machine might be declared dead.
+SHORTEST_PROBE_SECONDS: Final = 0.5
+# PostgreSQL ends a statement at its timeout. So much later, its process is stopped or its host is gone.
+OVERTIME_SECONDS: Final = 5.0
+LONGEST_STATEMENT_SECONDS: Final = 300.0  # if a statement has no timeout of its own
+ROLLBACK_SECONDS: Final = 2.0
+KEPT_FROM_SANDBOX: Final = 2  # connections of a pool that sandbox queries leave free for everything else
+
+
+class GateConnection(BoundedConnection[tuple[Any, ...]]):
+    """A connection of the gate pool; if its server hangs, it raises NoAnswer and closes itself."""
+
+    liveness: Liveness | None = None
+    kept_statements: KeptStatements  # statements of the service and stored queries
+    kept_queries: KeptStatements  # consumers' queries
+    longest_wait = LONGEST_STATEMENT_SECONDS + OVERTIME_SECONDS
+    probe_seconds = PROBE_SECONDS
+
+    def wait(self, gen: Generator[Any, Any, Result], *args: Any, **kwargs: Any) -> Result:
+        if self.liveness is None:
+            return super().wait(gen, *args, **kwargs)
+        vigil = _Vigil(self, self.liveness)
+        # Most statements are done before a check is due, and a vigil over each read costs as much as the read.
+        with suppress(psycopg.errors._WaitTimeout):
+            return super().wait(gen, timeout=PATIENCE_SECONDS)
+        try:
+            return super().wait(watched(gen, vigil.look_up), *args, **kwargs)
+        except NoAnswer:
+            self.close()
+            raise
+
+
+class _Vigil:
+    """One wait of a connection: when it last heard something, and whether the server was found dead since."""
+
+    __slots__ = ("_connection", "_found_dead", "_liveness", "_quiet_since")
+
+    def __init__(self, connection: GateConnection, liveness: Liveness) -> None:
+        self._connection = connection
+        self._liveness = liveness
+        self._quiet_since = monotonic()
+        self._found_dead = False
+
+    def look_up(self, ready: int | None) -> None:
+        if ready:
+            self._quiet_since = monotonic()
+            self._found_dead = False
+            return
+        quiet_for = monotonic() - self._quiet_since
+        if self._found_dead or self._liveness.is_known_dead():
+            raise NoAnswer("the log database hangs: it answers neither this connection nor another one")
+        if quiet_for > self._connection.longest_wait:
+            raise NoAnswer("the log database has not kept the statement timeout")
+        if quiet_for >= PATIENCE_SECONDS:
+            # Give up only at the next look: first read anything that arrived while liveness was asked for.
+            self._found_dead = not self._liveness.answers(within=self._connection.probe_seconds)
+
+
+class GatePool:
+    """Connections of the gate login, opened on first use; their number and the wait for one are bounded."""
+
+    def __init__(self, conninfo: dict[str, Any], *, size: int, wait_seconds: float) -> None:
+        self._size = size
+        self._wait_seconds = wait_seconds
+        # Consumers' own queries may take as long as their timeout, so they never get every connection. Each ends or is
+        # given up soon after its timeout, so no turn is lost. Few calls wait for one, since each wait keeps a thread.
+        self._sandbox_turns = threading.BoundedSemaphore(max(1, size - KEPT_FROM_SANDBOX))
+        self._sandbox_in_hand = threading.BoundedSemaphore(max(1, size - KEPT_FROM_SANDBOX) + max(1, size // 4))
+        self._in_use = 0
+        self._lock = threading.Lock()
+        self._liveness = Liveness({"connect_timeout": 2, **conninfo})
+        self._pool: ConnectionPool[GateConnection] = ConnectionPool(
+            connection_class=GateConnection,
+            kwargs={
+                "connect_timeout": 2,
+                **conninfo,
+                "autocommit": True,
+                "cursor_factory": RawCursor,
+            },
+            min_size=1,
+            max_size=size,
+            timeout=wait_seconds,
+            max_idle=300,
+            # Give up soon: the next call then asks for a connection anew, and no pause delays a server that is back.
+            reconnect_timeout=1,
+            configure=self._configure,
+            open=True,
+            name="gate",
+        )
+
+    @contextmanager
+    def sandbox_turn(self) -> Iterator[None]:
+        """Count a sandbox query, around its connection. Raises Overloaded if earlier ones take too long."""
+        if not self._sandbox_in_hand.acquire(blocking=False):
+            raise Overloaded
+        try:
+            if not self._sandbox_turns.acquire(timeout=self._wait_seconds):
+                raise Overloaded
+            try:
+                yield
+            finally:
+                self._sandbox_turns.release()
+        finally:
+            self._sandbox_in_hand.release()
+
+    @contextmanager
+    def connection(self, *, statement_seconds: float = LONGEST_STATEMENT_SECONDS) -> Iterator[GateConnection]:
+        """Lend a connection for statements with this timeout.
+
+        Raises Overloaded if all stay busy, and DatabaseUnavailable if none can be opened or the server hangs.
+        """
+        if self._liveness.refuses():
+            raise DatabaseUnavailable
+        asked_at = monotonic()
+        try:
+            connection = self._pool.getconn(timeout=self._wait_seconds)
+        except PoolTimeout as error:
+            is_busy = self._in_use >= self._size and not self._liveness.is_known_dead()
+            raise (Overloaded() if is_busy else DatabaseUnavailable()) from error
+        connection.longest_wait = statement_seconds + OVERTIME_SECONDS
+        connection.probe_seconds = max(SHORTEST_PROBE_SECONDS, PROBE_SECONDS - (monotonic() - asked_at))
+        with self._lock:
+            self._in_use += 1
+        try:
+            yield connection
+        finally:
+            with self._lock:
+                self._in_use -= 1
+            if connection.info.transaction_status != TransactionStatus.IDLE:
+                connection.close()
+            self._pool.putconn(connection)
+
+    @contextmanager
+    def sandbox_connection(self, *, statement_seconds: float) -> Iterator[GateConnection]:
+        """Lend a connection for a consumer's query when its turn comes. Raises Overloaded and DatabaseUnavailable."""
+        with self.sandbox_turn(), self.connection(statement_seconds=statement_seconds) as connection:
+            yield connection
+
+    def discard_broken(self) -> None:
+        """Replace idle connections that died with the server, so that a retry meets a live one."""
+        if not self._liveness.is_known_dead():
+            self._pool.check()
+
+    def close(self) -> None:
+        self._pool.close()
+        self._liveness.close()
+
+    def _configure(self, connection: GateConnection) -> None:
+        """Prepare a new connection; refuse a server that reads strings or encodes text in another way."""
+        connection.liveness = self._liveness
+        connection.kept_statements = KeptStatements("kept", KEPT_STATEMENTS)
+        connection.kept_queries = RepeatedStatements("repeated", KEPT_QUERIES)
+        if connection.info.parameter_status("standard_conforming_strings") != "on":
+            raise psycopg.OperationalError("the log database must have standard_conforming_strings = on")
+        if connection.info.encoding != "utf-8":
+            raise psycopg.OperationalError("the log database must talk UTF8")
+        register_loaders(connection)
+        connection.prepare_threshold = None  # `round_trips` prepares the statements that are worth it
+
+
+_pool: GatePool | None = None
+_pool_lock = threading.Lock()
+
+
+def gate_pool() -> GatePool:
+    """Return this process's pool, made on first use (after a server has forked its workers)."""
+    global _pool
+    with _pool_lock:
+        if _pool is None:
+            _pool = GatePool(
+                settings.LOGS_GATE,
+                size=settings.ENDPOINTS_POOL_SIZE,
+                wait_seconds=settings.ENDPOINTS_POOL_WAIT_SECONDS,
+            )
+        return _pool
+
+
+def close_gate_pool() -> None:
+    """Close this process's pool; the next statement opens a new one."""
+    global _pool
+    with _pool_lock:
+        if _pool is not None:
+            _pool.close()
+            _pool = None
+
+
+def roll_back(connection: GateConnection) -> None:
+    """End a failed transaction; if even that fails, the connection is closed and so never reused."""
+    connection.longest_wait = ROLLBACK_SECONDS
+    try:
+        if connection.info.transaction_status != TransactionStatus.IDLE:
+            connection.execute("ROLLBACK")
+    except psycopg.Error:
+        connection.close()

@@ -1,0 +1,1 @@
+"""Rows, and how they become bytes: encoded and redacted."""

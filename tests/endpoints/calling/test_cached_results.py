@@ -1,0 +1,182 @@
+"""What the cache does for a call: hit, stale, miss or bypass, and never another call's bytes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from endpoints.access.secrets import Caller
+from endpoints.cache import live_entries
+from endpoints.calling.cached_results import Served
+from endpoints.calling.calls import run_endpoint
+from endpoints.calling.purging import purge_cache
+from endpoints.calling.recipes import Call
+from endpoints.defining.saving import save_endpoint
+from endpoints.errors import DatabaseUnavailable, StoredQueryFailed
+from endpoints.log_database import gate
+from endpoints.log_database.gate import close_gate_pool
+from endpoints.models import Endpoint
+from endpoints.results.outcomes import ResultFormat
+from endpoints.sql.parameters import DeclaredParameter
+
+pytestmark = pytest.mark.django_db
+# Another number every time the query really runs.
+SQL = "WITH a AS (SELECT @project::text AS project) SELECT project, random()::text AS run, '10.0.0.1' AS address FROM a"
+Ask = Callable[..., Served]
+
+
+@pytest.fixture
+def endpoint(db: None) -> Endpoint:
+    draft = Endpoint(name="test.cached", sql=SQL, cache_seconds=60, sandboxing=True)
+    return save_endpoint(draft, [DeclaredParameter("project")])
+
+
+@pytest.fixture
+def ask(endpoint: Endpoint) -> Ask:
+    def ask(caller: Caller | None = None, **fields: Any) -> Served:
+        arguments = {"project": fields.pop("project", "acme")}
+        return run_endpoint("test.cached", call=Call(arguments, **fields), caller=caller).served
+
+    return ask
+
+
+@pytest.fixture
+def no_log_database() -> Any:
+    """Return what points the gate at nothing; afterwards it is as before."""
+    before = settings.LOGS_GATE
+
+    def take_away() -> None:
+        close_gate_pool()
+        settings.LOGS_GATE = {**before, "host": "/nowhere", "connect_timeout": 1}
+
+    yield take_away
+    close_gate_pool()
+    settings.LOGS_GATE = before
+    assert gate._pool is None
+
+
+def test_the_second_call_is_a_hit_with_the_same_bytes(ask: Ask) -> None:
+    first, second = ask(), ask()
+    assert (first.state, second.state) == ("miss", "hit")
+    assert first.outcome == second.outcome
+    assert first.etag == second.etag
+    assert 59 < first.fresh_for_seconds <= 60
+    assert 58 < second.fresh_for_seconds <= 60
+
+
+def test_an_endpoint_without_caching_always_runs(ask: Ask, endpoint: Endpoint) -> None:
+    endpoint.cache_seconds = 0
+    save_endpoint(endpoint, [DeclaredParameter("project")])
+    first, second = ask(), ask()
+    assert (first.state, second.state) == ("bypass", "bypass")
+    assert first.outcome.body != second.outcome.body
+    assert live_entries(endpoint.pk.hex) == 0
+
+
+DIFFERENT: list[dict[str, Any]] = [
+    {},
+    {"project": "globex"},
+    {"project": ""},
+    {"redact": True},
+    {"format": ResultFormat.CSV},
+    {"format": ResultFormat.NDJSON},
+    {"sandbox_sql": "select project, random() as run from a"},
+    {"sandbox_sql": "select project,  random() as run from a"},
+    {"sandbox_lql": "s:project"},
+    {"sandbox_lql": "s:project s:project"},
+]
+
+
+def test_calls_that_may_differ_share_nothing(ask: Ask, endpoint: Endpoint) -> None:
+    assert [ask(**fields).state for fields in DIFFERENT] == ["miss"] * len(DIFFERENT)
+    assert [ask(**fields).state for fields in DIFFERENT] == ["hit"] * len(DIFFERENT)
+    assert b"REDACTED" in ask(redact=True).outcome.body
+    assert b"10.0.0.1" in ask().outcome.body
+
+
+def test_a_bound_argument_is_part_of_what_is_asked(ask: Ask) -> None:
+    bound = Caller(name="bound", prefix="0" * 12, bound_arguments={"project": "acme"})
+    assert ask(project="globex").state == "miss"
+    assert ask(caller=bound, project="").state == "miss"
+    assert b'"acme"' in ask(caller=bound, project="").outcome.body
+    assert ask(project="acme").state == "hit"  # the same arguments, so the same rows
+
+
+def test_undeclared_names_share_an_entry(endpoint: Endpoint) -> None:
+    states = [
+        run_endpoint("test.cached", call=Call({"project": "acme", "nonsense": str(number)})).served.state
+        for number in range(3)
+    ]
+    assert states == ["miss", "hit", "hit"]
+
+
+def test_a_save_is_answered_anew(ask: Ask, endpoint: Endpoint) -> None:
+    ask()
+    endpoint.sql = SQL.replace("10.0.0.1", "10.0.0.2")
+    save_endpoint(endpoint, [DeclaredParameter("project")])
+    served = ask()
+    assert served.state == "miss"
+    assert b"10.0.0.2" in served.outcome.body
+
+
+def test_a_redaction_switched_on_holds_from_the_next_call(ask: Ask, endpoint: Endpoint) -> None:
+    ask()
+    endpoint.redact_pii = True
+    save_endpoint(endpoint, [DeclaredParameter("project")])
+    assert b"10.0.0.1" not in ask().outcome.body
+
+
+def test_a_purge_is_answered_anew(ask: Ask) -> None:
+    first = ask()
+    ask(project="globex")
+    assert purge_cache("test.cached").results == 2
+    second = ask()
+    assert second.state == "miss"
+    assert second.outcome.body != first.outcome.body
+
+
+def test_errors_are_not_kept(ask: Ask, endpoint: Endpoint) -> None:
+    endpoint.sql = "SELECT 1 / (length(@project) - 4) AS a"
+    endpoint.sandboxing = False
+    save_endpoint(endpoint, [DeclaredParameter("project")])
+    for _ in range(2):
+        with pytest.raises(StoredQueryFailed):
+            ask()
+    assert live_entries(endpoint.pk.hex) == 0
+
+
+def test_a_hit_needs_no_log_database(ask: Ask, no_log_database: Callable[[], None]) -> None:
+    first = ask()
+    no_log_database()
+    assert ask().outcome == first.outcome
+    with pytest.raises(DatabaseUnavailable):
+        ask(project="globex")
+
+
+def test_an_expired_result_is_renewed(ask: Ask, endpoint: Endpoint) -> None:
+    endpoint.cache_seconds = 1
+    save_endpoint(endpoint, [DeclaredParameter("project")])
+    first = ask()
+    time.sleep(1.1)
+    second = ask()
+    assert (second.state, ask().state) == ("miss", "hit")
+    assert second.outcome.body != first.outcome.body
+
+
+def test_an_expired_result_is_better_than_none_and_marked(
+    ask: Ask, endpoint: Endpoint, no_log_database: Callable[[], None]
+) -> None:
+    endpoint.cache_seconds = 1
+    save_endpoint(endpoint, [DeclaredParameter("project")])
+    first = ask()
+    time.sleep(1.1)
+    no_log_database()
+    served = ask()
+    assert served.state == "stale"
+    assert served.outcome.body == first.outcome.body
+    assert served.age_seconds > 1
+    assert served.fresh_for_seconds == 0

@@ -1,0 +1,162 @@
+"""What an operator is told of databases, Redis, worker and beat: the truth, soon, whatever is gone or hangs."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connections
+from django_celery_beat.models import IntervalSchedule, PeriodicTask
+
+from endpoints import tasks
+from endpoints.cache import liveness
+from endpoints.calling.installation import Installation, State, ago, look_at_installation
+from endpoints.log_database import gate
+from endpoints.log_database.gate import GatePool
+from logsources.models import LogSource
+from tests.endpoints.cache.own_redis import OwnRedis
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("redis_not_met_yet")]
+# The page has two seconds, and this machine may be busy.
+SOON_SECONDS = 20.0  # without a deadline it would never answer
+NOW = datetime.now(UTC)
+
+
+def states() -> dict[str, str]:
+    return {part.name: part.state.value for part in look_at_installation().parts}
+
+
+def told(name: str) -> str:
+    (part,) = [part for part in look_at_installation().parts if part.name == name]
+    return part.told
+
+
+def beat_sent(ago_seconds: float) -> None:
+    every, _ = IntervalSchedule.objects.get_or_create(every=60, period=IntervalSchedule.SECONDS)
+    PeriodicTask.objects.update_or_create(
+        name="note-heartbeat",
+        defaults={
+            "task": "endpoints.tasks.note_heartbeat",
+            "interval": every,
+            "last_run_at": datetime.now(UTC) - timedelta(seconds=ago_seconds),
+        },
+    )
+
+
+def looked_soon() -> Installation:
+    started = time.monotonic()
+    installation = look_at_installation()
+    assert time.monotonic() - started < SOON_SECONDS
+    return installation
+
+
+def test_everything_that_answers_is_running(own_redis: OwnRedis) -> None:
+    beat_sent(60)
+    tasks.note_heartbeat()
+    assert states() == dict.fromkeys(["Django database", "Log database", "Redis", "Worker", "Beat"], "running")
+    assert told("Log database") == "Answers."
+    assert told("Worker").startswith("Ran a task ")
+
+
+def test_a_new_installation_has_seen_neither_beat_nor_worker(own_redis: OwnRedis) -> None:
+    PeriodicTask.objects.update(last_run_at=None)
+    assert (states()["Beat"], states()["Worker"]) == ("down", "unknown")
+    assert told("Beat") == "Not seen yet. It is started with celery -A config beat"
+    assert told("Worker") == "Not seen yet. Without beat it has nothing to run."
+
+
+@pytest.mark.parametrize(
+    ("beat_ago", "worker_ago", "beat", "worker"),
+    [
+        (500, 550, "running", "running"),
+        (500, 700, "running", "down"),
+        (700, 700, "down", "unknown"),
+        (None, 100, "running", "running"),  # the worker ran what beat had sent
+        (100, None, "running", "down"),
+        (700, 100, "running", "running"),
+    ],
+)
+def test_beat_and_worker_are_late_after_ten_minutes(
+    own_redis: OwnRedis, beat_ago: float | None, worker_ago: float | None, beat: str, worker: str
+) -> None:
+    if beat_ago is not None:
+        beat_sent(beat_ago)
+    if worker_ago is not None:
+        liveness.note_worker(now=time.time() - worker_ago)
+    assert (states()["Beat"], states()["Worker"]) == (beat, worker)
+
+
+@pytest.mark.parametrize("breaks", [OwnRedis.kill, OwnRedis.pause])
+def test_redis_gone_or_hanging_is_told_soon(own_redis: OwnRedis, breaks: Any) -> None:
+    beat_sent(60)
+    breaks(own_redis)
+    parts = {part.name: part for part in looked_soon().parts}
+    assert parts["Redis"].state is State.DOWN
+    assert (parts["Worker"].state, parts["Worker"].told) == (State.UNKNOWN, "Its sign of life is in Redis.")
+    assert parts["Beat"].state is State.RUNNING
+
+
+def test_a_log_database_that_is_gone_is_told_soon(
+    own_redis: OwnRedis, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = GatePool({**settings.LOGS_GATE, "host": "127.0.0.1", "port": "1"}, size=1, wait_seconds=0.2)
+    monkeypatch.setattr(gate, "_pool", nowhere)
+    try:
+        installation = looked_soon()
+    finally:
+        nowhere.close()
+    assert {part.name: part.state for part in installation.parts}["Log database"] is State.DOWN
+    assert installation.sources is None
+
+
+def test_a_pool_in_use_is_busy_and_not_down(
+    own_redis: OwnRedis, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = GatePool(settings.LOGS_GATE, size=1, wait_seconds=0.2)
+    monkeypatch.setattr(gate, "_pool", small)
+    try:
+        with small.connection():
+            assert states()["Log database"] == "busy"
+    finally:
+        small.close()
+
+
+def test_sources_are_told_by_name_with_their_newest_row(own_redis: OwnRedis, insert_rows: Any) -> None:
+    rows = [
+        {"timestamp": NOW - timedelta(hours=hours), "project": project}
+        for project, hours in (("a", 50), ("b", 3), (None, 7))
+    ]
+    insert_rows("edge_logs", rows)
+    sources = look_at_installation().sources
+    assert sources is not None
+    assert [source.name for source in sources] == sorted(LogSource.objects.values_list("name", flat=True))
+    newest = {source.name: source.newest for source in sources}
+    assert newest["edge_logs"] == NOW - timedelta(hours=3)
+    assert newest["auth_logs"] is None
+
+
+def test_sources_are_not_known_where_their_owner_cannot_connect(
+    own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(connections["logs"].settings_dict, "HOST", "127.0.0.1")
+    monkeypatch.setitem(connections["logs"].settings_dict, "PORT", "1")
+    assert look_at_installation().sources is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-3, "0 seconds"),
+        (0.4, "0 seconds"),
+        (1, "1 second"),
+        (119, "119 seconds"),
+        (121, "2 minutes"),
+        (7199, "120 minutes"),
+        (7200, "2 hours"),
+        (172_800, "2 days"),
+    ],
+)
+def test_a_span_is_told_in_its_largest_fitting_unit(seconds: float, text: str) -> None:
+    assert ago(seconds) == text

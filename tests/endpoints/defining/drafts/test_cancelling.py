@@ -1,0 +1,187 @@
+"""A run of a draft is cancelled in PostgreSQL from anywhere, and nothing else ever is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import psycopg
+import pytest
+from django.conf import settings
+from django.core.cache import cache
+
+from endpoints.cache.connection import ask_for
+from endpoints.calling.recipes import Call
+from endpoints.defining.drafts import (
+    Draft,
+    DraftCancelled,
+    DraftRun,
+    cancel_draft_run,
+    cancelling,
+    explain_draft,
+    run_draft,
+)
+from endpoints.errors import Overloaded
+from endpoints.log_database import gate
+from endpoints.log_database.execution import QUERY_READER, ReaderSession, run_statement
+from endpoints.log_database.gate import GatePool
+from endpoints.results.outcomes import Statement
+
+pytestmark = pytest.mark.django_db
+RUN = "0f1e2d3c-a-run-to-be-cancelled"
+SLEEP = "SELECT pg_sleep(60), 'a draft that sleeps' AS marker"
+
+
+class Background:
+    """A run in a thread of its own, and what came of it."""
+
+    def __init__(self, run: Callable[[], Any]) -> None:
+        self.outcome: Any = None
+        self.seconds = 0.0
+        self._run = run
+        self._thread = threading.Thread(target=self._work)
+        self._thread.start()
+
+    def _work(self) -> None:
+        started = time.monotonic()
+        try:
+            self.outcome = self._run()
+        except Exception as error:  # noqa: BLE001
+            self.outcome = error
+        self.seconds = time.monotonic() - started
+
+    def join(self) -> Any:
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+        return self.outcome
+
+
+def sessions(superuser: psycopg.Connection[Any], text: str) -> int:
+    row = superuser.execute(
+        "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid() AND query LIKE %s",
+        [f"%{text}%"],
+    ).fetchone()
+    assert row
+    return int(row[0])
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to that"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("attempt", [run_draft, explain_draft])
+def test_a_run_is_cancelled_within_a_second_and_gone_from_postgresql(
+    superuser: psycopg.Connection[Any], attempt: Any
+) -> None:
+    running = Background(lambda: attempt(Draft(sql=SLEEP), call=Call(), run_id=RUN))
+    wait_until(lambda: sessions(superuser, "a draft that sleeps") == 1)
+    asked_at = time.monotonic()
+    assert cancel_draft_run(RUN)
+    wait_until(lambda: sessions(superuser, "a draft that sleeps") == 0, seconds=1.0)
+    assert isinstance(running.join(), DraftCancelled)
+    assert time.monotonic() - asked_at < 1.5
+    assert not cancel_draft_run(RUN)
+
+
+def test_a_run_is_cancelled_from_another_process(superuser: psycopg.Connection[Any]) -> None:
+    running = Background(lambda: run_draft(Draft(sql=SLEEP), call=Call(), run_id=RUN))
+    wait_until(lambda: sessions(superuser, "a draft that sleeps") == 1)
+    program = (
+        "import django; django.setup();"
+        f"from endpoints.defining.drafts import cancel_draft_run; print(cancel_draft_run({RUN!r}))"
+    )
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"
+    assert isinstance(running.join(), DraftCancelled)
+
+
+@pytest.mark.parametrize("run_id", ["nobody-knows-this", "x", "", "*", "../../x", "a" * 101, "a b c d e f", "ü" * 10])
+def test_there_is_nothing_to_cancel_under_another_id(superuser: psycopg.Connection[Any], run_id: str) -> None:
+    running = Background(lambda: run_draft(Draft(sql="SELECT pg_sleep(0.6), 1 AS a"), call=Call(), run_id=RUN))
+    wait_until(lambda: sessions(superuser, "pg_sleep(0.6)") == 1)
+    assert not cancel_draft_run(run_id)
+    assert isinstance(running.join(), DraftRun)
+
+
+@pytest.mark.parametrize("run_id", ["", "short", "a b c d e f", "a" * 101])
+def test_refuses_to_run_under_an_id_that_could_not_be_cancelled(run_id: str) -> None:
+    with pytest.raises(ValueError, match="run id"):
+        run_draft(Draft(sql="SELECT 1 AS a"), call=Call(), run_id=run_id)
+
+
+def test_a_wish_that_comes_before_the_statement_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = cancelling.RunAttendance.attend
+
+    def late(self: Any, connection: Any) -> Any:
+        assert cancel_draft_run(RUN)
+        return waiting(self, connection)
+
+    monkeypatch.setattr(cancelling.RunAttendance, "attend", late)
+    running = Background(lambda: run_draft(Draft(sql=SLEEP), call=Call(), run_id=RUN))
+    assert isinstance(running.join(), DraftCancelled)
+    assert running.seconds < 3
+
+
+def test_a_cancelled_run_leaves_its_connection_to_nobody(
+    monkeypatch: pytest.MonkeyPatch, superuser: psycopg.Connection[Any]
+) -> None:
+    pool = GatePool(settings.LOGS_GATE, size=1, wait_seconds=5)
+    monkeypatch.setattr(gate, "_pool", pool)
+    try:
+        session = ReaderSession(role=QUERY_READER, search_path="", statement_timeout_seconds=5, tenant="")
+        for _ in range(5):
+            running = Background(lambda: run_draft(Draft(sql=SLEEP), call=Call(), run_id=RUN))
+            wait_until(lambda: sessions(superuser, "a draft that sleeps") == 1)
+            assert cancel_draft_run(RUN)
+            # The next call waits for the pool's only connection and must not be hit.
+            rows = run_statement(Statement("SELECT pg_sleep(0.05), 7 AS a"), session, max_rows=1).rows
+            assert rows[0][1] == 7
+            assert isinstance(running.join(), DraftCancelled)
+    finally:
+        pool.close()
+
+
+def test_a_call_of_a_consumer_cannot_be_cancelled(superuser: psycopg.Connection[Any]) -> None:
+    session = ReaderSession(role=QUERY_READER, search_path="", statement_timeout_seconds=5, tenant="")
+    running = Background(
+        lambda: run_statement(Statement("SELECT pg_sleep(0.5), 'of a consumer' AS a"), session, max_rows=1)
+    )
+    wait_until(lambda: sessions(superuser, "of a consumer") == 1)
+    assert not cancel_draft_run(RUN)
+    assert running.join().rows[0][1] == "of a consumer"
+
+
+def test_nothing_is_left_in_redis_after_a_run() -> None:
+    run_draft(Draft(sql="SELECT 1 AS a"), call=Call(), run_id=RUN)
+    assert ask_for("KEYS", "lqe:draft-*") == []
+
+
+def test_a_draft_runs_without_redis(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unavailable(*command: Any) -> Any:
+        raise cancelling.CacheUnavailable("Redis does not answer")
+
+    monkeypatch.setattr(cancelling, "ask_for", unavailable)
+    assert run_draft(Draft(sql="SELECT pg_sleep(0.3), 1 AS a"), call=Call(), run_id=RUN).row_count == 1
+    with pytest.raises(cancelling.CacheUnavailable):
+        cancel_draft_run(RUN)
+    cache.clear()
+
+
+def test_a_run_that_nobody_could_cancel_is_refused(no_threads: Callable[[], AbstractContextManager[None]]) -> None:
+    with (
+        gate.gate_pool().connection() as connection,
+        no_threads(),
+        pytest.raises(Overloaded),
+        cancelling.RunAttendance(RUN).attend(connection),
+    ):
+        pytest.fail("it was run")

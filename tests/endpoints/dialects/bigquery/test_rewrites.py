@@ -1,0 +1,41 @@
+"""Each module's rewrites as pairs of texts, so that a change of what runs is seen; `test_cases` has the rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from endpoints.dialects import bigquery
+from endpoints.dialects.bigquery import log_table, translate
+from endpoints.results.outcomes import Column
+from tests.files import CASES
+
+PAIRS = CASES / "bigquery" / "rewrites.jsonl"
+COLUMNS = (
+    Column("timestamp", "timestamp with time zone"),
+    Column("id", "uuid"),
+    Column("event_message", "text"),
+    Column("metadata", "jsonb"),
+)
+TABLES = (log_table("edge_logs", COLUMNS), log_table("auth_logs", COLUMNS))
+ALL = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize(
+    "pair", [pytest.param(pair, id=f"{number}-{pair['module']}") for number, pair in enumerate(ALL)]
+)
+def test_writes(pair):
+    assert translate(pair["bigquery"], tables=TABLES).sql == pair["postgresql"]
+
+
+def test_has_a_pair_for_every_module_that_rewrites():
+    folder = Path(bigquery.__file__).parent
+    rewriting = {
+        f"{path.parent.name}/{path.stem}"
+        for name in ("passes", "rules")
+        for path in (folder / name).glob("*.py")
+        if path.stem != "__init__"
+    }
+    assert rewriting | {"from_clause", "scopes", "set_operations", "queries"} == {pair["module"] for pair in ALL}

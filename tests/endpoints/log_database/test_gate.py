@@ -1,0 +1,271 @@
+"""A log database that hangs, dies or comes back: every call is answered in time, and none on a living one is cut."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from endpoints.errors import DatabaseUnavailable, EndpointError, Overloaded, QueryTimeout
+from endpoints.log_database import gate
+from endpoints.log_database.execution import QUERY_READER, SANDBOX_READER, ReaderSession, run_statement
+from endpoints.log_database.gate import GatePool, roll_back
+from endpoints.results.outcomes import Statement
+from tests.drills import DrillServer, server, wait_for
+
+__all__ = ["server"]
+
+ANSWERED = 2.0  # seconds, for every call; a requirement of the service
+RECOVERED = 5.0  # seconds from the server's return to normal service
+
+
+@pytest.fixture
+def gate_conninfo(server: DrillServer) -> dict[str, Any]:
+    server.execute("DO $$ BEGIN CREATE ROLE query_reader; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
+    server.execute("GRANT query_reader TO logs_gate")
+    assert server.servers.logs_gate_url is not None
+    return dict(conninfo_to_dict(server.servers.logs_gate_url))
+
+
+@pytest.fixture
+def pool(gate_conninfo: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[GatePool]:
+    own = GatePool(gate_conninfo, size=4, wait_seconds=0.8)
+    monkeypatch.setattr(gate, "_pool", own)
+    yield own
+    own.close()
+
+
+def call(sql: str = "SELECT 1", *, timeout: float = 15) -> Any:
+    session = ReaderSession(role=QUERY_READER, search_path="", statement_timeout_seconds=timeout, tenant="")
+    return run_statement(Statement(sql), session, max_rows=1).rows[0][0]
+
+
+def outcome_of(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Return how long a call took and what came of it: its value, or the class of its failure."""
+    started = time.monotonic()
+    try:
+        result = work()
+    except EndpointError as error:
+        result = type(error)
+    return time.monotonic() - started, result
+
+
+def assert_unavailable_in_time(work: Callable[[], Any] = call) -> float:
+    seconds, result = outcome_of(work)
+    assert result is DatabaseUnavailable
+    assert seconds < ANSWERED
+    return seconds
+
+
+def test_a_call_to_a_hanging_server_is_answered_in_time_and_the_next_ones_at_once(
+    pool: GatePool, server: DrillServer
+) -> None:
+    assert call() == 1
+    with server.frozen():
+        assert_unavailable_in_time()
+        assert assert_unavailable_in_time() < 0.3
+        time.sleep(0.6)
+        assert_unavailable_in_time()
+    assert wait_for(call, seconds=RECOVERED) < RECOVERED
+
+
+def test_many_calls_at_once_to_a_hanging_server_are_all_answered_in_time(pool: GatePool, server: DrillServer) -> None:
+    assert call() == 1
+    with server.frozen(), ThreadPoolExecutor(12) as executor:
+        outcomes = list(executor.map(lambda _: outcome_of(call), range(36)))
+    assert {result for _, result in outcomes} == {DatabaseUnavailable}
+    assert max(seconds for seconds, _ in outcomes) < ANSWERED
+    assert wait_for(call, seconds=RECOVERED) < RECOVERED
+
+
+def test_a_statement_under_way_ends_when_its_server_begins_to_hang(pool: GatePool, server: DrillServer) -> None:
+    results: list[tuple[float, Any]] = []
+    worker = threading.Thread(target=lambda: results.append(outcome_of(lambda: call("SELECT pg_sleep(20)"))))
+    worker.start()
+    time.sleep(0.7)
+    with server.frozen():
+        frozen_at = time.monotonic()
+        worker.join(10)
+        assert time.monotonic() - frozen_at < ANSWERED
+    assert results[0][1] is DatabaseUnavailable
+    assert wait_for(call, seconds=RECOVERED) < RECOVERED
+
+
+def test_a_hanging_server_without_a_connection_to_it_yet(
+    gate_conninfo: dict[str, Any], server: DrillServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with server.frozen():
+        pool = GatePool(gate_conninfo, size=2, wait_seconds=0.8)
+        monkeypatch.setattr(gate, "_pool", pool)
+        assert_unavailable_in_time()
+        assert_unavailable_in_time()
+    try:
+        assert wait_for(call, seconds=RECOVERED) < RECOVERED
+    finally:
+        pool.close()
+
+
+def test_recovers_from_a_server_that_was_killed_while_it_hung(pool: GatePool, server: DrillServer) -> None:
+    assert call() == 1
+    with server.frozen():
+        assert_unavailable_in_time()
+        server.kill()
+    assert_unavailable_in_time()
+    time.sleep(1)
+    assert_unavailable_in_time()
+    server.start()
+    assert wait_for(call, seconds=RECOVERED) < RECOVERED
+
+
+def test_recovers_from_a_server_that_was_killed(pool: GatePool, server: DrillServer) -> None:
+    assert call() == 1
+    server.kill()
+    for _ in range(3):
+        assert_unavailable_in_time()
+    server.start()
+    assert wait_for(call, seconds=RECOVERED) < RECOVERED
+
+
+def test_a_slow_statement_on_a_living_server_is_not_cut(pool: GatePool) -> None:
+    with ThreadPoolExecutor(4) as executor:
+        values = list(executor.map(lambda _: call("SELECT count(*) FROM (SELECT pg_sleep(3)) AS slow"), range(4)))
+    assert values == [1] * 4
+
+
+def test_a_slow_statement_still_ends_at_its_statement_timeout(pool: GatePool) -> None:
+    seconds, result = outcome_of(lambda: call("SELECT pg_sleep(20)", timeout=1.5))
+    assert result is QueryTimeout
+    assert 1.4 < seconds < 3
+
+
+def test_a_single_stopped_process_ends_its_call_soon_after_the_statement_timeout_and_no_other(
+    gate_conninfo: dict[str, Any], server: DrillServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "OVERTIME_SECONDS", 0.5)
+    pool = GatePool(gate_conninfo, size=1, wait_seconds=0.8)
+    monkeypatch.setattr(gate, "_pool", pool)
+    with pool.connection() as connection:
+        process = connection.info.backend_pid
+    with server.frozen_process(process):
+        seconds, result = outcome_of(lambda: call(timeout=1))
+        assert result is DatabaseUnavailable
+        assert 1 < seconds < 2.5
+        assert [call() for _ in range(4)] == [1] * 4
+    pool.close()
+
+
+def test_rolling_back_on_a_hanging_connection_closes_it_in_time(pool: GatePool, server: DrillServer) -> None:
+    with pool.connection() as connection:
+        connection.execute("BEGIN")
+        with server.frozen():
+            started = time.monotonic()
+            roll_back(connection)
+            assert time.monotonic() - started < ANSWERED
+        assert connection.closed
+
+
+def test_rolling_back_on_a_stopped_process_closes_it_in_time(pool: GatePool, server: DrillServer) -> None:
+    with pool.connection() as connection:
+        connection.execute("BEGIN")
+        with server.frozen_process(connection.info.backend_pid):
+            started = time.monotonic()
+            roll_back(connection)
+            assert time.monotonic() - started < gate.ROLLBACK_SECONDS + 0.5
+        assert connection.closed
+
+
+def test_a_failed_statement_leaves_the_connection_in_service(pool: GatePool) -> None:
+    with pool.connection() as connection:
+        connection.execute("BEGIN")
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            connection.execute("SELECT 1 / 0")
+        roll_back(connection)
+        assert not connection.closed
+        with connection.pipeline():
+            cursors = [connection.execute("SELECT $1::int", (number,)) for number in range(50)]
+        assert [cursor.fetchone() for cursor in cursors] == [(number,) for number in range(50)]
+
+
+def test_a_statement_can_be_cancelled_from_another_thread(pool: GatePool) -> None:
+    with pool.connection() as connection:
+        timer = threading.Timer(0.7, connection.cancel_safe)
+        timer.start()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            connection.execute("SELECT pg_sleep(20)")
+        timer.join()
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_sandbox_queries_leave_connections_to_the_rest(pool: GatePool) -> None:
+    with ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(pool.sandbox_turn())
+            stack.enter_context(pool.connection())
+        with pytest.raises(Overloaded), pool.sandbox_turn():
+            pytest.fail("a third one of four")
+        for _ in range(2):
+            stack.enter_context(pool.connection())
+        with pytest.raises(Overloaded), pool.connection():
+            pytest.fail("a fifth one of four")
+    with pool.sandbox_turn(), pool.sandbox_turn(), pool.connection() as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_few_sandbox_queries_wait_for_their_turn(gate_conninfo: dict[str, Any]) -> None:
+    pool = GatePool(gate_conninfo, size=4, wait_seconds=60)
+    waiting = threading.Event()
+
+    def wait() -> bool:
+        waiting.set()
+        with pool.sandbox_turn():
+            return True
+
+    try:
+        with ThreadPoolExecutor(1) as threads, ExitStack() as stack:
+            for _ in range(2):
+                stack.enter_context(pool.sandbox_turn())
+            waiter = threads.submit(wait)
+            waiting.wait()
+            while pool._sandbox_in_hand._value:
+                pass
+            with pytest.raises(Overloaded), pool.sandbox_turn():
+                pytest.fail("as many wait as may")
+            stack.close()
+            assert waiter.result(60)
+    finally:
+        pool.close()
+
+
+def test_the_smallest_pool_runs_a_sandbox_query(gate_conninfo: dict[str, Any]) -> None:
+    pool = GatePool(gate_conninfo, size=1, wait_seconds=0)
+    try:
+        with pool.sandbox_turn(), pytest.raises(Overloaded), pool.sandbox_turn():
+            pytest.fail("a second one of one")
+    finally:
+        pool.close()
+
+
+def test_a_stuck_sandbox_query_does_not_keep_its_turn(
+    gate_conninfo: dict[str, Any], server: DrillServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "OVERTIME_SECONDS", 0.2)
+    server.execute("DO $$ BEGIN CREATE ROLE sandbox_reader; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
+    server.execute("GRANT sandbox_reader TO logs_gate")
+    pool = GatePool(gate_conninfo, size=1, wait_seconds=0.8)
+    monkeypatch.setattr(gate, "_pool", pool)
+    session = ReaderSession(role=SANDBOX_READER, search_path="", statement_timeout_seconds=0.2, tenant="")
+    process = run_statement(Statement("SELECT pg_backend_pid()"), session, max_rows=1).rows[0][0]
+    try:
+        with server.frozen_process(process), pytest.raises(DatabaseUnavailable):
+            run_statement(Statement("SELECT 1"), session, max_rows=1)
+        with pool.sandbox_turn():
+            pass
+    finally:
+        pool.close()

@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import psycopg
@@ -39,6 +39,7 @@ logger = logging.getLogger(__name__)
 TRANSACTION_SECONDS: Final = 60.0  # it waits for several locks, and makes up to dozens of views
 LOCK_TIMEOUT: Final = "5s"  # a log table being altered, or a schema being dropped that a call still reads
 DEFINITION_REVISION: Final = 2  # raised when the views of the same stored query are to look different
+DRAFT_REFRESHED_AFTER: Final = timedelta(minutes=1)
 _PUBLISHED: Final = re.compile(r"sandbox_(?P<endpoint>[0-9a-f]{32})_(?P<version>[1-9][0-9]*)")
 
 OwnerConnection = Connection[tuple[Any, ...]]
@@ -74,23 +75,18 @@ def publish_sandbox(endpoint: Version) -> tuple[PublishedTable, ...]:
     Raises PublishingError, and then nothing has changed, and DatabaseUnavailable.
     """
     schema = sandbox_schema(endpoint)
-    return _publish(schema, endpoint.sql, endpoint.parameters, tenant_parameter=endpoint.tenant_parameter)
+    return _publish_named(schema, endpoint.sql, endpoint.parameters, tenant_parameter=endpoint.tenant_parameter)[1]
 
 
-@contextmanager
-def draft_schema(
+def publish_draft(
     endpoint: Definition, parameters: Sequence[DeclaredParameter]
-) -> Iterator[tuple[str, tuple[PublishedTable, ...]]]:
-    """Publish an endpoint as drafted for the length of a `with` block: the schema's name and its tables.
+) -> tuple[str, tuple[PublishedTable, ...]]:
+    """Publish an endpoint as drafted and return the schema's name and its tables.
 
-    Raises as `publish_sandbox` does.
+    Drafts with the same CTEs share a schema, which is made once: whoever types in the rest of the query makes no new
+    one. The hourly task drops it some time after its last use. Raises as `publish_sandbox` does.
     """
-    schema = f"sandbox_draft_{uuid.uuid4().hex}"
-    tables = _publish(schema, endpoint.sql, parameters, tenant_parameter=endpoint.tenant_parameter)
-    try:
-        yield schema, tables
-    finally:
-        drop_schemas([schema])
+    return _publish_named(None, endpoint.sql, parameters, tenant_parameter=endpoint.tenant_parameter)
 
 
 def table_statement(name: str) -> Statement:
@@ -141,9 +137,10 @@ def _owner_transaction() -> Iterator[OwnerConnection]:
         yield connection
 
 
-def _publish(
-    schema: str, stored_sql: str, parameters: Sequence[DeclaredParameter], *, tenant_parameter: str
-) -> tuple[PublishedTable, ...]:
+def _publish_named(
+    schema: str | None, stored_sql: str, parameters: Sequence[DeclaredParameter], *, tenant_parameter: str
+) -> tuple[str, tuple[PublishedTable, ...]]:
+    """Publish under this name, or under one that is made of what defines the schema."""
     try:
         tables = stored_tables(stored_sql)
     except StoredTablesError as error:
@@ -153,17 +150,21 @@ def _publish(
         raise PublishingError(message, 0)
     owner = TENANT_VIEWS if tenant_parameter else ALL_VIEWS
     types = {parameter.name: parameter.type for parameter in parameters}
-    definition = _fingerprint(stored_sql, types, owner, tenant_parameter)
+    definition = _fingerprint(tables, types, owner, tenant_parameter)
+    name = schema or f"sandbox_draft_{definition[:32]}"
     try:
         with _owner_transaction() as connection:
-            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [schema])
-            if _definition(connection, schema) != definition:
-                _create_schema(connection, schema, definition)
+            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [name])
+            found, published_at = _definition(connection, name)
+            if found != definition:
+                _create_schema(connection, name, definition)
                 for number, table in enumerate(tables):
                     barrier = _needs_barrier(table, tenant_parameter, earlier=tables[:number])
-                    _create_view(connection, schema, table, types, barrier=barrier)
-                _hand_over(connection, schema, tables, owner)
-            return _describe(connection, schema, tables)
+                    _create_view(connection, name, table, types, barrier=barrier)
+                _hand_over(connection, name, tables, owner)
+            elif schema is None and datetime.now(UTC) - published_at > DRAFT_REFRESHED_AFTER:
+                _comment(connection, name, definition)  # it is in use: the hourly task leaves it
+            return name, _describe(connection, name, tables)
     except psycopg.OperationalError as error:
         raise DatabaseUnavailable from error
     except psycopg.Error as error:
@@ -174,29 +175,37 @@ def _reason(error: psycopg.Error) -> str:
     return error.diag.message_primary or "PostgreSQL gives no reason"
 
 
-def _fingerprint(stored_sql: str, types: dict[str, ParameterType], owner: str, tenant_parameter: str) -> str:
+def _fingerprint(
+    tables: Sequence[StoredTable], types: dict[str, ParameterType], owner: str, tenant_parameter: str
+) -> str:
     declared = sorted((name, type_.value) for name, type_ in types.items())
-    parts = [DEFINITION_REVISION, stored_sql, declared, owner, tenant_parameter]
+    ctes = [(table.name, table.columns, table.sql) for table in tables]
+    parts = [DEFINITION_REVISION, ctes, declared, owner, tenant_parameter]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _definition(connection: OwnerConnection, schema: str) -> str | None:
+def _definition(connection: OwnerConnection, schema: str) -> tuple[str | None, datetime]:
+    """Return the fingerprint in the comment of a schema, None without one, and when it was published."""
     row = connection.execute(
         "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %s", [schema]
     ).fetchone()
     try:
-        definition: str = json.loads(row[0] or "")["definition"] if row else ""
+        comment = json.loads(row[0] or "") if row else {}
+        return comment["definition"] or None, datetime.fromisoformat(comment["published_at"])
     except (ValueError, KeyError, TypeError):
-        return None
-    return definition or None
+        return None, datetime.min.replace(tzinfo=UTC)
+
+
+def _comment(connection: OwnerConnection, schema: str, definition: str) -> None:
+    comment = json.dumps({"definition": definition, "published_at": datetime.now(UTC).isoformat()})
+    connection.execute(sql.SQL("COMMENT ON SCHEMA {} IS {}").format(sql.Identifier(schema), sql.Literal(comment)))
 
 
 def _create_schema(connection: OwnerConnection, schema: str, definition: str) -> None:
     name = sql.Identifier(schema)
-    comment = json.dumps({"definition": definition, "published_at": datetime.now(UTC).isoformat()})
     connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(name))
     connection.execute(sql.SQL("CREATE SCHEMA {}").format(name))
-    connection.execute(sql.SQL("COMMENT ON SCHEMA {} IS {}").format(name, sql.Literal(comment)))
+    _comment(connection, schema, definition)
     # A name without schema means what it means in the stored query: an earlier CTE, then what query_reader would find.
     path = sql.SQL(", ").join(map(sql.Identifier, (schema, "pg_catalog", LOGS_SCHEMA, "pg_temp")))
     connection.execute(sql.SQL("SET LOCAL search_path = {}").format(path))

@@ -13,7 +13,7 @@ from endpoints.definition import SETTINGS, PublishedTable
 from endpoints.log_database.describing import describe_statement, describe_with_plan
 from endpoints.log_database.execution import ReaderSession, StatementFailed
 from endpoints.log_database.plans import tables_without_time_bound
-from endpoints.log_database.publishing import PublishingError, draft_schema, table_statement
+from endpoints.log_database.publishing import PublishingError, publish_draft, table_statement
 from endpoints.results.outcomes import Column
 from endpoints.sql.composition import compile_query, original_offset
 from endpoints.sql.lexemes import Kind, lex
@@ -83,12 +83,11 @@ def _sandbox(draft: Draft) -> tuple[tuple[PublishedTable, ...], list[Problem]]:
     endpoint = draft.as_version()
     nothing = {parameter.name: None for parameter in endpoint.parameters}
     try:
-        with draft_schema(endpoint, endpoint.parameters) as (schema, tables):
-            session = sandbox_session(endpoint, schema, nothing)
-            return tables, list(_unreadable_tables(draft, tables, session))
+        schema, tables = publish_draft(endpoint, endpoint.parameters)
     except PublishingError as error:
         place = None if error.position is None else Place.at(draft.sql, error.position)
         return (), [Problem("sql", f"{error.message}.", place=place)]
+    return tables, list(_unreadable_tables(draft, tables, sandbox_session(endpoint, schema, nothing)))
 
 
 def _unreadable_tables(draft: Draft, tables: tuple[PublishedTable, ...], session: ReaderSession) -> Iterator[Problem]:

@@ -82,8 +82,10 @@ def run_draft(draft: Draft, *, call: Call, run_id: str) -> DraftRun:
     Raises InvalidDraft, DraftFailed, DraftCancelled, and every EndpointError that a consumer can get.
     """
     started = perf_counter()
-    with _one_of_few(), draft_statement(draft, call) as prepared, _attended(prepared, run_id) as attendance:
-        trial = _try(prepared, attendance)
+    with _one_of_few():
+        prepared = draft_statement(draft, call)
+        with _attended(prepared, run_id) as attendance:
+            trial = _try(prepared, attendance)
     rows = prepared.query.without_budget(trial.rows)
     columns = trial.columns[: len(rows.columns)]
     body, shown_rows = _page_body(rows, prepared.recipe, TimestampForm(draft.timestamps_as))
@@ -101,10 +103,12 @@ def run_draft(draft: Draft, *, call: Call, run_id: str) -> DraftRun:
 
 def explain_draft(draft: Draft, *, call: Call, run_id: str) -> DraftPlan:
     """Run the same statement under EXPLAIN ANALYZE and return its plan. Raises as `run_draft` does."""
-    with _one_of_few(), draft_statement(draft, call) as prepared, _attended(prepared, run_id) as attendance:
+    with _one_of_few():
+        prepared = draft_statement(draft, call)
         statement = prepared.query.statement
         explained = replace(prepared.query, statement=Statement(EXPLAIN + statement.sql, statement.arguments))
-        trial = _try(replace(prepared, query=explained), attendance, moved_by=len(EXPLAIN))
+        with _attended(prepared, run_id) as attendance:
+            trial = _try(replace(prepared, query=explained), attendance, moved_by=len(EXPLAIN))
     partitions = _partitions()
     ((explanation,),) = trial.rows.rows
     return DraftPlan(read_plan(explanation, partitions=partitions), _sent(prepared))

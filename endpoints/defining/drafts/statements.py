@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from endpoints.cache import Recipe
@@ -15,7 +13,7 @@ from endpoints.defining.drafts import reading
 from endpoints.defining.drafts.draft import Draft, InvalidDraft, Place
 from endpoints.errors import EndpointError, StoredQueryFailed
 from endpoints.log_database.execution import StatementFailed
-from endpoints.log_database.publishing import PublishingError, draft_schema
+from endpoints.log_database.publishing import PublishingError, publish_draft
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +61,8 @@ class DraftStatement:
         return DraftFailed(self.query.refusal(failed), detail)
 
 
-@contextmanager
-def draft_statement(draft: Draft, call: Call) -> Iterator[DraftStatement]:
-    """Yield the statement that a saved version of the draft would run for a call; a sandbox lives inside the block.
+def draft_statement(draft: Draft, call: Call) -> DraftStatement:
+    """Return the statement that a saved version of the draft would run for a call.
 
     Raises InvalidDraft, DraftFailed where its CTEs cannot be published, and what a consumer gets before a statement
     runs: InvalidParameters, SandboxDisabled, SandboxViolation, InvalidLQL and so on.
@@ -74,18 +71,15 @@ def draft_statement(draft: Draft, call: Call) -> Iterator[DraftStatement]:
     endpoint = draft.as_version()
     recipe = read_recipe(endpoint, call, None)
     if not recipe.sandbox_language:
-        yield DraftStatement(prepare_stored_query(endpoint, recipe.arguments), recipe, draft.sql)
-        return
+        return DraftStatement(prepare_stored_query(endpoint, recipe.arguments), recipe, draft.sql)
     refuse_unguarded_sandbox()
-    with ExitStack() as stack:
-        try:
-            published = draft_schema(endpoint, endpoint.parameters)
-            schema, tables = stack.enter_context(published)
-        except PublishingError as error:
-            place = None if error.position is None else Place.at(draft.sql, error.position)
-            raise DraftFailed(StoredQueryFailed(), OperatorDetail("", error.message, place=place)) from error
-        query = prepare_consumers_query(endpoint, recipe, Sandbox(schema, tables))
-        yield DraftStatement(query, recipe, recipe.sandbox_text)
+    try:
+        schema, tables = publish_draft(endpoint, endpoint.parameters)
+    except PublishingError as error:
+        place = None if error.position is None else Place.at(draft.sql, error.position)
+        raise DraftFailed(StoredQueryFailed(), OperatorDetail("", error.message, place=place)) from error
+    query = prepare_consumers_query(endpoint, recipe, Sandbox(schema, tables))
+    return DraftStatement(query, recipe, recipe.sandbox_text)
 
 
 def runnable(draft: Draft) -> Draft:

@@ -14,10 +14,16 @@ from django.utils import timezone
 from endpoints.calling.sessions import sandbox_session
 from endpoints.defining.sandbox_schemas import delete_endpoints, drop_old_sandbox_schemas
 from endpoints.defining.saving import save_endpoint
-from endpoints.definition import PublishedTable
+from endpoints.definition import Definition, PublishedTable
 from endpoints.log_database import publishing
 from endpoints.log_database.execution import StatementFailed, run_statement
-from endpoints.log_database.publishing import drop_schemas, publish_sandbox, published_schemas, sandbox_schema
+from endpoints.log_database.publishing import (
+    drop_schemas,
+    publish_draft,
+    publish_sandbox,
+    published_schemas,
+    sandbox_schema,
+)
 from endpoints.models import Endpoint
 from endpoints.results.outcomes import Column, Statement
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
@@ -198,6 +204,31 @@ def test_old_versions_go_when_no_call_can_want_them(stored) -> None:
     drop_old_sandbox_schemas()
     assert schema_names(endpoint) == {sandbox_schema(endpoint)}
     assert read(endpoint, "select x from a") == [(1,)]
+
+
+def test_the_schema_of_a_draft_goes_some_time_after_its_last_use(log_database) -> None:
+    draft = Definition(sql="with of_a_draft as (select 1 as x) select 1")
+
+    def make_old() -> None:
+        old = {**json.loads(comment()), "published_at": (timezone.now() - timedelta(hours=1)).isoformat()}
+        log_database.execute(f"COMMENT ON SCHEMA {name} IS '{json.dumps(old)}'")
+
+    def comment() -> str:
+        query = "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %s"
+        return log_database.execute(query, [name]).fetchone()[0]
+
+    name, tables = publish_draft(draft, ())
+    assert [table.name for table in tables] == ["of_a_draft"]
+    made = comment()
+    assert publish_draft(draft, ()) == (name, tables)
+    assert comment() == made
+    make_old()
+    assert publish_draft(draft, ()) == (name, tables)
+    drop_old_sandbox_schemas()
+    assert name in {schema.name for schema in published_schemas()}
+    make_old()
+    drop_old_sandbox_schemas()
+    assert name not in {schema.name for schema in published_schemas()}
 
 
 def test_schemas_of_an_endpoint_without_sandboxing_go(stored) -> None:

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from django.conf import settings
 
-from endpoints.log_database.publishing import draft_schema
+from endpoints.log_database.publishing import publish_draft
 from endpoints.lql.lowering import LQLTable, lower
 from endpoints.lql.parser import parse_lql
 from endpoints.models import Endpoint
@@ -58,10 +58,8 @@ def owner(log_database: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
 def reader(log_database: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any]]:
     """sandbox_reader over the views of logs.all, for one project and with row security below them."""
     endpoint = Endpoint.objects.get(name="logs.all")
-    with (
-        draft_schema(endpoint, endpoint.parameters_of_version) as (schema, _),
-        psycopg.connect(**settings.LOGS_GATE, autocommit=True) as gate,
-    ):
+    schema, _ = publish_draft(endpoint, endpoint.parameters_of_version)
+    with psycopg.connect(**settings.LOGS_GATE, autocommit=True) as gate:
         armed = {
             "logs.scope": "tenant",
             "logs.tenant": "=acme",

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import connections
 from psycopg import Connection, sql
 
-from endpoints.log_database.publishing import draft_schema
+from endpoints.log_database.publishing import publish_draft
 from endpoints.models import Endpoint
 
 OURS, THEIRS, EARLIER, SECRET = "marker_ours", "marker_theirs", "marker_earlier", "marker_secret"
@@ -88,14 +88,14 @@ def walled(django_db_setup: None, django_db_blocker: Any) -> Iterator[Walled]:
         endpoint = Endpoint.objects.get(name="logs.all")
         superuser.execute(NO_SECRETS)
         superuser.execute(SECRETS)
-        with draft_schema(endpoint, endpoint.parameters_of_version) as (schema, published):
-            tables = [table.name for table in published]
-            try:
-                _fill(superuser, tables)
-                yield Walled(schema, tables, gate, superuser)
-            finally:
-                _empty(superuser, tables)
-                superuser.execute(NO_SECRETS)
+        schema, published = publish_draft(endpoint, endpoint.parameters_of_version)
+        tables = [table.name for table in published]
+        try:
+            _fill(superuser, tables)
+            yield Walled(schema, tables, gate, superuser)
+        finally:
+            _empty(superuser, tables)
+            superuser.execute(NO_SECRETS)
     connections.close_all()
 
 

@@ -15,7 +15,7 @@ import pytest
 from endpoints.calling.sessions import sandbox_session
 from endpoints.defining.saving import save_endpoint
 from endpoints.log_database.execution import StatementFailed, run_statement
-from endpoints.log_database.publishing import draft_schema, drop_schemas, published_schemas, sandbox_schema
+from endpoints.log_database.publishing import drop_schemas, publish_draft, published_schemas, sandbox_schema
 from endpoints.models import Endpoint
 from endpoints.results.outcomes import Statement
 from endpoints.sql.parameters import DeclaredParameter
@@ -108,9 +108,9 @@ def test_an_older_version_of_the_endpoint_shows_nothing_either(endpoints: tuple[
 
 def test_a_draft_is_read_by_its_own_session_alone(endpoints: tuple[Endpoint, Endpoint]) -> None:
     own, _ = endpoints
-    with draft_schema(own, own.parameters_of_version) as (draft, _):
-        assert read(own, "select event_message from own", schema=draft) == [("ours",)]
-        assert read(own, f"select event_message from {draft}.own") == []
+    draft, _ = publish_draft(own, own.parameters_of_version)
+    assert read(own, "select event_message from own", schema=draft) == [("ours",)]
+    assert read(own, f"select event_message from {draft}.own") == []
 
 
 @pytest.mark.parametrize("path", ["{other}", "{own}, {other}", ""])

@@ -167,13 +167,14 @@ SANDBOX = "WITH a AS (SELECT @project AS p),\n b AS (SELECT 1 AS x)\nSELECT 1 AS
 
 
 def test_the_sandbox_tables_are_those_that_would_be_published(log_database: psycopg.Connection[Any]) -> None:
-    before = len(published_schemas())
     report = check_draft(drafted(SANDBOX, PROJECT, sandboxing=True))
+    made = published_schemas()
     assert [(table.name, table.columns) for table in report.sandbox_tables] == [
         ("a", (Column("p", "text"),)),
         ("b", (Column("x", "integer"),)),
     ]
-    assert len(published_schemas()) == before
+    assert check_draft(drafted(SANDBOX, PROJECT, sandboxing=True)) == report
+    assert published_schemas() == made
 
 
 SANDBOX_FAULTS: list[tuple[str, dict[str, Any], tuple[Any, ...], str]] = [

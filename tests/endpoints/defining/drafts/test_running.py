@@ -120,11 +120,14 @@ def test_what_the_operator_switched_on_redacts_every_run(rows: None) -> None:
     assert {row["event_message"] for row in result(run(drafted(redact_pii=True), project="acme"))} == {"from REDACTED"}
 
 
-def test_a_sandbox_of_a_draft_is_gone_afterwards(rows: None) -> None:
-    before = published_schemas()
+def test_drafts_with_the_same_ctes_share_one_sandbox(rows: None) -> None:
     done = run(drafted(sandboxing=True), sql="select id from edge_logs", project="acme")
     assert done.statement.role == "sandbox_reader"
-    assert published_schemas() == before
+    made = published_schemas()
+    # Somebody goes on typing behind the CTEs.
+    changed = run(drafted(f"{LOGS} limit 7", sandboxing=True), sql="select id from edge_logs", project="acme")
+    assert changed.statement.search_path == done.statement.search_path
+    assert published_schemas() == made
 
 
 def test_the_arguments_of_lql_are_listed_as_the_services_own(rows: None) -> None:

@@ -15,7 +15,7 @@ from endpoints.calling.sessions import sandbox_session
 from endpoints.definition import PublishedTable
 from endpoints.dialects.bigquery import BigQueryTable, log_table, translate
 from endpoints.log_database.execution import run_statement
-from endpoints.log_database.publishing import draft_schema
+from endpoints.log_database.publishing import publish_draft
 from endpoints.models import Endpoint
 from endpoints.results.encoding import encode_rows
 from endpoints.results.outcomes import ResultFormat
@@ -113,7 +113,8 @@ def bigquery(django_db_setup: None, django_db_blocker: Any) -> Iterator[BigQuery
         endpoint = Endpoint.objects.get(name="logs.all")
         tables = ",\n".join(_common_table(name, table) for name, table in LOG_TABLES.items())
         endpoint.sql = f"with {tables}\nselect 1 as one"
-        with owner_connection() as owner, draft_schema(endpoint, PARAMETERS) as (schema, published):
+        schema, published = publish_draft(endpoint, PARAMETERS)
+        with owner_connection() as owner:
             try:
                 _fill(owner)
                 yield BigQuerySandbox(endpoint, schema, published)

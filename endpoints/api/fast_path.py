@@ -1,8 +1,8 @@
-"""The WSGI application: plain GETs of the query route are answered at once, everything else goes to Django.
+"""Plain GETs of the query route are answered before Django, which costs as much as a cached answer itself.
 
-Django's request, middleware and response cost as much as a cached answer itself. A plain call needs none of them: it
-has no body, no session and no browser of another origin; its host is one that Django has allowed; and it uses HTTPS if
-that is required. Both ways end in `query.answer_query`, and their answers are the same to the last header.
+Everything else goes to Django: its request, middleware, REST framework's view and response. A plain call needs none of
+them: it has no body, no session and no browser of another origin; its host is one that Django has allowed; and it uses
+HTTPS if that is required. Both ways end in `query.answer_query`, and their answers are the same to the last header.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ import orjson
 import structlog
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.csrf import csrf_exempt
 
 from endpoints.access.token_limits import admit
 from endpoints.api.arguments import RawArguments, read_query_string
@@ -16,6 +15,7 @@ from endpoints.api.authentication import authenticate
 from endpoints.api.exceptions import as_endpoint_error, error_response
 from endpoints.api.load_bodies import read_load_body
 from endpoints.api.replies import JSON
+from endpoints.api.views import AnsweringView
 from endpoints.calling.loading import Load, LoadedRows, LoadTarget, check_load, load_sent_rows
 from endpoints.errors import InvalidRequest, MethodNotAllowed
 
@@ -23,19 +23,20 @@ METHODS: Final = ("POST", "OPTIONS")
 _MAX_SENDING_CHARACTERS: Final = 255
 
 
-@csrf_exempt  # the sender is known by a header that no browser sends by itself
-def load(request: HttpRequest) -> HttpResponse:
+class LoadView(AnsweringView):
     """Store the rows of the body, and answer once they are on disk."""
-    if request.method == "OPTIONS":
-        return HttpResponse(status=204, headers={"Allow": ", ".join(METHODS)})
-    try:
-        loaded = _load(request)
-    except Exception as error:  # noqa: BLE001  # whatever it was, the caller gets the one error body
-        return error_response(request, as_endpoint_error(error))
-    structlog.contextvars.bind_contextvars(log_source=loaded.source, rows_loaded=loaded.loaded)
-    return HttpResponse(
-        orjson.dumps({"result": [_result(loaded)]}), content_type=JSON, headers={"Cache-Control": "no-store"}
-    )
+
+    def answer(self, request: HttpRequest, **of_route: str) -> HttpResponse:
+        if request.method == "OPTIONS":
+            return HttpResponse(status=204, headers={"Allow": ", ".join(METHODS)})
+        try:
+            loaded = _load(request)
+        except Exception as error:  # noqa: BLE001  # whatever it was, the caller gets the one error body
+            return error_response(request, as_endpoint_error(error))
+        structlog.contextvars.bind_contextvars(log_source=loaded.source, rows_loaded=loaded.loaded)
+        return HttpResponse(
+            orjson.dumps({"result": [_result(loaded)]}), content_type=JSON, headers={"Cache-Control": "no-store"}
+        )
 
 
 def _load(request: HttpRequest) -> LoadedRows:

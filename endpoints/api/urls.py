@@ -10,9 +10,9 @@ from endpoints.api.metrics import metrics
 from endpoints.api.openapi import SchemaView, SwaggerView
 
 urlpatterns = [
-    re_path(r"^api/endpoints/query/(?P<reference>[^/]+)/?$", views.query, name="query"),
+    re_path(r"^api/endpoints/query/(?P<reference>[^/]+)/?$", views.QueryView.as_view(), name="query"),
     re_path(r"^api/endpoints/cache/(?P<reference>[^/]+)/?$", CacheView.as_view(), name="cache"),
-    re_path(r"^api/logs/?$", logs.load, name="logs"),
+    re_path(r"^api/logs/?$", logs.LoadView.as_view(), name="logs"),
     re_path(r"^api/openapi\.json/?$", SchemaView.as_view(), name="openapi"),
     re_path(r"^api/docs/?$", SwaggerView.as_view(url_name="openapi"), name="api-docs"),
     re_path(r"^api(?:/(?P<rest>.*))?$", views.unknown_route),

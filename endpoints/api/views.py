@@ -1,13 +1,16 @@
-"""The query route as a Django view, and the answer of every other address below /api/."""
+"""The query route as a view of REST framework, and the answer of every other address below /api/."""
 
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.http.multipartparser import MultiPartParserError
 from django.http.request import UnreadablePostError
-from django.views.decorators.csrf import csrf_exempt
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.request import Request
+from rest_framework.views import APIView
 
 from endpoints.api.arguments import MULTIPART, RawArguments, from_pairs, read_body
 from endpoints.api.exceptions import error_response
@@ -16,16 +19,52 @@ from endpoints.api.query import QueryRequest, answer_query
 from endpoints.errors import InvalidRequest, RouteNotFound
 
 
-@csrf_exempt  # the caller is known by a header that no browser sends by itself
-def query(request: HttpRequest, reference: str) -> HttpResponse:
-    """Run an endpoint by UUID or name and answer with its rows."""
-    reply = answer_query(
-        QueryRequest(request.META, reference, request_id_of(request), read_body=partial(_read_body, request))
-    )
-    response = HttpResponse(reply.body, status=reply.status, headers=dict(reply.headers))
-    if "Content-Type" not in reply.headers:
-        del response["Content-Type"]  # Django's own, of an empty body
-    return response
+class _NoNegotiation(BaseContentNegotiation):
+    """Leaves the Accept header to the view, whose formats are not REST framework's renderers."""
+
+    def select_parser(self, request: Request, parsers: Any) -> Any:
+        return parsers[0]
+
+    def select_renderer(self, request: Request, renderers: Any, format_suffix: Any = None) -> Any:
+        return renderers[0], renderers[0].media_type
+
+
+class AnsweringView(APIView):
+    """A view that answers every method itself: who calls is checked before anything is said of methods or formats."""
+
+    schema = None
+    authentication_classes = ()
+    permission_classes = ()
+    content_negotiation_class = _NoNegotiation
+
+    def answer(self, request: HttpRequest, **of_route: str) -> HttpResponse:
+        """Return the answer, or the one error body."""
+        raise NotImplementedError
+
+    @property
+    def default_response_headers(self) -> dict[str, str]:
+        """Add nothing: Allow belongs to a 405 alone."""
+        return {}
+
+    def _answer(self, request: Request, **of_route: str) -> HttpResponse:
+        return self.answer(request._request, **of_route)
+
+    get = head = post = put = patch = delete = options = trace = http_method_not_allowed = _answer  # type: ignore[assignment]
+
+
+class QueryView(AnsweringView):
+    """Run an endpoint by UUID or name and answer with its rows. The fast path answers plain GETs before it."""
+
+    def answer(self, request: HttpRequest, **of_route: str) -> HttpResponse:
+        reply = answer_query(
+            QueryRequest(
+                request.META, of_route["reference"], request_id_of(request), read_body=partial(_read_body, request)
+            )
+        )
+        response = HttpResponse(reply.body, status=reply.status, headers=dict(reply.headers))
+        if "Content-Type" not in reply.headers:
+            del response["Content-Type"]  # Django's own, of an empty body
+        return response
 
 
 def unknown_route(request: HttpRequest, rest: str = "") -> HttpResponse:

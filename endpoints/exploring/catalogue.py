@@ -76,6 +76,7 @@ def forget_catalogue() -> None:
     """Have the next caller read it anew."""
     global _kept
     _kept = None
+    _reading.forget()
 
 
 def _read_and_keep() -> _Kept:

@@ -84,6 +84,11 @@ class SharedWork(Generic[Value]):
             self._fail(attempt, DatabaseUnavailable())
             attempt.done.set()
 
+    def forget(self) -> None:
+        """Have the next caller begin anew, even if the work has failed a moment ago."""
+        with self._lock:
+            self._attempt = None
+
     def _join(self) -> tuple[_Attempt[Value], bool]:
         """Return the attempt to wait for, and whether the caller has to see to it."""
         with self._lock:

@@ -104,7 +104,7 @@ class TestLockOut:
     def test_when_every_turn_is_taken_the_answer_is_quick_and_says_so(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(PASSWORD_TURNS, "_wait_seconds", 0.0)
         with PASSWORD_TURNS.turn():
-            monkeypatch.setattr(PASSWORD_TURNS._of_thread, "has_turn", False)
+            PASSWORD_TURNS._of_thread.has_turn = False
             busy = log_in(password=RIGHT)
         assert (busy.status_code, busy["Retry-After"]) == (503, "2")
         assert b"was not looked at" in busy.content

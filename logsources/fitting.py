@@ -13,7 +13,7 @@ from django.core.exceptions import ValidationError
 from psycopg import Connection, sql
 
 from logsources import covering, partitions, rolling, tables
-from logsources.roles import LOGS_SCHEMA
+from logsources.roles import DRAFT_SCHEMAS, LOGS_SCHEMA
 from logsources.rolling import RolledSource
 from logsources.tables import ColumnType, ExtractedColumnShape, TableShape
 
@@ -35,6 +35,8 @@ def fit_table(conn: Connection[Any], source: RolledSource) -> None:
             _drop_empty_table(conn, shape.name)
             existing = None
         statements = tables.create_table(shape) if existing is None else _alterations(conn, existing, shape)
+        if statements:
+            _drop_drafts(conn)
         for statement in statements:
             conn.execute(statement)
     # Large partitions get theirs by rolling, because a person waits for this save.
@@ -48,7 +50,21 @@ def drop_table(conn: Connection[Any], name: str) -> None:
     with conn.transaction():
         rolling.take_turn(conn, name)
         rolling.set_lock_timeout(conn, DDL_LOCK_TIMEOUT)
+        _drop_drafts(conn)
         conn.execute(tables.drop_table(name))
+
+
+def _drop_drafts(conn: Connection[Any]) -> None:
+    """Drop the views of drafts, which would keep a table from changing, and would not have its new columns.
+
+    The next try of a draft makes them anew.
+    """
+    found = conn.execute(
+        "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, %s) AND pg_has_role(nspowner, 'USAGE')",
+        (DRAFT_SCHEMAS,),
+    ).fetchall()
+    for (name,) in found:
+        conn.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(name)))
 
 
 def _drop_empty_table(conn: Connection[Any], name: str) -> None:

@@ -34,6 +34,7 @@ from psycopg import Connection, errors, sql
 logger = logging.getLogger(__name__)
 
 LOGS_SCHEMA: Final = "logs"
+DRAFT_SCHEMAS: Final = "sandbox_draft_"  # how the names of schemas begin that may go at any time
 PRIVATE_SCHEMA: Final = "logs_private"
 QUERY_READER: Final = "query_reader"
 SANDBOX_READER: Final = "sandbox_reader"

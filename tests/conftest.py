@@ -25,6 +25,7 @@ from endpoints.access import change_marker as generation
 from endpoints.access import known_records as directory
 from endpoints.access.access_tokens import issue_access_token
 from endpoints.cache import trust
+from endpoints.cache.usage.flushing import FLUSHER
 from endpoints.calling import calls
 from endpoints.log_database.gate import close_gate_pool
 from endpoints.log_database.load_pool import close_load_pool
@@ -162,6 +163,7 @@ def time_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def empty_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    FLUSHER.settle()  # what the test before has noted, it would write behind the clearing
     cache.clear()
     # One process saves, purges and calls here: nobody needs to wait until others have heard of it.
     monkeypatch.setattr(trust, "TRUSTED_SECONDS", 0.0)

@@ -32,7 +32,7 @@ from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from endpoints.sql.row_conditions import leaves_out_tenant_and_time_alone, order_by_output
 from endpoints.sql.stored_tables import StoredTable, StoredTablesError, stored_tables
 from logsources.connections import owner_connection
-from logsources.roles import ALL_VIEWS, LOGS_SCHEMA, SANDBOX_READER, TENANT_VIEWS
+from logsources.roles import ALL_VIEWS, DRAFT_SCHEMAS, LOGS_SCHEMA, SANDBOX_READER, TENANT_VIEWS
 
 logger = logging.getLogger(__name__)
 
@@ -151,7 +151,7 @@ def _publish_named(
     owner = TENANT_VIEWS if tenant_parameter else ALL_VIEWS
     types = {parameter.name: parameter.type for parameter in parameters}
     definition = _fingerprint(tables, types, owner, tenant_parameter)
-    name = schema or f"sandbox_draft_{definition[:32]}"
+    name = schema or f"{DRAFT_SCHEMAS}{definition[:32]}"
     try:
         with _owner_transaction() as connection:
             connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [name])

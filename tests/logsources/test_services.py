@@ -314,3 +314,37 @@ def test_shipped_sources_are_the_contract_s() -> None:
         ("edge_logs", "request_path", "request.path", "text"),
         ("edge_logs", "request_url", "request.url", "text"),
     ]
+
+
+class TestDrafts:
+    """The views of drafts stay for a while: they hold up no change of a table, and are made anew for the new one."""
+
+    @pytest.fixture
+    def source(self, logs) -> LogSource:
+        source = create(extracted_columns=[PATH])
+        logs.execute("CREATE SCHEMA sandbox_draft_of_a_test")
+        logs.execute("CREATE VIEW sandbox_draft_of_a_test.v AS SELECT * FROM logs.made_here")
+        return source
+
+    @staticmethod
+    def has_draft(logs) -> bool:
+        return logs.execute("SELECT to_regnamespace('sandbox_draft_of_a_test') IS NOT NULL").fetchone()[0]
+
+    def test_go_when_a_column_goes_or_comes(self, logs, source: LogSource) -> None:
+        services.save_source(source, [STATUS])
+        assert not self.has_draft(logs)
+        assert "status" in columns_of(logs)
+
+    def test_stay_when_nothing_changes(self, logs, source: LogSource) -> None:
+        services.save_source(source, [PATH])
+        assert self.has_draft(logs)
+
+    def test_go_with_the_table(self, logs, source: LogSource) -> None:
+        services.drop_source(source)
+        assert not self.has_draft(logs)
+
+    def test_another_view_holds_it_up(self, logs, source: LogSource) -> None:
+        logs.execute("CREATE SCHEMA of_an_operator")
+        logs.execute("CREATE VIEW of_an_operator.v AS SELECT * FROM logs.made_here")
+        with pytest.raises(SourceTableError, match="Something still reads"):
+            services.drop_source(source)

@@ -186,7 +186,7 @@ AUTH_PASSWORD_VALIDATORS = [
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
 ]
 
-# --- Logins of the admin: services/logins.py counts failures, config/passwords.py bounds checks at once ---------------
+# --- Logins of the admin: access/logins.py counts failures, config/passwords.py bounds checks at once ---------------
 LOGIN_FAILURES = env.int("LOGIN_FAILURES", default=5)
 LOGIN_LOCKOUT_SECONDS = env.int("LOGIN_LOCKOUT_SECONDS", default=900)
 if LOGIN_FAILURES < 1 or LOGIN_LOCKOUT_SECONDS < 1 or PROXIES < 0:

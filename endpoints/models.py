@@ -2,8 +2,8 @@
 
 An `Endpoint` row holds one whole version: its SQL, its settings and, frozen into `declared_parameters`,
 `result_columns` and `sandbox_tables`, what was checked against the log database. A call reads that one row, so it can
-never mix the SQL of one version with the parameters of another. Save through `services.save_endpoint`: it checks,
-freezes and numbers.
+never mix the SQL of one version with the parameters of another. Save through `defining.saving.save_endpoint`: it
+checks, freezes and numbers.
 """
 
 from __future__ import annotations

@@ -65,12 +65,12 @@ class SlowClients:
         if reads is None or reads.match(environ["PATH_INFO"]) is None:
             _take_body_away(environ)
             return _whole(self._application(environ, start_response))
-        if (who := _caller(environ)) == STRANGER:
+        if not _credential(environ):
             try:
                 self._places.refuse_in_vain(STRANGER)
             except Overloaded as error:
                 return _refuse(environ, start_response, error)
-        body = _GuardedBody(environ, who, self._places)
+        body = _GuardedBody(environ, self._places)
         environ["wsgi.input"] = io.BufferedReader(body, PIECE_BYTES)
         kept = _KeptStart()
         try:
@@ -97,9 +97,8 @@ class _KeptStart:
 class _GuardedBody(io.RawIOBase):
     """A request's body: it takes a place at its first read, and is read piece by piece, each with a deadline."""
 
-    def __init__(self, environ: Environ, who: str, places: ReadingPlaces) -> None:
+    def __init__(self, environ: Environ, places: ReadingPlaces) -> None:
         self._environ = environ
-        self._who = who
         self._input = environ["wsgi.input"]
         self._places = places
         self._reader: Reader | None = None
@@ -148,25 +147,33 @@ class _GuardedBody(io.RawIOBase):
         return piece
 
     def _enter(self) -> Reader:
-        if self._who == STRANGER and (self._remaining or 0) > STRANGER_BYTES:
+        who = _caller(self._environ)
+        if who == STRANGER and (self._remaining or 0) > STRANGER_BYTES:
             raise RequestTooLarge(f"Before a login, a body has at most {STRANGER_BYTES} bytes.")
         request_id = settle_request_id(self._environ)
         hang_up: HangUp | None = self._environ.get(HANG_UP)
-        return self._places.enter(self._who, hang_up and (lambda error: _hang_up(hang_up, error, request_id)))
+        return self._places.enter(who, hang_up and (lambda error: _hang_up(hang_up, error, request_id)))
 
 
 def _caller(environ: Mapping[str, Any]) -> str:
     """Return the owner of the body: an access token or a logged-in session; STRANGER for everybody else.
 
-    The routes of the API check the access token before they read.
+    The routes of the API check the access token before they read. Looking a session up may fail: only Django, inside
+    which bodies are read, has an answer for that.
     """
+    credential = _credential(environ)
+    if not credential or not environ["PATH_INFO"].startswith(_ADMIN):
+        return credential
+    store = import_module(settings.SESSION_ENGINE).SessionStore(credential)
+    return credential if SESSION_KEY in store else STRANGER
+
+
+def _credential(environ: Mapping[str, Any]) -> str:
+    """Return the access token or the session key that was sent, unchecked; STRANGER without one. Asks nobody."""
     if not environ["PATH_INFO"].startswith(_ADMIN):
         return str(environ.get("HTTP_X_API_KEY") or environ.get("HTTP_AUTHORIZATION") or STRANGER)
     session = re.search(rf"(?:^|;\s*){re.escape(settings.SESSION_COOKIE_NAME)}=(\w+)", environ.get("HTTP_COOKIE", ""))
-    if session is None:
-        return STRANGER
-    store = import_module(settings.SESSION_ENGINE).SessionStore(session[1])
-    return session[1] if SESSION_KEY in store else STRANGER
+    return STRANGER if session is None else session[1]
 
 
 def _take_body_away(environ: Environ) -> None:

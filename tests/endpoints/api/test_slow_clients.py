@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.contrib.sessions.backends.db import SessionStore
+from django.db import OperationalError
 
 from endpoints.api.slow_bodies import SLOW_AFTER_SECONDS, STRANGER, BodyCutOff, ReadingPlaces
 from endpoints.api.slow_clients import COOKIE_BACKSLASHES, HEADER_BYTES, STRANGER_BYTES, SlowClients, _caller
@@ -208,3 +209,33 @@ def test_an_admin_request_is_known_by_a_session_that_is_logged_in() -> None:
 def test_a_request_of_the_api_is_known_by_its_access_token() -> None:
     assert _caller({"PATH_INFO": "/api/logs", "HTTP_X_API_KEY": "secret"}) == "secret"
     assert _caller({"PATH_INFO": "/api/logs", "HTTP_AUTHORIZATION": "Bearer secret"}) == "Bearer secret"
+
+
+def test_a_session_is_looked_up_within_the_application_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Django answers a database that is away; out here nobody would."""
+
+    def fail(store: SessionStore, key: str) -> bool:
+        raise OperationalError
+
+    monkeypatch.setattr(SessionStore, "__contains__", fail)
+
+    def django(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        with pytest.raises(OperationalError):
+            environ["wsgi.input"].read()
+        start_response("503 Service Unavailable", [])
+        return [b"away"]
+
+    client = Client(Behind())
+    client.application = SlowClients(django, client.places)
+    cookie = f"{settings.SESSION_COOKIE_NAME}=abcdef"
+    assert client.send("POST", "/admin/endpoints/", b"a=b", HTTP_COOKIE=cookie) == (503, b"away")
+
+
+def test_a_stranger_costs_nothing_while_every_place_is_stuck() -> None:
+    behind = Behind()
+    client = Client(behind)
+    for _ in range(2):
+        client.places.enter(STRANGER)
+    client.clock.now += 2 * SLOW_AFTER_SECONDS
+    status, body = client.send("POST", "/admin/login/", b"a=b")
+    assert (status, code(body), behind.calls) == (503, "overloaded", 0)

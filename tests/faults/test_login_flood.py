@@ -73,7 +73,8 @@ def test_a_flood_of_logins_holds_up_nobody_else(installation: Installation, port
     # Checked and wrong, or not looked at; every one of them was answered.
     assert statuses.keys() <= {200, 503}, statuses
     assert statuses[200] >= CHECKS_AT_ONCE
-    assert all(answer.headers["retry-after"] == "2" for answer in answers if answer.status == 503)
+    # 1 if too many bodies were being read, 2 if too many passwords were waiting to be checked.
+    assert {answer.headers["retry-after"] for answer in answers if answer.status == 503} <= {"1", "2"}
     assert {answer.status for answer in calls} == {200}
     assert max(answer.seconds for answer in calls) < SLOWEST_CALL_SECONDS
 

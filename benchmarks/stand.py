@@ -18,9 +18,8 @@ from typing import Any, Final
 from psycopg.conninfo import conninfo_to_dict
 
 from endpoints.results.outcomes import Statement
-from endpoints.sql.composition import compile_query
+from endpoints.sql.composition import compile_query, parse_planner_settings
 from endpoints.sql.parameters import DeclaredParameter
-from endpoints.sql.planner_settings import parse_planner_settings
 from tests.live.calls import until
 from tests.live.installation import Installation, free_port
 from tests.live.processes import PROJECT, Process

@@ -6,11 +6,20 @@ Linux reports the progress of each (tcp(7), TCP_INFO); on other systems none are
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from time import monotonic, sleep
+from typing import Any, Final
+
+from granian.server import mp
 
 _OPEN_STATES: Final = (1, 8)  # TCP_ESTABLISHED; TCP_CLOSE_WAIT: the client sends no more but may still read
 # struct tcp_info of linux/tcp.h, since 4.19: tcpi_unacked, tcpi_bytes_acked, tcpi_notsent_bytes, tcpi_bytes_sent.
@@ -84,3 +93,207 @@ def _is_connection_of(each: socket.socket, port: int) -> bool:
         )
     except OSError:
         return False
+
+
+# --- Hang ups ---------------------------------------------------------------------------------------------------------
+# Ends a connection of granian whose body does not arrive, while a thread waits for it.
+#
+# granian gives a WSGI application no way to stop reading: only the end of the connection frees the thread, and the
+# application does not know which connection carries the request. So the answer marks it: its body is the error
+# followed by blanks (JSON allows them) in pieces of lengths made up here, and the one socket that has sent exactly
+# these is shut down. Only Linux counts the bytes that a socket has sent (tcp(7), TCP_INFO); elsewhere the answer goes
+# out and the thread keeps waiting.
+HANG_UP: Final = "endpoints.hang_up"  # in the environ (WSGI, PEP 3333) of a request with a body
+ROUNDS: Final = 3
+MOST_ROUNDS: Final = 8  # on a busy machine a piece may be sent together with the next one
+ROUND_SECONDS: Final = 0.1
+_LONGEST_BLANKS: Final = 400
+
+# PEP 3333. A request must not see the process's own environment, which contains secrets.
+_ENVIRON: Final[Mapping[str, Any]] = {
+    "GATEWAY_INTERFACE": "CGI/1.1",
+    "SCRIPT_NAME": "",
+    "SERVER_SOFTWARE": "granian",
+    "wsgi.errors": sys.stderr,
+    "wsgi.input_terminated": True,  # the server reports the end of a body in chunks
+    "wsgi.multiprocess": True,
+    "wsgi.multithread": True,
+    "wsgi.run_once": False,
+    "wsgi.version": (1, 0),
+}
+
+Headers = Sequence[tuple[str, str]]
+Application = Callable[[dict[str, Any], Callable[..., None]], list[bytes]]
+Runner = Callable[[Any, dict[str, Any]], None]
+
+_one_at_a_time = threading.Lock()
+
+
+def use_hang_ups() -> None:
+    """Make granian's workers that start from now on call the application by `runner`."""
+    mp._wsgi_call_wrap = lambda application, *_: runner(application)  # type: ignore[attr-defined]  # private
+
+
+def runner(application: Application) -> Runner:
+    """Return the function that granian calls for each request, in place of granian.wsgi's own.
+
+    HANG_UP is in the environ of a request with a body. The answer must be a list: it is handed over at once, so no
+    thread waits for a client to read it.
+    """
+
+    def run(protocol: Any, scope: dict[str, Any]) -> None:
+        environ = {**_ENVIRON, **scope}
+        if "CONTENT_LENGTH" in scope or "HTTP_TRANSFER_ENCODING" in scope:
+            environ[HANG_UP] = partial(hang_up, protocol, int(scope["SERVER_PORT"]))
+        said: tuple[Any, ...] = ()
+
+        def start_response(*arguments: Any) -> None:
+            nonlocal said
+            said = arguments
+
+        body = application(environ, start_response)
+        protocol.response_bytes(int(said[0][:3]), said[1], body[0] if len(body) == 1 else b"".join(body))
+
+    return run
+
+
+def hang_up(protocol: Any, port: int, status: int, headers: Headers, body: bytes) -> bool:
+    """Answer from any thread, then shut the connection down; tell whether it was found.
+
+    `protocol` is granian's WSGIProtocol. If the request is already answered, nothing happens.
+    """
+    answer = _TellingAnswer(body, port)
+    with _one_at_a_time, answer:
+        protocol.response_iter(status, [*headers, ("Connection", "close")], _Pieces(answer))
+        return answer.shut_down()
+
+
+class _Pieces:
+    """The iterator that granian asks for one piece after another, and closes."""
+
+    def __init__(self, answer: _TellingAnswer) -> None:
+        self.__next__ = iter(answer).__next__
+
+    def close(self) -> None:
+        """Do nothing: the answer closes its own sockets."""
+
+
+class _TellingAnswer:
+    """The body of the answer, sent piece by piece, and the sockets that may carry it."""
+
+    def __init__(self, body: bytes, port: int) -> None:
+        self._body = body
+        self._port = port
+        self._sockets: dict[int, socket.socket] = {}
+        self._rounds = 0
+        self._opened = ExitStack()
+
+    def __enter__(self) -> _TellingAnswer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        for each in open_connections(self._port):
+            self._sockets[inode(each)] = self._opened.enter_context(each)
+        yield self._body
+        for _ in range(MOST_ROUNDS):
+            if not self._sockets or self._rounds == ROUNDS:
+                return
+            sleep(0.01)  # until the previous piece is sent
+            blanks = secrets.randbelow(_LONGEST_BLANKS) + 1
+            before = _bytes_sent(self._sockets)
+            yield b" " * blanks
+            found = self._those_that_sent(blanks, before)
+            if found:
+                self._sockets = found
+                self._rounds += 1
+
+    def shut_down(self) -> bool:
+        """Shut the connection down if it is the only one that sent exactly these lengths."""
+        if self._rounds < ROUNDS or len(self._sockets) != 1:
+            return False
+        (connection,) = self._sockets.values()
+        sleep(0.005)  # for the end of the answer
+        try:
+            connection.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return True  # The client was quicker.
+        return True
+
+    def _those_that_sent(self, blanks: int, before: Mapping[int, int]) -> dict[int, socket.socket]:
+        # RFC 9112 section 7.1: the length of a chunk in hexadecimal, two line ends; HTTP/1.0 has no chunks.
+        wanted = (blanks, blanks + len(f"{blanks:x}") + 4)
+        deadline = monotonic() + ROUND_SECONDS
+        found: set[int] = set()
+        while not found and monotonic() < deadline:
+            sleep(0.001)
+            after = _bytes_sent(self._sockets)
+            found = {number for number in after if after[number] - before.get(number, 0) in wanted}
+        return {number: self._sockets[number] for number in found}
+
+
+def _bytes_sent(sockets: Mapping[int, socket.socket]) -> dict[int, int]:
+    """Return how many bytes each has sent so far; sockets that do not report it are left out."""
+    sent = {number: sent_so_far(each) for number, each in sockets.items()}
+    return {number: progress.sent for number, progress in sent.items() if progress is not None}
+
+
+# --- Unread answers ---------------------------------------------------------------------------------------------------
+# Closes connections of clients that do not read their answers, which would otherwise stay in memory indefinitely.
+LOOKS: Final = 6  # in the time allowed for a client
+BYTES_PER_SECOND: Final = 1024
+_NO_LINGERING: Final = struct.pack("ii", 1, 0)
+
+
+@dataclass(slots=True)
+class SlowReaders:
+    """The connections that have taken too little of their answer in the last so many seconds."""
+
+    seconds: float
+    _since: dict[int, tuple[float, int]] = field(default_factory=dict)  # connection: a time, and what had arrived then
+
+    def look(self, connections: Mapping[int, Progress], now: float) -> list[int]:
+        """Note the progress of the connections and return those to close."""
+        slow: list[int] = []
+        since: dict[int, tuple[float, int]] = {}
+        for connection, progress in connections.items():
+            if not progress.is_unfinished:
+                continue
+            began, arrived = self._since.get(connection, (now, progress.arrived))
+            if now - began < self.seconds:
+                since[connection] = (began, arrived)
+            elif progress.arrived - arrived < BYTES_PER_SECOND * self.seconds:
+                slow.append(connection)
+            else:
+                since[connection] = (now, progress.arrived)
+        self._since = since
+        return slow
+
+
+def cut_off_unread_answers(port: int, seconds: float) -> None:
+    """Watch the connections of this process in a thread, as long as it lives."""
+    readers = SlowReaders(seconds)
+
+    def look_again_and_again() -> None:
+        while True:
+            time.sleep(seconds / LOOKS)
+            _look(readers, port)
+
+    threading.Thread(target=look_again_and_again, name="unread answers", daemon=True).start()
+
+
+def _look(readers: SlowReaders, port: int) -> None:
+    with ExitStack() as opened:
+        sockets: dict[int, socket.socket] = {}
+        for each in open_connections(port):
+            sockets[inode(each)] = opened.enter_context(each)
+        told = {number: sent_so_far(each) for number, each in sockets.items()}
+        known = {number: progress for number, progress in told.items() if progress is not None}
+        for number in readers.look(known, time.monotonic()):
+            with suppress(OSError):
+                # socket(7): without lingering, unsent data is thrown away when granian closes the socket, and the
+                # client gets a reset; an orderly end would wait for the bytes that nobody reads.
+                sockets[number].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGERING)
+                sockets[number].shutdown(socket.SHUT_RDWR)

@@ -26,9 +26,8 @@ from granian.http import HTTP1Settings
 from granian.log import logger
 from granian.server.mp import MPServer, WorkerProcess
 
-from config.hang_ups import use_hang_ups
+from config.connections import cut_off_unread_answers, use_hang_ups
 from config.pulses import Pulses, watch
-from config.unread_answers import cut_off_unread_answers
 
 TARGET: Final = "config.wsgi:application"
 HEAD_BYTES: Final = 65_536  # request lines of 32 KiB are promised

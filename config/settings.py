@@ -13,9 +13,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.urls import reverse_lazy
 from psycopg.conninfo import conninfo_to_dict
 
-from config import embedded, logs, rates
-from config.environment import switch
-from config.gate_options import with_gate_options
+from config import embedded, logs, setting_values
+from config.setting_values import switch, with_gate_options
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION = "0.1.0"
@@ -67,7 +66,7 @@ DATABASES = {"default": _django_database(DATABASE_URL), "logs": _django_database
 # One connection per thread, checked before use, so that a restarted PostgreSQL does not cause a 500; the wait for it
 # is no longer than a call may take.
 DATABASES["default"] |= {"ENGINE": "config.state_database", "CONN_MAX_AGE": 600, "CONN_HEALTH_CHECKS": True}
-DATABASE_ROUTERS = ["logsources.router.LogDatabaseRouter"]
+DATABASE_ROUTERS = ["logsources.databases.LogDatabaseRouter"]
 LOGS_GATE: dict[str, Any] = with_gate_options(conninfo_to_dict(LOGS_GATE_URL))
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
@@ -106,12 +105,14 @@ ENDPOINTS_WARM_RESULTS = env.int("ENDPOINTS_WARM_RESULTS", default=100)  # argum
 ENDPOINTS_WARM_SECONDS = env.float("ENDPOINTS_WARM_SECONDS", default=60.0)  # in the database, of one warm run
 ENDPOINTS_WARM_CONCURRENCY = env.int("ENDPOINTS_WARM_CONCURRENCY", default=2)  # endpoints warmed at the same time
 # Calls of one access token, such as 600/minute; empty: no limit.
-ENDPOINTS_RATE_LIMIT = rates.read_rate(env.str("ENDPOINTS_RATE_LIMIT", default=""), setting="ENDPOINTS_RATE_LIMIT")
+ENDPOINTS_RATE_LIMIT = setting_values.read_rate(
+    env.str("ENDPOINTS_RATE_LIMIT", default=""), setting="ENDPOINTS_RATE_LIMIT"
+)
 # Limits of calls that reach PostgreSQL, a number or "none"; below the pool's size, or one access token takes it all.
-ENDPOINTS_CALLS_AT_ONCE = rates.read_limit(
+ENDPOINTS_CALLS_AT_ONCE = setting_values.read_limit(
     env.str("ENDPOINTS_CALLS_AT_ONCE", default="6"), setting="ENDPOINTS_CALLS_AT_ONCE"
 )
-ENDPOINTS_SANDBOX_QUERIES_AT_ONCE = rates.read_limit(
+ENDPOINTS_SANDBOX_QUERIES_AT_ONCE = setting_values.read_limit(
     env.str("ENDPOINTS_SANDBOX_QUERIES_AT_ONCE", default="4"), setting="ENDPOINTS_SANDBOX_QUERIES_AT_ONCE"
 )
 # How long an access token gets no sandbox queries after one of them reached the statement timeout; 0: no pause.
@@ -150,8 +151,8 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "endpoints.api.middleware.RequestMiddleware",
-    "endpoints.admin.content_security.ContentSecurityMiddleware",
-    "endpoints.admin.patience.PatienceMiddleware",
+    "endpoints.admin.middleware.ContentSecurityMiddleware",
+    "endpoints.admin.middleware.PatienceMiddleware",
     "endpoints.admin.logins.PasswordsBusyMiddleware",  # before a session is read
     "corsheaders.middleware.CorsMiddleware",
     "django.middleware.security.SecurityMiddleware",
@@ -245,7 +246,7 @@ REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["endpoints.api.authentication.AccessTokenAuthentication"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "endpoints.api.exceptions.handle_exception",
+    "EXCEPTION_HANDLER": "endpoints.api.replies.handle_exception",
     "UNAUTHENTICATED_USER": None,
     "URL_FORMAT_OVERRIDE": None,  # no query parameter name is reserved except sql and lql
 }
@@ -263,13 +264,13 @@ UNFOLD = {
     "SITE_HEADER": "Log Query Endpoints",
     "SITE_URL": reverse_lazy("api-docs"),
     "SHOW_HISTORY": True,
-    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": "endpoints.admin.navigation.favicon"}],
-    "SIDEBAR": {"navigation": "endpoints.admin.navigation.sidebar"},
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": "endpoints.admin.dashboard.favicon"}],
+    "SIDEBAR": {"navigation": "endpoints.admin.dashboard.sidebar"},
     "DASHBOARD_CALLBACK": "endpoints.admin.dashboard.dashboard",
     # Otherwise unfold writes its colours into the page, which the admin's content security policy refuses.
-    "COLORS": "endpoints.admin.navigation.no_inline_colors",
-    "STYLES": ["endpoints.admin.navigation.theme_styles"],
-    "SCRIPTS": ["endpoints.admin.navigation.strict_scripts"],
+    "COLORS": "endpoints.admin.dashboard.no_inline_colors",
+    "STYLES": ["endpoints.admin.dashboard.theme_styles"],
+    "SCRIPTS": ["endpoints.admin.dashboard.strict_scripts"],
 }
 
 # --- Scheduled work ---------------------------------------------------------------------------------------------------

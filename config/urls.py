@@ -15,6 +15,6 @@ urlpatterns = [
     path("", include("endpoints.api.urls")),
 ]
 
-handler400 = "endpoints.api.exceptions.bad_request"
-handler404 = "endpoints.api.exceptions.not_found"
-handler500 = "endpoints.api.exceptions.server_error"
+handler400 = "endpoints.api.replies.bad_request"
+handler404 = "endpoints.api.replies.not_found"
+handler500 = "endpoints.api.replies.server_error"

@@ -29,8 +29,8 @@ from endpoints.definition import (
     Version,
     values_of,
 )
+from endpoints.sql.composition import PlannerSettingsError, parse_planner_settings
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
-from endpoints.sql.planner_settings import PlannerSettingsError, parse_planner_settings
 
 PARAMETER_TYPES = [(parameter_type.value, parameter_type.value) for parameter_type in ParameterType]
 

@@ -8,13 +8,13 @@ from celery import shared_task
 
 from endpoints.calling import warming
 from endpoints.calling.installation import note_worker_heartbeat
-from endpoints.defining import sandbox_schemas
+from endpoints.defining import upkeep
 
 
 @shared_task(name="endpoints.tasks.drop_old_sandbox_schemas")
 def drop_old_sandbox_schemas() -> None:
     """Drop the sandbox schemas of older versions and of deleted endpoints."""
-    sandbox_schemas.drop_old_sandbox_schemas()
+    upkeep.drop_old_sandbox_schemas()
 
 
 @shared_task(name="endpoints.tasks.note_heartbeat")

@@ -10,4 +10,4 @@ class LogSourcesConfig(AppConfig):
 
     def ready(self) -> None:
         # Importing registers the system checks.
-        from logsources import checks  # noqa: F401
+        from logsources import databases  # noqa: F401

@@ -24,14 +24,13 @@ from typing import Any, Final
 from psycopg import Connection, sql
 
 from logsources import partitions, rolling, tables
-from logsources.copying import TableCopy, encode_row
+from logsources.databases import LockSpace
 from logsources.json_batches import MAX_ROWS, read_rows
-from logsources.lock_spaces import LockSpace
 from logsources.ndjson import BadJSON
 from logsources.roles import LOGS_SCHEMA
 from logsources.rolling import RolledSource
 from logsources.rows import BadRow, read_row
-from logsources.storing import PreparedRow, RowStore
+from logsources.storing import PreparedRow, RowStore, TableCopy, encode_row
 
 MAX_BAD_ROWS_LISTED: Final = 100
 # A row without a timestamp is recognised by its id within this time. Shippers try again within a minute; an hour covers

@@ -24,7 +24,7 @@ from typing import Any, Final
 from psycopg import Connection, errors, sql
 
 from logsources import rolling
-from logsources.lock_spaces import LockSpace
+from logsources.databases import LockSpace
 from logsources.roles import LOGS_SCHEMA
 from logsources.rolling import PartitionAction, PartitionChange
 from logsources.tables import ColumnType, TableShape, covered_names, parent

@@ -16,13 +16,12 @@ from typing import Any, Final
 from psycopg import Connection
 
 from logsources import partitions, rolling
-from logsources.connections import owner_connection
-from logsources.copying import TableCopy, encode_row
+from logsources.databases import owner_connection
 from logsources.models import LogSource
 from logsources.ndjson import BadJSON, parse_line
 from logsources.rolling import RolledSource
 from logsources.rows import BadRow, read_row
-from logsources.storing import PreparedRow, RowStore
+from logsources.storing import PreparedRow, RowStore, TableCopy, encode_row
 from logsources.tables import TableShape
 
 BATCH_ROWS: Final = 5_000

@@ -8,16 +8,105 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, Final
+from enum import StrEnum
+from typing import Any, Final, LiteralString
 
 import psycopg
-from psycopg import Connection
+from psycopg import Connection, sql
 
-from logsources.index_walks import End
-from logsources.newest_rows import row_of_source
-from logsources.partitions import partition_day
+from logsources.introspection import partitions_by_table
+from logsources.partitions import default_partition_name, partition_day
 from logsources.roles import LOGS_SCHEMA
 
+
+# --- Index walks ------------------------------------------------------------------------------------------------------
+# Reads the edges of a partition's index (project, timestamp DESC), without reading the partition.
+#
+# It walks from project to project; each has its newest row first and its oldest last. That takes a few page reads per
+# project, while min(timestamp) and max(timestamp) would read every row.
+class End(StrEnum):
+    """One end of a partition's time span."""
+
+    OLDEST = "oldest"
+    NEWEST = "newest"
+
+
+# Oldest: reads the same index backwards, so projects come in descending order.
+_STEPS: Final[dict[End, tuple[LiteralString, LiteralString, LiteralString]]] = {
+    End.NEWEST: ("project, timestamp DESC", ">", "max"),
+    End.OLDEST: ("project DESC, timestamp", "<", "min"),
+}
+_EDGE: Final = """
+WITH RECURSIVE edge (project, timestamp) AS (
+    (SELECT project, timestamp FROM {partition} WHERE project IS NOT NULL ORDER BY {order} LIMIT 1)
+    UNION ALL
+    SELECT following.project, following.timestamp
+    FROM edge, LATERAL (
+        SELECT project, timestamp FROM {partition} WHERE project {beyond} edge.project ORDER BY {order} LIMIT 1
+    ) AS following
+), without_project (timestamp) AS (
+    SELECT timestamp FROM {partition} WHERE project IS NULL ORDER BY {order} LIMIT 1
+), both_kinds (timestamp) AS (
+    SELECT timestamp FROM edge UNION ALL SELECT timestamp FROM without_project
+)
+SELECT {furthest}(timestamp) FROM both_kinds
+"""
+_PROJECTS: Final = """
+WITH RECURSIVE found (project) AS (
+    (SELECT project FROM {partition} WHERE project IS NOT NULL ORDER BY project LIMIT 1)
+    UNION ALL
+    SELECT (SELECT project FROM {partition} WHERE project > found.project ORDER BY project LIMIT 1)
+    FROM found WHERE project IS NOT NULL
+)
+SELECT project FROM found WHERE project IS NOT NULL LIMIT {most}
+"""
+
+
+def row_at(conn: Connection[Any], partition: str, end: End) -> datetime | None:
+    """Return the time of the newest or oldest row of a partition, None if it is empty. Raises psycopg.Error."""
+    order, beyond, furthest = _STEPS[end]
+    query = sql.SQL(_EDGE).format(
+        partition=sql.Identifier(LOGS_SCHEMA, partition),
+        order=sql.SQL(order),
+        beyond=sql.SQL(beyond),
+        furthest=sql.SQL(furthest),
+    )
+    row = conn.execute(query).fetchone()
+    moment: datetime | None = row[0] if row else None
+    return moment
+
+
+def projects_of(conn: Connection[Any], partition: str, *, most: int) -> list[str]:
+    """Return the projects with rows in a partition, in the order of the index, at most `most`."""
+    query = sql.SQL(_PROJECTS).format(partition=sql.Identifier(LOGS_SCHEMA, partition), most=sql.Literal(most))
+    return [project for (project,) in conn.execute(query)]
+
+
+# --- Newest rows ------------------------------------------------------------------------------------------------------
+# The time of the newest row of each log source, without reading its table.
+def newest_rows(conn: Connection[Any], names: Sequence[str]) -> dict[str, datetime | None]:
+    """Return the time of the newest row by log source, None if there is no row. Raises psycopg.Error."""
+    partitions = partitions_by_table(conn)
+    return {name: row_of_source(conn, name, partitions.get(name, ()), End.NEWEST) for name in names}
+
+
+def row_of_source(conn: Connection[Any], name: str, partitions: Sequence[str], end: End) -> datetime | None:
+    """Return the time of the newest or oldest row in these partitions of a source, None if they are empty.
+
+    The caller may leave empty partitions out of `partitions`: each costs a query. Raises psycopg.Error.
+    """
+    default = default_partition_name(name)
+    days = sorted((partition for partition in partitions if partition != default), reverse=end is End.NEWEST)
+    # Days follow each other: the row is in the first partition with rows, or in the default partition.
+    of_days = next((found for day in days if (found := row_at(conn, day, end))), None)
+    of_rest = row_at(conn, default, end) if default in partitions else None
+    moments = [moment for moment in (of_days, of_rest) if moment is not None]
+    if not moments:
+        return None
+    return max(moments) if end is End.NEWEST else min(moments)
+
+
+# --- Measures ---------------------------------------------------------------------------------------------------------
 SPAN_MILLISECONDS: Final = 400  # per source; it takes a few page reads for every project
 _PARTITIONS: Final = """
 SELECT parent.relname, child.relname, pg_total_relation_size(child.oid),

@@ -22,7 +22,7 @@ from typing import Any
 from psycopg import Connection, errors, sql
 
 from logsources import partitions, tables
-from logsources.lock_spaces import LockSpace
+from logsources.databases import LockSpace
 from logsources.partitions import DAYS_AHEAD, DayWindow
 from logsources.roles import LOGS_SCHEMA
 from logsources.tables import TableShape

@@ -18,8 +18,8 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from psycopg import errors
 
-from logsources import covering, fitting, partitions, rolling
-from logsources.connections import owner_connection
+from logsources import covering, partitions, rolling, table_changes
+from logsources.databases import owner_connection
 from logsources.models import ExtractedColumn, LogSource, ProjectLocation
 from logsources.partitions import DAYS_AHEAD
 from logsources.rolling import PartitionAction, PartitionChange, RolledSource
@@ -107,7 +107,7 @@ def save_source(source: LogSource, extracted_columns: Iterable[ColumnDescription
             column.full_clean()
             column.save()
         with _explained_errors(source.name), owner_connection() as conn:
-            fitting.fit_table(conn, _rolled(source))
+            table_changes.fit_table(conn, _rolled(source))
     return source
 
 
@@ -117,7 +117,7 @@ def drop_source(source: LogSource) -> None:
     with transaction.atomic():
         source.delete()
         with _explained_errors(name), owner_connection() as conn:
-            fitting.drop_table(conn, name)
+            table_changes.drop_table(conn, name)
 
 
 def roll_partitions(*, now: datetime | None = None, days_ahead: int = DAYS_AHEAD) -> list[PartitionChange]:

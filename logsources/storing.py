@@ -7,15 +7,108 @@ with the reason.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 import psycopg
-from psycopg import Connection, errors
+from psycopg import Connection, errors, sql
 
-from logsources.copying import TableCopy
+from logsources import tables
+from logsources.rows import Row
+from logsources.tables import TableShape
 
+# --- Copying ----------------------------------------------------------------------------------------------------------
+# Writes rows to PostgreSQL by COPY in binary format, into the log table itself or through a staging table.
+#
+# Binary, because the server then neither scans for line ends nor undoes escapes, and reads a timestamp as a number:
+# over 20,000 rows of 2 kB it took 45 us a row against 51 us for the text format. PostgreSQL's "COPY" reference page
+# describes the format: a header, then for each row the number of fields, and each field after its length in bytes.
+_SIGNATURE: Final = b"PGCOPY\n\xff\r\n\x00" + struct.pack("!ii", 0, 0)
+_TRAILER: Final = struct.pack("!h", -1)
+# PostgreSQL counts microseconds from here in a timestamptz ("Date/Time Types").
+_POSTGRES_EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_JSONB_VERSION: Final = 1  # the first byte of a jsonb field; its text follows
+
+_pack_start = struct.Struct("!hi").pack  # number of fields, length of the first
+_pack_length = struct.Struct("!i").pack
+_pack_timestamp = struct.Struct("!iqi").pack  # 8, the timestamp, length of the next field
+_pack_jsonb = struct.Struct("!ib").pack
+
+# Sent at a time: the server stores these rows while we read the next ones.
+_CHUNK_BYTES: Final = 64 * 1024
+
+
+def encode_row(row: Row) -> bytes:
+    """Return the row in the form for COPY; a project of None is left out because PostgreSQL generates it."""
+    row_id, message, metadata = row.id.encode(), row.event_message.encode(), row.metadata_json
+    moment = (row.timestamp - _POSTGRES_EPOCH) // _MICROSECOND
+    if row.project is None:
+        before: tuple[bytes, ...] = (_pack_start(4, len(row_id)), row_id)
+    else:
+        project = row.project.encode()
+        before = (_pack_start(5, len(row_id)), row_id, _pack_length(len(project)), project)
+    return b"".join(
+        (
+            *before,
+            _pack_timestamp(8, moment, len(message)),
+            message,
+            _pack_jsonb(len(metadata) + 1, _JSONB_VERSION),
+            metadata,
+        )
+    )
+
+
+class TableCopy:
+    """Writes encoded rows into one log table over one connection, inside the caller's transaction."""
+
+    def __init__(self, conn: Connection[Any], shape: TableShape) -> None:
+        self._conn = conn
+        self._table = tables.parent(shape.name)
+        self._columns = sql.SQL(", ").join(map(sql.Identifier, tables.insertable_columns(shape)))
+        self._staging = sql.Identifier("pg_temp", "staged_rows")
+        self._has_staging = False
+
+    def copy(self, encoded_rows: Iterable[bytes]) -> None:
+        """Add the rows; if one already exists, adds none and raises psycopg.errors.UniqueViolation."""
+        self._copy_into(self._table, encoded_rows)
+
+    def make_staging(self) -> None:
+        """Create the staging table if it is missing; outside a savepoint, whose rollback would remove it."""
+        if not self._has_staging:
+            self._conn.execute(
+                sql.SQL("CREATE TEMPORARY TABLE staged_rows ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA").format(
+                    self._columns, self._table
+                )
+            )
+            self._has_staging = True
+
+    def copy_new(self, encoded_rows: Iterable[bytes]) -> int:
+        """Add the rows that the log table does not have yet, through the staging table; return their number."""
+        self._copy_into(self._staging, encoded_rows)
+        added = self._conn.execute(
+            sql.SQL("INSERT INTO {table} ({columns}) SELECT {columns} FROM {staging} ON CONFLICT DO NOTHING").format(
+                table=self._table, columns=self._columns, staging=self._staging
+            )
+        ).rowcount
+        self._conn.execute(sql.SQL("TRUNCATE {}").format(self._staging))
+        return added
+
+    def _copy_into(self, target: sql.Identifier, encoded_rows: Iterable[bytes]) -> None:
+        statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(target, self._columns)
+        with self._conn.cursor().copy(statement) as copy:
+            chunk = bytearray(_SIGNATURE)
+            for encoded in encoded_rows:
+                chunk += encoded
+                if len(chunk) >= _CHUNK_BYTES:
+                    copy.write(chunk)
+                    chunk = bytearray()
+            copy.write(chunk + _TRAILER)
+
+
+# --- Storing ----------------------------------------------------------------------------------------------------------
 # Errors that a single row can cause: a duplicate, a value, a limit such as the nesting that PostgreSQL can parse.
 _ROW_FAULTS: Final = (
     errors.IntegrityError,

@@ -30,7 +30,7 @@ from endpoints.calling import calls
 from endpoints.log_database.gate import close_gate_pool
 from endpoints.log_database.load_pool import close_load_pool
 from logsources import known_sources
-from logsources.connections import owner_connection
+from logsources.databases import owner_connection
 from logsources.known_sources import KNOWN_SOURCES
 
 LogRow = Mapping[str, Any]

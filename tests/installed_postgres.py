@@ -12,9 +12,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from config.embedded.databases import prepare_databases
 from config.embedded.places import Place, find_place
 from config.embedded.postgres_server import ADDRESS_SPACE_KIB
+from config.embedded.running import prepare_databases
 from config.embedded.state import LOGS_OWNER, SERVICE_OWNER
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from endpoints.calling.calls import run_endpoint
-from endpoints.calling.recipes import Call
+from endpoints.calling.query_requests import Call
 from endpoints.errors import InvalidLQL
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "lql.md").read_text(encoding="utf-8")

@@ -15,9 +15,8 @@ All files are below one root folder (`.local` by default)::
 
 from __future__ import annotations
 
-from config.embedded.databases import prepare_databases
 from config.embedded.places import EmbeddedServerError
-from config.embedded.running import ensure_running, known_urls, local_folder, stop, using
+from config.embedded.running import ensure_running, known_urls, local_folder, prepare_databases, stop, using
 from config.embedded.state import Servers
 
 __all__ = [

@@ -16,7 +16,7 @@ from time import monotonic
 import structlog
 from django.conf import settings
 
-from config.rates import Rate
+from config.setting_values import Rate
 from endpoints.access.secrets import Caller, OwnLimits
 from endpoints.cache.permits import PERMITS, use_of
 from endpoints.cache.rate_limits import calls_in_window, seconds_suspended, seconds_until_admitted, suspend

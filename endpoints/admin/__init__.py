@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from endpoints.admin import dashboard, logins, people, scheduling
+from endpoints.admin import dashboard, logins, third_party
 from endpoints.admin.access_token import AccessTokenAdmin
 from endpoints.admin.endpoint import EndpointAdmin
 
-__all__ = ["AccessTokenAdmin", "EndpointAdmin", "dashboard", "logins", "people", "scheduling"]
+__all__ = ["AccessTokenAdmin", "EndpointAdmin", "dashboard", "logins", "third_party"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from django.contrib import admin
+from django.contrib.admin.options import ModelAdmin
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -13,20 +14,41 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from endpoints.admin.cached_results import purge_url, report_purge
-from endpoints.admin.draft_views import draft_urls
-from endpoints.admin.endpoint_form import EndpointForm, ParameterInline
-from endpoints.admin.formatting_view import format_url
-from endpoints.admin.prefilling import PrefilledAdmin
+from endpoints.admin.draft_views import FORMAT_URL_NAME, PERMISSION, draft_urls, format_url
+from endpoints.admin.endpoint_form import EndpointForm, ParameterInline, PrefilledAdmin
+from endpoints.admin.history import VersionedAdmin
 from endpoints.admin.transfers import TransferAdmin
 from endpoints.admin.using_it import using_url
-from endpoints.admin.versions import VersionedAdmin
-from endpoints.admin.workbench import workbench_context
-from endpoints.defining.sandbox_schemas import delete_endpoints
 from endpoints.defining.saving import save_endpoint
-from endpoints.definition import BEFORE_QUERY, CACHE, CONSUMERS, LIMITS, SETTINGS, rows_of_section
+from endpoints.defining.upkeep import delete_endpoints
+from endpoints.definition import BEFORE_QUERY, CACHE, CONSUMERS, LIMITS, SETTINGS, SETTINGS_IN_DRAFTS, rows_of_section
 from endpoints.models import Endpoint
 from logsources.edit_conflicts import ConflictAdmin
 
+# --- Workbench --------------------------------------------------------------------------------------------------------
+# What the endpoint's page needs beyond its form: where drafts are checked and tried, for whom that is allowed.
+_ADDRESSES: Final = ("check", "run", "explain", "cancel", "catalogue")
+
+
+def workbench_context(
+    admin: ModelAdmin[Endpoint], request: HttpRequest, endpoint: Endpoint | None
+) -> dict[str, Any] | None:
+    """Return what the page's scripts are started with, or None for whom the page is only to be read."""
+    saved = endpoint is not None and bool(endpoint.version)
+    permitted = admin.has_change_permission(request, endpoint) if saved else admin.has_add_permission(request)
+    if not permitted:
+        return None
+    may_try = request.user.has_perm(PERMISSION)
+    addresses = {word: reverse(f"admin:endpoints_endpoint_draft_{word}") for word in _ADDRESSES} if may_try else {}
+    return {
+        "id": str(endpoint.pk) if saved and endpoint is not None else None,
+        "may_try": may_try,
+        "settings": list(SETTINGS_IN_DRAFTS),
+        "addresses": {**addresses, "format": reverse(f"admin:{FORMAT_URL_NAME}")},
+    }
+
+
+# --- Endpoint ---------------------------------------------------------------------------------------------------------
 SETTING_FIELDSETS: Final = tuple(
     (section, {"fields": rows_of_section(section)}) for section in (LIMITS, CACHE, CONSUMERS)
 )

@@ -23,6 +23,7 @@ Addresses, below ``/admin/logs/``; as URL names ``log_explorer`` and ``log_explo
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import structlog
@@ -33,30 +34,97 @@ from django.shortcuts import render
 from django.urls import URLPattern, path, reverse
 from django.utils.timezone import now
 
-from endpoints.admin.draft_json import Json, read_run_id
+from endpoints.admin.draft_json import Json, Malformed, read_run_id
 from endpoints.admin.draft_views import PERMISSION
-from endpoints.admin.exploration_json import (
-    read_exploration,
-    read_flag,
-    read_mark,
-    read_path,
-    read_text,
-    read_value,
-)
 from endpoints.admin.json_views import Handler, Refusal, json_view, own_run_id, read_body
 from endpoints.defining.drafts import cancel_draft_run
-from endpoints.exploring.explored_fields import SAMPLE_ROWS, source_fields
 from endpoints.exploring.exploring import (
+    MAX_DAYS,
     Exploration,
     InvalidExploration,
+    Mark,
     explore_histogram,
     explore_rows,
     explored_sources,
 )
-from endpoints.exploring.histograms import MAX_DAYS
-from endpoints.lql.editing import NotFilterable, add_filter
+from endpoints.exploring.queryable_names import SAMPLE_ROWS, source_fields
+from endpoints.lql.editing import NotFilterable, WrittenNumber, add_filter
 from endpoints.lql.rules import LEVELS
 
+
+# --- Exploration json -------------------------------------------------------------------------------------------------
+# What the log explorer's script sends, read from JSON; each function raises Malformed for what is not as described.
+def read_exploration(body: Json) -> Exploration:
+    return Exploration(
+        source=read_text(body, "source"),
+        project=read_text(body, "project").strip() or None,
+        start=_time(body, "start"),
+        end=_time(body, "end"),
+        lql=read_text(body, "lql"),
+        redact=read_flag(body, "redact"),
+    )
+
+
+def read_mark(body: Json) -> Mark | None:
+    mark = body.get("mark")
+    if mark is None:
+        return None
+    rows = mark.get("rows") if isinstance(mark, dict) else None
+    if not isinstance(mark, dict) or not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
+        raise Malformed("mark is neither null nor a timestamp with a number of rows.")
+    return Mark(_time(mark, "timestamp"), rows)
+
+
+def read_path(body: Json) -> list[str]:
+    keys = body.get("path")
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+        raise Malformed("path is not a list of texts.")
+    return keys
+
+
+def read_value(body: Json) -> object:
+    """Return the value to filter by, as `add_filter` takes it. Raises NotFilterable too."""
+    value = body.get("value")
+    if not isinstance(value, dict):
+        raise Malformed("value is not an object.")
+    match read_text(value, "kind"):
+        case "text":
+            return read_text(value, "text")
+        case "number":
+            return WrittenNumber(read_text(value, "text"))
+        case "boolean":
+            return read_text(value, "text") == "true"
+        case "null":
+            return None
+        case _:
+            raise Malformed("value.kind is none of text, number, boolean, null.")
+
+
+def read_text(body: Json, name: str) -> str:
+    value = body.get(name, "")
+    if not isinstance(value, str):
+        raise Malformed(f"{name} is not a text.")
+    return value
+
+
+def read_flag(body: Json, name: str) -> bool:
+    value = body.get(name, False)
+    if not isinstance(value, bool):
+        raise Malformed(f"{name} is not true or false.")
+    return value
+
+
+def _time(body: Json, name: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(read_text(body, name))
+    except ValueError as error:
+        raise Malformed(f"{name} is not a time in ISO 8601.") from error
+    if not 1 < moment.year < 9999:  # so that a zone, or a step further, still has a date
+        raise Malformed(f"{name} is not in the years 2 to 9998.")
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+# --- Explorer ---------------------------------------------------------------------------------------------------------
 VIEW_PERMISSION: Final = "logsources.view_logsource"
 # Rows of every project are for whoever may write an endpoint that reads them.
 EVERY_PROJECT_PERMISSIONS: Final = ("endpoints.add_endpoint", "endpoints.change_endpoint")

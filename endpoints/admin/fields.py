@@ -6,13 +6,37 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
-from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+)
 
-from config.rates import NO_LIMIT as NO_LIMIT_WORD
-from config.rates import parse_limit
+from config.setting_values import NO_LIMIT as NO_LIMIT_WORD
+from config.setting_values import parse_limit
 from endpoints.access.secrets import NO_LIMIT
 
 
+# --- Checkbox lists ---------------------------------------------------------------------------------------------------
+# A choice of several things as a list of checkboxes that scrolls by itself; keys and screen readers know how.
+class CheckboxList(UnfoldAdminCheckboxSelectMultipleWidget):  # type: ignore[misc]
+    """The widget; `columns` lets short entries stand beside each other where there is room."""
+
+    template_name = "endpoints/checkbox_list.html"
+
+    def __init__(self, *, columns: bool = False) -> None:
+        super().__init__()
+        self._columns = columns
+
+    def get_context(self, name: str, value: object, attrs: dict[str, object] | None) -> dict[str, object]:
+        context: dict[str, object] = super().get_context(name, value, attrs)
+        return {**context, "columns": self._columns}
+
+    class Media:
+        css = {"all": ["endpoints/checkbox-list.css"]}
+
+
+# --- Fields -----------------------------------------------------------------------------------------------------------
 class LinesField(forms.CharField):
     """A list of texts, one a line; blank lines are left out."""
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Final
+
+from endpoints.cache.usage import Activity
 
 UNKNOWN: Final = "—"
 
@@ -42,3 +46,75 @@ def utc(unix_seconds: float) -> datetime:
 def moment(at: datetime) -> str:
     """Return a time to the second, in UTC without saying so."""
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+# --- Sparklines -------------------------------------------------------------------------------------------------------
+# A day's calls as a row of bars: what to draw into an SVG, and the same in words.
+BAR_MINUTES: Final = 30
+BAR_WIDTH: Final = 3
+BAR_STEP: Final = 4  # a bar and the gap after it
+HEIGHT: Final = 32
+_SHORTEST: Final = 1.5  # a single call beside thousands can still be seen
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A rectangle of a bar; `kind` is answered, refused or failed."""
+
+    kind: str
+    x: float
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sparkline:
+    """Bars of half an hour, the last one up to now, stacked from the bottom; `text` says what they show."""
+
+    pieces: tuple[Piece, ...]
+    text: str
+    width: int
+    height: int = HEIGHT
+    bar_width: int = BAR_WIDTH
+
+
+def draw_sparkline(activity: Activity, *, now: datetime) -> Sparkline:
+    """Return the calls of the 24 hours up to `now`."""
+    calls, refused, failed = (_bars(minutes) for minutes in (activity.calls, activity.refused, activity.failed))
+    most = max(calls)
+    pieces: list[Piece] = []
+    for number, total in enumerate(calls):
+        answered = total - refused[number] - failed[number]
+        kinds = {"failed": failed[number], "refused": refused[number], "answered": answered}
+        pieces += _stack(kinds, x=number * BAR_STEP, most=most)
+    text = _in_words(calls, refused=sum(refused), failed=sum(failed), now=now)
+    return Sparkline(tuple(pieces), text, width=len(calls) * BAR_STEP)
+
+
+def _bars(minutes: Sequence[int]) -> list[int]:
+    return [sum(minutes[start : start + BAR_MINUTES]) for start in range(0, len(minutes), BAR_MINUTES)]
+
+
+def _stack(kinds: dict[str, int], *, x: int, most: int) -> list[Piece]:
+    heights = {kind: max(_SHORTEST, number / most * HEIGHT) for kind, number in kinds.items() if number > 0}
+    overhang = sum(heights.values()) - HEIGHT
+    if overhang > 0:  # small ones were made taller than they are
+        heights[max(heights, key=heights.__getitem__)] -= overhang
+    pieces, top = [], float(HEIGHT)
+    for kind, height in heights.items():
+        top -= height
+        pieces.append(Piece(kind, x, round(top, 2), round(height, 2)))
+    return pieces
+
+
+def _in_words(calls: Sequence[int], *, refused: int, failed: int, now: datetime) -> str:
+    total, most = sum(calls), max(calls)
+    if not total:
+        return "No calls in the last 24 hours."
+    busiest = len(calls) - 1 - calls[::-1].index(most)
+    end = now - timedelta(minutes=BAR_MINUTES * (len(calls) - 1 - busiest))
+    start = end - timedelta(minutes=BAR_MINUTES)
+    return (
+        f"{count(total)} call{'' if total == 1 else 's'} in the last 24 hours, {count(refused)} refused and "
+        f"{count(failed)} failed; most from {start:%H:%M} to {end:%H:%M} UTC: {count(most)}."
+    )

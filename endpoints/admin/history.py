@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
-from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.urls import path, reverse
 from django.utils import formats, timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from simple_history.admin import SimpleHistoryAdmin
 from unfold.admin import ModelAdmin
+
+from endpoints.defining.saving import compare_versions, lines_of, restore_version
+from endpoints.models import Endpoint
 
 _KINDS: Mapping[str, str] = {"+": "created", "~": "changed", "-": "deleted"}
 
@@ -86,3 +92,80 @@ class ReadableHistoryAdmin(SimpleHistoryAdmin, ModelAdmin):  # type: ignore[misc
         """Tell whether the page shows an earlier state."""
         match = request.resolver_match
         return bool(match and match.url_name and match.url_name.endswith("_simple_history"))
+
+
+# --- Versions ---------------------------------------------------------------------------------------------------------
+# The versions of an endpoint in the admin: what each changed, word by word, and a button that puts one back.
+RESTORE_URL_NAME = "endpoints_endpoint_restore"
+
+
+class VersionedAdmin(ReadableHistoryAdmin):
+    """Shows a version beside the one before it, or beside the newest (`?with=newest`)."""
+
+    object_history_form_template = "endpoints/version.html"
+
+    def history_title(self, record: Any) -> str:
+        return f"version {record.version}"
+
+    def get_urls(self) -> list[Any]:
+        restore = path(
+            "<uuid:object_id>/history/<int:history_id>/restore/",
+            self.admin_site.admin_view(self.restore_view),
+            name=RESTORE_URL_NAME,
+        )
+        return [restore, *super().get_urls()]
+
+    def render_history_view(
+        self, request: HttpRequest, template: str, context: dict[str, Any], **kwargs: Any
+    ) -> HttpResponse:
+        if "page_obj" not in context:
+            context |= self._version_context(request, context["original"]._history)
+        response: HttpResponse = super().render_history_view(request, template, context, **kwargs)
+        return response
+
+    def _version_context(self, request: HttpRequest, record: Any) -> dict[str, Any]:
+        newest = Endpoint.objects.filter(pk=record.id).first()
+        is_older = newest is not None and record.version != newest.version
+        beside_newest = is_older and request.GET.get("with") == "newest"
+        previous = record.prev_record
+        difference, heading = None, f"The SQL of version {record.version}"
+        if newest is not None and beside_newest:
+            difference = compare_versions(record, newest)
+            heading = f"From version {record.version} to version {newest.version}, the newest"
+        elif previous is not None:
+            difference = compare_versions(previous, record)
+            heading = f"From version {previous.version} to version {record.version}"
+        may_restore = is_older and self.has_change_permission(request, newest)
+        return {
+            "record": record,
+            "heading": heading,
+            "difference": difference,
+            "whole_sql": lines_of(record.sql),
+            "is_older": is_older,
+            "beside_newest": beside_newest,
+            "has_previous": previous is not None,
+            "newest_version": newest.version if newest else None,
+            "restore_url": reverse(f"admin:{RESTORE_URL_NAME}", args=[record.id, record.pk]) if may_restore else "",
+        }
+
+    def restore_view(self, request: HttpRequest, object_id: UUID, history_id: int) -> HttpResponse:
+        """Save an earlier version as the newest, or say why it does not pass the checks any more."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        endpoint = self.get_object(request, str(object_id))
+        if endpoint is None:
+            raise Http404("There is no such endpoint.")
+        record = get_object_or_404(Endpoint.history, history_id=history_id, id=endpoint.pk)
+        try:
+            saved = restore_version(endpoint, record)
+        except ValidationError as error:
+            reasons = " ".join(error.messages)
+            self.message_user(request, f"Version {record.version} was not restored. {reasons}", messages.ERROR)
+            address = reverse("admin:endpoints_endpoint_simple_history", args=[object_id, history_id])
+            return HttpResponseRedirect(address)
+        self.log_change(request, saved, f"Restored version {record.version} as version {saved.version}.")
+        message = f"Version {record.version} is back, as version {saved.version}."
+        self.message_user(request, message, messages.SUCCESS)
+        return HttpResponseRedirect(reverse("admin:endpoints_endpoint_change", args=[object_id]))

@@ -15,9 +15,9 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 
-from endpoints.access.callers import callers_of
+from endpoints.access.access_tokens import callers_of
 from endpoints.admin import figures
-from endpoints.admin.access_token_states import TokenState, state_of
+from endpoints.admin.access_token_fields import TokenState, state_of
 from endpoints.admin.cached_results import PURGE_URL_NAME, cache_facts, warming_facts
 from endpoints.admin.call_examples import (
     ACCESS_TOKEN,
@@ -27,12 +27,12 @@ from endpoints.admin.call_examples import (
     example_arguments,
     placeholders,
 )
-from endpoints.admin.sparklines import draw_sparkline
+from endpoints.admin.figures import draw_sparkline
 from endpoints.cache import CacheUnavailable
-from endpoints.calling.call_outcomes import Using, endpoint_use
+from endpoints.calling.calls import Using, endpoint_use
 from endpoints.calling.installation import ago
 from endpoints.calling.purging import cache_reports
-from endpoints.defining.schedules import warming_schedule
+from endpoints.defining.upkeep import warming_schedule
 from endpoints.models import AccessToken, Endpoint
 
 USING_URL_NAME: Final = "endpoints_endpoint_using"

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 from endpoints.errors import InvalidRequest, UnsupportedMediaType
 from endpoints.sql.parameters import RawScalar, RawValue
-from logsources.json_counts import holds_more_than
+from logsources.json_batches import holds_more_than
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"

@@ -22,9 +22,9 @@ from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.security import SecurityMiddleware
 
 from config.logs import direct_logger
+from endpoints.api.middleware import settle_request_id
 from endpoints.api.query import QueryRequest, answer_query
 from endpoints.api.replies import Reply
-from endpoints.api.request_ids import settle_request_id
 
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
 Application = Callable[[dict[str, Any], Any], Iterable[bytes]]

@@ -19,12 +19,10 @@ from endpoints.access.secrets import Caller
 from endpoints.access.token_limits import admit
 from endpoints.api.arguments import RawArguments, read_query_string
 from endpoints.api.authentication import authenticate
-from endpoints.api.exceptions import as_endpoint_error
-from endpoints.api.replies import Reply, error_reply
+from endpoints.api.replies import Reply, as_endpoint_error, error_reply
 from endpoints.calling.cached_results import CacheState, Served
-from endpoints.calling.call_outcomes import note_answered_call, note_failed_call
-from endpoints.calling.calls import Answer, run_endpoint
-from endpoints.calling.recipes import Call
+from endpoints.calling.calls import Answer, note_answered_call, note_failed_call, run_endpoint
+from endpoints.calling.query_requests import Call
 from endpoints.errors import InvalidRequest, MethodNotAllowed, NotAcceptable
 from endpoints.results.outcomes import ResultFormat
 from endpoints.sql.parameters import RawValue

@@ -18,9 +18,9 @@ import structlog
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY
 
-from config.hang_ups import HANG_UP
+from config.connections import HANG_UP
+from endpoints.api.middleware import settle_request_id
 from endpoints.api.replies import error_reply
-from endpoints.api.request_ids import settle_request_id
 from endpoints.api.slow_bodies import PIECE_BYTES, STRANGER, BodyCutOff, HangUp, Reader, ReadingPlaces
 from endpoints.errors import EndpointError, HeaderTooLarge, InvalidRequest, Overloaded, RequestTooLarge
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from django.urls import re_path
 
-from endpoints.api import health, logs, views
-from endpoints.api.cache_view import CacheView
-from endpoints.api.metrics import metrics
+from endpoints.api import logs, monitoring, views
+from endpoints.api.monitoring import metrics
 from endpoints.api.openapi import SchemaView, SwaggerView
+from endpoints.api.views import CacheView
 
 urlpatterns = [
     re_path(r"^api/endpoints/query/(?P<reference>[^/]+)/?$", views.QueryView.as_view(), name="query"),
@@ -17,7 +17,7 @@ urlpatterns = [
     re_path(r"^api/docs/?$", SwaggerView.as_view(url_name="openapi"), name="api-docs"),
     re_path(r"^api(?:/(?P<rest>.*))?$", views.unknown_route),
     re_path(r"^metrics/?$", metrics, name="metrics"),
-    re_path(r"^livez/?$", health.livez, name="livez"),
-    re_path(r"^health/?$", health.livez, name="health"),  # the address that log shippers check
-    re_path(r"^readyz/?$", health.readyz, name="readyz"),
+    re_path(r"^livez/?$", monitoring.livez, name="livez"),
+    re_path(r"^health/?$", monitoring.livez, name="health"),  # the address that log shippers check
+    re_path(r"^readyz/?$", monitoring.readyz, name="readyz"),
 ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
+import orjson
 from django.http import HttpRequest, HttpResponse
 from django.http.multipartparser import MultiPartParserError
 from django.http.request import UnreadablePostError
@@ -12,10 +13,12 @@ from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from endpoints.access.secrets import Caller
 from endpoints.api.arguments import MULTIPART, RawArguments, from_pairs, read_body
-from endpoints.api.exceptions import error_response
 from endpoints.api.middleware import request_id_of
 from endpoints.api.query import QueryRequest, answer_query
+from endpoints.api.replies import JSON, error_response
+from endpoints.calling.purging import purge_cache
 from endpoints.errors import InvalidRequest, RouteNotFound
 
 
@@ -93,3 +96,17 @@ def _read_multipart(request: HttpRequest) -> RawArguments:
     if "\ufffd".encode() not in sent and any("\ufffd" in text for field in fields for text in field):
         raise InvalidRequest("The form is not UTF-8.")
     return from_pairs(fields)
+
+
+# --- Cache view -------------------------------------------------------------------------------------------------------
+# DELETE /api/endpoints/cache/<name>: remove an endpoint's cached results.
+class CacheView(APIView):
+    """Purge by UUID or name, with an access token that may purge."""
+
+    schema = None
+    http_method_names = ["delete"]
+
+    def delete(self, request: Request, reference: str) -> HttpResponse:
+        purged = purge_cache(reference, caller=cast(Caller, request.user))
+        body = {"result": [{"endpoint": purged.endpoint_name, "removed": purged.results}]}
+        return HttpResponse(orjson.dumps(body), content_type=JSON, headers={"Cache-Control": "no-store"})

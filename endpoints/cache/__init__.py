@@ -15,8 +15,7 @@ Redis is trusted with nothing that it could lose or evict: each part works on wh
 from __future__ import annotations
 
 from endpoints.cache.connection import CacheUnavailable, clock
-from endpoints.cache.entries import Entry, fetch, live_entries, purge, store
-from endpoints.cache.entry_format import entity_tag
+from endpoints.cache.entries import Entry, entity_tag, fetch, live_entries, purge, store
 from endpoints.cache.flights import FlightResult, Role
 from endpoints.cache.keys import Recipe, ResultKey, result_key
 from endpoints.cache.leases import Lease, Slot, acquire, finish, slot

@@ -6,22 +6,133 @@ flight with a result, with an error, or with neither: then one of its followers 
 
 from __future__ import annotations
 
+import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import inf
 from time import monotonic
+from typing import Final
 
-from endpoints.cache import error_notes
+from django.conf import settings
+
 from endpoints.cache.connection import WAIT_SECONDS, CacheUnavailable
 from endpoints.cache.keys import ResultKey
 from endpoints.cache.leases import Lease, is_held
-from endpoints.cache.waiting import WaitingRoom
-from endpoints.errors import EndpointError, InternalError, LimitReached
+from endpoints.errors import EndpointError, InternalError, LimitReached, Overloaded
 from endpoints.results.outcomes import Outcome
 
+
+# --- Error notes ------------------------------------------------------------------------------------------------------
+# An EndpointError as text, so that everyone who waited for the same run gets an equal error, in any process.
+def to_json(error: EndpointError) -> bytes:
+    """Return the error without its cause; that is in the log of the process that ran."""
+    fields = {
+        "class": type(error).__name__,
+        "message": error.message,
+        "details": [dict(detail) for detail in error.details],
+        "headers": error.headers,
+    }
+    # Details are for the body of an answer; what JSON has no form for would have been written as text there too.
+    return json.dumps(fields, default=str).encode("ascii")
+
+
+def from_json(text: bytes) -> EndpointError:
+    """Return an equal error; an InternalError for a class this process does not know. Raises ValueError."""
+    fields = json.loads(text)
+    error_class = _classes().get(fields["class"], InternalError)
+    # Not through __init__: classes take what they need to word their message, which is already worded.
+    error = error_class.__new__(error_class)
+    EndpointError.__init__(error, fields["message"], details=fields["details"], headers=fields["headers"])
+    return error
+
+
+def _classes(base: type[EndpointError] = EndpointError) -> dict[str, type[EndpointError]]:
+    found: dict[str, type[EndpointError]] = {}
+    for error_class in base.__subclasses__():
+        found |= {error_class.__name__: error_class, **_classes(error_class)}
+    return found
+
+
+# --- Waiting ----------------------------------------------------------------------------------------------------------
+# How many threads of a process may wait for what others compute, and for how long.
+#
+# A process answers with a fixed number of threads. Without a bound, callers of one slow result would take all of
+# them, and nobody else got an answer. So ENDPOINTS_WAITING_CALLS of them may wait until the result is there, all but
+# one of those for the same one. Any more wait for a moment, in which most results are made, and are then sent away;
+# while that has happened to a result a few seconds ago, they are sent away at once.
+GRACE_SECONDS: Final = 1.0  # since the work began, for callers beyond the limits
+CROWDED_SECONDS: Final = 10.0  # after somebody was sent away: no grace for this result
+_CROWDED_LIMIT: Final = 1000
+_RETRY_AFTER_SECONDS: Final = 2
+
+
+class WaitingRoom:
+    """Who waits in this process, by the result they wait for; for all its threads."""
+
+    def __init__(self, *, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._waiting = 0
+        self._followers: Counter[Hashable] = Counter()
+        self._crowded_until: dict[Hashable, float] = {}
+
+    @contextmanager
+    def enter(self, key: Hashable, *, began_at: float, leads: bool = False) -> Iterator[float]:
+        """Wait inside for work that began then, until the moment that is yielded; both by the clock, inf is for ever.
+
+        `leads` says that others of this process wait for the caller in turn. Never waits itself.
+        """
+        has_place = self._take_place(key, leads=leads)
+        try:
+            yield inf if has_place else self._grace_ends_at(key, began_at)
+        finally:
+            if has_place:
+                self._give_back(key, leads=leads)
+
+    def turn_away(self, key: Hashable) -> Overloaded:
+        """Return what to raise for a caller whose time is over, and remember that this result is slow."""
+        with self._lock:
+            if len(self._crowded_until) >= _CROWDED_LIMIT:
+                self._crowded_until.clear()
+            self._crowded_until[key] = self._clock() + CROWDED_SECONDS
+        message = "This result is being computed, and as many calls as may wait for it do so."
+        return Overloaded(_RETRY_AFTER_SECONDS, message=message)
+
+    def _take_place(self, key: Hashable, *, leads: bool) -> bool:
+        limit = settings.ENDPOINTS_WAITING_CALLS
+        with self._lock:
+            if self._waiting >= limit or (not leads and self._followers[key] >= max(1, limit - 1)):
+                return False
+            self._waiting += 1
+            if not leads:
+                self._followers[key] += 1
+            return True
+
+    def _give_back(self, key: Hashable, *, leads: bool) -> None:
+        with self._lock:
+            self._waiting -= 1
+            if not leads:
+                self._followers[key] -= 1
+                if not self._followers[key]:
+                    del self._followers[key]
+
+    def _grace_ends_at(self, key: Hashable, began_at: float) -> float:
+        with self._lock:
+            crowded_until = self._crowded_until.get(key)
+            if crowded_until is None:
+                return began_at + GRACE_SECONDS
+            if self._clock() < crowded_until:
+                return began_at
+            del self._crowded_until[key]
+            return began_at + GRACE_SECONDS
+
+
+# --- Flights ----------------------------------------------------------------------------------------------------------
 # A leader looks up once in WAIT_SECONDS, so it sees a lease that has run out before its followers give up.
 _LOOK_SECONDS = 2 * WAIT_SECONDS
 
@@ -104,7 +215,7 @@ class Flight:
             return None
         if self._error is not None:
             # A copy: an exception raised in several threads at once would collect all their tracebacks.
-            raise error_notes.from_json(error_notes.to_json(self._error)) from self._error
+            raise from_json(to_json(self._error)) from self._error
         return None if self._result is None else replace(self._result, role=Role.WAITED)
 
     def lead(self, work: Callable[[], FlightResult | None], *, party: str = "") -> FlightResult | None:

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from endpoints.cache import error_notes
+from endpoints.cache import flights
 from endpoints.cache.connection import WAIT_SECONDS, CacheUnavailable
-from endpoints.cache.entries import Entry, fetch, store
-from endpoints.cache.entry_format import entity_tag
+from endpoints.cache.entries import Entry, entity_tag, fetch, store
 from endpoints.cache.flights import Flight, FlightResult, Role, join
 from endpoints.cache.keys import ResultKey
 from endpoints.cache.leases import Lease, acquire, contend, finish, wait_for_note
@@ -151,12 +150,12 @@ def _note_of(error: BaseException) -> bytes:
     if isinstance(error, LimitReached):
         return _LEFT
     if isinstance(error, EndpointError):
-        return _FAILED + error_notes.to_json(error)
+        return _FAILED + flights.to_json(error)
     if isinstance(error, Exception):
-        return _FAILED + error_notes.to_json(InternalError())
+        return _FAILED + flights.to_json(InternalError())
     return _NOT_STORED  # the thread is being ended, which says nothing about the query
 
 
 def _raise_noted_error(note: bytes) -> None:
     if note.startswith(_FAILED):
-        raise error_notes.from_json(note.removeprefix(_FAILED))
+        raise flights.from_json(note.removeprefix(_FAILED))

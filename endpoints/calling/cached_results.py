@@ -19,10 +19,24 @@ from django.conf import settings
 from endpoints import cache
 from endpoints.access.secrets import Caller
 from endpoints.access.token_limits import turn
-from endpoints.cache import CachePolicy, CacheUnavailable, FlightResult, RecentEntry, Recipe, ResultKey, Role, usage
+from endpoints.cache import (
+    CachePolicy,
+    CacheUnavailable,
+    FlightResult,
+    RecentEntry,
+    Recipe,
+    ResultKey,
+    Role,
+    usage,
+)
 from endpoints.calling.producing import produce
 from endpoints.definition import Version
-from endpoints.errors import DatabaseUnavailable, LimitReached, Overloaded, QueryTimeout
+from endpoints.errors import (
+    DatabaseUnavailable,
+    LimitReached,
+    Overloaded,
+    QueryTimeout,
+)
 from endpoints.results.outcomes import Outcome
 
 # A runner may wait for a connection and encodes after its statement ended: its lease lasts longer than the statement.

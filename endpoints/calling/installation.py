@@ -16,14 +16,33 @@ from django.db.models import Max
 from django_celery_beat.models import PeriodicTask
 
 from config.deadlines import answer_within
-from endpoints.cache import CacheUnavailable, liveness
+from endpoints.cache import CacheUnavailable
 from endpoints.cache.connection import ask_for
+from endpoints.cache.keys import PREFIX
 from endpoints.calling.calls import check_log_database
 from endpoints.errors import EndpointError, Overloaded
-from logsources.connections import owner_connection
+from logsources.databases import owner_connection
+from logsources.measures import newest_rows
 from logsources.models import LogSource
-from logsources.newest_rows import newest_rows
 
+# --- Liveness ---------------------------------------------------------------------------------------------------------
+# A sign of life that the Celery worker leaves in Redis whenever it runs the task for it.
+_NAME: Final = f"{PREFIX}:worker-seen"
+_KEPT_SECONDS: Final = 7 * 24 * 3600
+
+
+def note_worker(*, now: float) -> None:
+    """Say that a worker runs tasks at this moment, unix seconds. Raises CacheUnavailable."""
+    ask_for("SET", _NAME, now, "EX", _KEPT_SECONDS)
+
+
+def worker_seen_at() -> float | None:
+    """Return when a worker was last seen, in unix seconds; None for not within a week. Raises CacheUnavailable."""
+    stored = ask_for("GET", _NAME)
+    return None if stored is None else float(stored)
+
+
+# --- Installation -----------------------------------------------------------------------------------------------------
 CHECK_SECONDS: Final = 0.5
 LOG_SOURCES_SECONDS: Final = 1.0
 # Beat sends a heartbeat every minute and writes down what it has sent every three.
@@ -67,7 +86,7 @@ class Installation:
 
 def note_worker_heartbeat() -> None:
     """Say that a worker runs tasks. Raises CacheUnavailable."""
-    liveness.note_worker(now=time())
+    note_worker(now=time())
 
 
 def look_at_installation() -> Installation:
@@ -122,7 +141,7 @@ def _scheduling(*, redis_answers: bool) -> tuple[Part, Part]:
     """Return worker and beat. A heartbeat that a worker has run was sent by beat, so it is a sign of both."""
     now = time()
     try:
-        worker_at = liveness.worker_seen_at() if redis_answers else None
+        worker_at = worker_seen_at() if redis_answers else None
     except CacheUnavailable:
         worker_at, redis_answers = None, False
     beat_at = max(filter(None, (_last_sent_at(), worker_at)), default=None)

@@ -14,11 +14,12 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from endpoints.defining.drafts import Draft, Place, Problem, check_draft
-from endpoints.defining.endpoint_file_lines import FileLines, find_lines
 from endpoints.defining.endpoint_files import (
     EndpointFileError,
+    FileLines,
     FileProblem,
     as_in_file,
+    find_lines,
     read_endpoint_file,
     write_endpoint_file,
 )

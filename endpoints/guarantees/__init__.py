@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endpoints.guarantees.catalogue import GUARANTEES, Guarantee, SandboxLevel
+from endpoints.guarantees.definitions import GUARANTEES, Guarantee, SandboxLevel
 from endpoints.guarantees.verification import (
     Verdict,
     accepted_level,

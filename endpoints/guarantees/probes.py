@@ -14,9 +14,8 @@ from django.db import connections
 from psycopg import Connection, errors, sql
 
 from logsources.function_rights import FunctionName, callable_functions, wanted_functions
-from logsources.guard_functions import GUARD_FUNCTIONS
 from logsources.hardening import SANDBOX_FUNCTIONS
-from logsources.log_functions import FUNCTION_SCHEMA, LOG_FUNCTIONS
+from logsources.log_functions import FUNCTION_SCHEMA, GUARD_FUNCTIONS, LOG_FUNCTIONS
 from logsources.roles import (
     ALL_VIEWS,
     GATE_SETTINGS,

@@ -14,10 +14,10 @@ from django.core.exceptions import ImproperlyConfigured
 
 from config.deadlines import BoundedConnection, answer_within
 from endpoints.errors import DatabaseUnavailable
-from endpoints.guarantees.catalogue import GUARANTEES, Guarantee, SandboxLevel
+from endpoints.guarantees.definitions import GUARANTEES, Guarantee, SandboxLevel
 from endpoints.guarantees.probes import LogDatabase
 from endpoints.log_database.shared_work import SharedWork
-from logsources.connections import owner_connection
+from logsources.databases import owner_connection
 
 logger = logging.getLogger(__name__)
 

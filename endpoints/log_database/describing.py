@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from time import perf_counter
+from typing import TYPE_CHECKING, Final
 
 import psycopg
 from psycopg import generators
@@ -14,10 +15,15 @@ from psycopg.pq.abc import PGresult
 
 from config.deadlines import answer_within
 from endpoints.errors import DatabaseUnavailable
-from endpoints.log_database.execution import ReaderSession, arming_statement, on_living_connection
+from endpoints.log_database.execution import Attendance, ReaderSession, arming_statement, on_living_connection, run_once
 from endpoints.log_database.gate import GateConnection, gate_pool, roll_back
-from endpoints.results.outcomes import Column, Statement
-from logsources.connections import owner_connection
+from endpoints.log_database.round_trips import FetchedRows, timestamp_columns
+from endpoints.results.outcomes import Column, Rows, Statement
+from logsources.databases import owner_connection
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGresult
+
 
 NAMED_WITHIN_SECONDS: Final = 5.0
 
@@ -140,3 +146,41 @@ def named_columns(fields: Sequence[Field]) -> tuple[Column, ...]:
     except psycopg.OperationalError as error:
         raise DatabaseUnavailable from error
     return tuple(Column(name=name, type=type_) for (name, _, _), (type_,) in zip(fields, types, strict=True))
+
+
+# --- Trials -----------------------------------------------------------------------------------------------------------
+# Statements tried for an operator: run like those of a call, attended while they run, their columns with types.
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a tried statement returned; `columns` name the types of `rows.columns`."""
+
+    rows: Rows
+    columns: tuple[Column, ...]
+
+
+def try_statement(
+    statement: Statement, session: ReaderSession, *, max_rows: int, max_bytes: int, attend: Attendance
+) -> Trial:
+    """Run one statement that asks for at most `max_rows + 1` rows and return the first `max_rows`.
+
+    In the one armed, read-only transaction that `run_statement` uses. Raises as `run_statement` does.
+    """
+
+    def attempt() -> tuple[PGresult, FetchedRows]:
+        # Tried once: kept as a prepared statement it would only push out those of calls.
+        return run_once(statement, session, max_bytes, may_keep=False, attend=attend)
+
+    started = perf_counter()
+    result, rows = on_living_connection(attempt, again=attempt, session=session)
+    seconds = perf_counter() - started
+    fields = fields_of(result)
+    return Trial(
+        rows=Rows(
+            columns=tuple(name for name, _, _ in fields),
+            rows=rows.first(max_rows),
+            truncated=len(rows) > max_rows,
+            database_seconds=seconds,
+            timestamp_columns=timestamp_columns(result),
+        ),
+        columns=named_columns(fields),
+    )

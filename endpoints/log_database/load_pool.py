@@ -17,7 +17,7 @@ from django.conf import settings
 
 from endpoints.errors import Overloaded
 from endpoints.log_database.gate import GateConnection, GatePool
-from logsources.connections import owner_parameters
+from logsources.databases import owner_parameters
 
 
 class LoadPool(GatePool):

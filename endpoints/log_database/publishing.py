@@ -30,8 +30,8 @@ from endpoints.results.outcomes import Column, Statement
 from endpoints.sql.composition import replace_parameters
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from endpoints.sql.row_conditions import leaves_out_tenant_and_time_alone, order_by_output
-from endpoints.sql.stored_tables import StoredTable, StoredTablesError, stored_tables
-from logsources.connections import owner_connection
+from endpoints.sql.stored_queries import StoredTable, StoredTablesError, stored_tables
+from logsources.databases import owner_connection
 from logsources.roles import ALL_VIEWS, DRAFT_SCHEMAS, LOGS_SCHEMA, SANDBOX_READER, TENANT_VIEWS
 
 logger = logging.getLogger(__name__)

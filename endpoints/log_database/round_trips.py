@@ -23,8 +23,7 @@ from psycopg.adapt import AdaptersMap, Transformer
 from psycopg.pq import ExecStatus
 from psycopg.waiting import Ready, Wait
 
-from endpoints.log_database.gate import GateConnection
-from endpoints.log_database.prepared_statements import KeptStatements
+from endpoints.log_database.gate import GateConnection, KeptStatements
 from endpoints.results.encoding import CHUNK_ROWS, register_loaders
 from endpoints.results.outcomes import BoundValue, OverBudget
 

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from lark import Token, Transformer
 
-from endpoints.lql.faults import Fault, advice_to_quote, named
+from endpoints.lql.refusals import Fault, advice_to_quote, named
 from endpoints.lql.rules import (
     LEVEL_PATH,
     LEVELS,

@@ -12,13 +12,12 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Final
 
-from endpoints.lql import jsonpaths
-from endpoints.lql.bindings import Bindings, quoted_name
-from endpoints.lql.casting import CastValue, plain_digits
-from endpoints.lql.fields import Field, FieldType
+from endpoints.lql import sql_pieces
+from endpoints.lql.fields import CastValue, Field, FieldType, plain_digits
 from endpoints.lql.intervals import Bounds, between, compared, first_moment, last_moment, rule_bounds
 from endpoints.lql.rules import FilterRule, LevelRangeRule, Operator, RangeRule
 from endpoints.lql.schema import CheckedFilter
+from endpoints.lql.sql_pieces import Bindings, quoted_name
 from endpoints.sql.coercion import BIGINT
 from endpoints.sql.parameters import ParameterType
 
@@ -71,7 +70,7 @@ def _column(field: Field) -> str:
 def _null(field: Field, bindings: Bindings, *, negated: bool) -> str:
     if field.type is not FieldType.JSON:
         return f"{quoted_name(field.name)} IS {'NOT ' if negated else ''}NULL"
-    path = bindings.jsonpath(f"{jsonpaths.value_path(field.inside)} {jsonpaths.NOT_NULL}")
+    path = bindings.jsonpath(f"{sql_pieces.value_path(field.inside)} {sql_pieces.NOT_NULL}")
     exists = f"jsonb_path_exists({json_column(field)}, {path})"
     return exists if negated else f"{exists} IS NOT TRUE"
 
@@ -80,7 +79,7 @@ def _text_condition(rule: FilterRule, field: Field, bindings: Bindings) -> str:
     """Return the condition on the text of the value; in a list or in JSON, some value must fulfil it."""
     assert rule.value is not None  # noqa: S101 - NULL is not text
     if field.type is FieldType.JSON:
-        path = bindings.jsonpath(f"{jsonpaths.value_path(field.inside)} {jsonpaths.SCALARS}")
+        path = bindings.jsonpath(f"{sql_pieces.value_path(field.inside)} {sql_pieces.SCALARS}")
         text = f"jsonb_path_query({json_column(field)}, {path}) #>> '{{}}'"
     elif field.is_list:
         text = f"unnest({quoted_name(field.name)}::text[])"
@@ -94,20 +93,20 @@ def _text_condition(rule: FilterRule, field: Field, bindings: Bindings) -> str:
 
 def _json_condition(rule: FilterRule | RangeRule | LevelRangeRule, field: Field, bindings: Bindings) -> str:
     condition = _condition_of_value(rule)
-    path = bindings.jsonpath(f"{jsonpaths.value_path(field.inside)} {condition.filter}")
+    path = bindings.jsonpath(f"{sql_pieces.value_path(field.inside)} {condition.filter}")
     return f"jsonb_path_exists({json_column(field)}, {path}, {bindings.jsonb(condition.variables)})"
 
 
-def _condition_of_value(rule: FilterRule | RangeRule | LevelRangeRule) -> jsonpaths.Condition:
+def _condition_of_value(rule: FilterRule | RangeRule | LevelRangeRule) -> sql_pieces.Condition:
     if isinstance(rule, LevelRangeRule):
-        return jsonpaths.among(rule.levels)
+        return sql_pieces.among(rule.levels)
     if isinstance(rule, RangeRule):
         ends = (Operator.GREATER_OR_EQUAL, rule.lower), (Operator.LESS_OR_EQUAL, rule.upper)
-        return jsonpaths.ordered(*ends)
+        return sql_pieces.ordered(*ends)
     assert rule.value is not None  # noqa: S101 - NULL has a condition of its own
     if rule.operator in _EQUALITIES:
-        return jsonpaths.equal(rule.value)
-    return jsonpaths.ordered((rule.operator, rule.value))
+        return sql_pieces.equal(rule.value)
+    return sql_pieces.ordered((rule.operator, rule.value))
 
 
 def _range(field: Field, ends: tuple[CastValue, ...], bindings: Bindings) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Final
 
-from endpoints.lql.faults import Fault
+from endpoints.lql.refusals import Fault
 from endpoints.lql.rules import (
     Moment,
     Now,

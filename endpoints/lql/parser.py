@@ -21,7 +21,7 @@ from endpoints.lql.clauses import (
     Clause,
     ClauseReader,
 )
-from endpoints.lql.faults import Fault, named
+from endpoints.lql.refusals import Fault, named
 from endpoints.lql.rules import ChartRule, FromRule, Rules, SelectRule
 from endpoints.lql.times import TIME_FORMS
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import date, datetime
 from typing import Final
 
-from endpoints.lql.faults import quoted
+from endpoints.lql.refusals import quoted
 from endpoints.lql.rules import (
     MESSAGE,
     METADATA,

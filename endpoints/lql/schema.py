@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from endpoints.lql.casting import CastValue, cast_value, read_boolean, read_number
-from endpoints.lql.faults import Fault
-from endpoints.lql.fields import Field, FieldType, column_field
+from endpoints.lql.fields import CastValue, Field, FieldType, cast_value, column_field, read_boolean, read_number
+from endpoints.lql.refusals import Fault
 from endpoints.lql.rules import (
     LEVEL_PATH,
     MESSAGE,

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Final
 
-from endpoints.lql.faults import Fault, named
+from endpoints.lql.refusals import Fault, named
 from endpoints.lql.rules import Moment, Now, Origin, Shorthand, ShorthandKind, Unit
 
 TIME_FORMS: Final = (

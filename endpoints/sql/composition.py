@@ -6,6 +6,7 @@ The parentheses let every suffix follow a parameter, as in ``@list[1]`` or ``@st
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +17,76 @@ from endpoints.sql.coercion import ParameterType
 from endpoints.sql.lexemes import Kind, Lexeme, LexicalError, lex, line_and_column
 from endpoints.sql.parameters import DeclaredParameter
 
+# --- Size limit -------------------------------------------------------------------------------------------------------
+# A byte budget for results, kept by PostgreSQL itself: it stops sending before more than the budget has left it.
+#
+# The query gets one more column, which adds up the text of the rows so far and fails in the row that goes over. So
+# the whole call stays one round trip, and neither side ever holds more than the budget and one row.
+# What CAST(… AS integer) complains about; nothing in a consumer's query is hurt if it provokes the same.
+MARKER: Final = "result over its byte budget"
+_PREFIX: Final = (
+    "SELECT result.*, CAST(CASE WHEN sum(octet_length(CAST(ROW(result.*) AS text)))"
+    " OVER (ROWS UNBOUNDED PRECEDING) > {max_bytes:d} THEN '{marker}' ELSE '0' END AS integer) FROM (\n"
+)
+
+
+def limit_bytes(sql: str, *, max_bytes: int) -> tuple[str, int]:
+    """Return a query around one query that fails once its rows have more bytes of text, and how far it moves the text.
+
+    Its last column is the sentinel, to be dropped. The rows keep their order: a window without ORDER BY sorts nothing.
+    """
+    prefix = _PREFIX.format(max_bytes=max_bytes, marker=MARKER)
+    return f"{prefix}{sql}\n) AS result", len(prefix)
+
+
+def is_over_budget(sqlstate: str, message: str) -> bool:
+    """Tell whether PostgreSQL's error is that of the byte budget."""
+    return sqlstate == "22P02" and MARKER in message
+
+
+# --- Planner settings -------------------------------------------------------------------------------------------------
+# How PostgreSQL is to plan a stored query, as operators write it: `plan_cache_mode = force_generic_plan, jit = off`.
+#
+# Only settings that choose among plans (PostgreSQL manual, "Query Planning"): none changes the rows, a limit or a
+# right.
+_SWITCHES: Final = (
+    "enable_bitmapscan", "enable_gathermerge", "enable_hashagg", "enable_hashjoin", "enable_incremental_sort",
+    "enable_indexonlyscan", "enable_indexscan", "enable_material", "enable_memoize", "enable_mergejoin",
+    "enable_nestloop", "enable_parallel_append", "enable_parallel_hash", "enable_partitionwise_aggregate",
+    "enable_partitionwise_join", "enable_seqscan", "enable_sort", "jit",
+)  # fmt: skip
+# In every PostgreSQL from 15 on, with the values that it takes.
+_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
+    "plan_cache_mode": ("auto", "force_custom_plan", "force_generic_plan"),
+    "max_parallel_workers_per_gather": tuple(map(str, range(9))),
+    **dict.fromkeys(_SWITCHES, ("on", "off")),
+}
+_PAIR: Final = re.compile(r"\s*(\w+)\s*=\s*(\w+)\s*", re.ASCII)
+
+
+class PlannerSettingsError(ValueError):
+    """A text that is no list of planner settings; the message says what would be one."""
+
+
+def parse_planner_settings(text: str) -> dict[str, str]:
+    """Return the settings by name, in their order; a blank text has none. Raises PlannerSettingsError."""
+    settings: dict[str, str] = {}
+    for part in text.split(",") if text.strip() else ():
+        pair = _PAIR.fullmatch(part)
+        if pair is None:
+            raise PlannerSettingsError(f"“{part.strip()}” is not of the form name = value; commas stand between them.")
+        name, value = pair[1].lower(), pair[2].lower()
+        if name not in _VALUES:
+            raise PlannerSettingsError(f"{name} is none of the planner settings: {', '.join(sorted(_VALUES))}.")
+        if value not in _VALUES[name]:
+            raise PlannerSettingsError(f"{name} is one of {', '.join(_VALUES[name])}, not {value}.")
+        if name in settings:
+            raise PlannerSettingsError(f"{name} stands there twice.")
+        settings[name] = value
+    return settings
+
+
+# --- Composition ------------------------------------------------------------------------------------------------------
 COMPILED_QUERIES_KEPT: Final = 512  # more than the endpoints of one installation; each is a few kB
 _QUERY_BEGINNINGS: Final = frozenset({"select", "with", "values", "table"})
 _NAME_KINDS: Final = frozenset({Kind.WORD, Kind.QUOTED_IDENTIFIER, Kind.UNICODE_IDENTIFIER})

@@ -12,12 +12,17 @@ from random import Random
 from typing import Final
 
 from logsources.generation.auth import auth_row
-from logsources.generation.database import database_row
 from logsources.generation.edge import edge_row
-from logsources.generation.functions import function_edge_row, function_row
-from logsources.generation.platform import pooler_row, realtime_row, rest_row, storage_row
-from logsources.generation.schedule import draw_moments
-from logsources.generation.vocabulary import Fields, random_uuid
+from logsources.generation.platform import (
+    database_row,
+    function_edge_row,
+    function_row,
+    pooler_row,
+    realtime_row,
+    rest_row,
+    storage_row,
+)
+from logsources.generation.vocabulary import Fields, draw_moments, random_uuid
 
 
 @dataclass(frozen=True, slots=True)

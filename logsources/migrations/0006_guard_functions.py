@@ -6,7 +6,7 @@ from django.db import migrations
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.migrations.state import StateApps
 
-from logsources.guard_functions import ensure_guard_functions
+from logsources.log_functions import ensure_guard_functions
 
 
 def set_up_guard_functions(apps: StateApps, schema_editor: BaseDatabaseSchemaEditor) -> None:

@@ -17,7 +17,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from config import embedded
-from config.embedded import Servers, databases, places
+from config.embedded import Servers, places, running
 from config.embedded.state import load_secrets
 from tests.config.installations import FAST, execute, kill, postmaster, redis_process, scalar
 from tests.files import PROJECT
@@ -114,7 +114,7 @@ class TestWhatIsMade:
             stranger.ping()
 
     def test_preparing_again_changes_nothing(self, shared: Servers, shared_root: Path) -> None:
-        again = databases.prepare_databases(str(shared.superuser_url), load_secrets(shared_root))
+        again = running.prepare_databases(str(shared.superuser_url), load_secrets(shared_root))
         assert again.environment().items() <= shared.environment().items()
         assert scalar(shared.logs_gate_url, "SELECT 1") == 1
 

@@ -18,8 +18,8 @@ from endpoints.errors import DatabaseUnavailable
 from endpoints.guarantees import (
     GUARANTEES,
     SandboxLevel,
+    definitions,
     forget_answer,
-    limit_probes,
     sandbox_refusal,
     verification,
     verify_guarantees,
@@ -225,7 +225,7 @@ def test_every_guarantee_is_seen_to_fail() -> None:
 
 def test_tries_the_memory_limit_and_says_how_to_set_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "memory limit" not in failing()
-    monkeypatch.setattr(limit_probes, "TRIED_CHARACTERS", 1000)  # as a server without a limit answers
+    monkeypatch.setattr(definitions, "TRIED_CHARACTERS", 1000)  # as a server without a limit answers
     assert "LimitDATA=1G" in failing()["memory limit"]
     assert "memory limit" not in needed_and_failing()
 

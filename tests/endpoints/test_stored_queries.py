@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from psycopg.types.json import Jsonb
 
 from endpoints.calling.calls import find_endpoint
+from endpoints.calling.prepared_queries import stored_session
 from endpoints.calling.purging import purge_cache
-from endpoints.calling.sessions import stored_session
 from endpoints.log_database.execution import ReaderSession
 from endpoints.sql.composition import compile_query
 from endpoints.sql.parameters import coerce_arguments

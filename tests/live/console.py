@@ -20,6 +20,8 @@ from typing import Any
 
 import django
 
+from endpoints.defining import upkeep
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup()  # before any model is imported
 
@@ -37,7 +39,7 @@ from django_celery_beat.models import PeriodicTask  # noqa: E402
 from endpoints.access import access_tokens  # noqa: E402
 from endpoints.access.secrets import NO_LIMIT, OwnLimits  # noqa: E402
 from endpoints.calling import warming  # noqa: E402
-from endpoints.defining import sandbox_schemas, saving  # noqa: E402
+from endpoints.defining import saving  # noqa: E402
 from endpoints.models import AccessToken, Endpoint  # noqa: E402
 from endpoints.sql.parameters import DeclaredParameter, ParameterType  # noqa: E402
 from logsources.models import LogSource  # noqa: E402
@@ -69,7 +71,7 @@ def save(*, name: str, parameters: Mapping[str, str], settings: Mapping[str, Any
 
 
 def delete(*, name: str) -> None:
-    sandbox_schemas.delete_endpoints(Endpoint.objects.filter(name=name))
+    upkeep.delete_endpoints(Endpoint.objects.filter(name=name))
 
 
 def issue(*, name: str, limits: Mapping[str, int] | None = None, **options: Any) -> str:

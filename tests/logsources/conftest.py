@@ -13,7 +13,7 @@ from django.db import connections
 from psycopg import Connection, sql
 from psycopg.types.json import Jsonb
 
-from logsources.connections import owner_connection
+from logsources.databases import owner_connection
 
 NOON = datetime(2025, 6, 2, 12, tzinfo=UTC)
 InsertRow = Callable[..., None]

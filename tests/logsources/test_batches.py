@@ -15,8 +15,7 @@ from psycopg import Connection, errors
 
 from logsources import covering
 from logsources.batches import BadRowAt, BatchRefused, BatchReport, load_batch, read_batch
-from logsources.connections import owner_connection
-from logsources.lock_spaces import LockSpace
+from logsources.databases import LockSpace, owner_connection
 from logsources.rolling import RolledSource, partition_days
 from logsources.services import create_source
 from logsources.tables import TableShape

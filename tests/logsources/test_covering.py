@@ -9,8 +9,8 @@ from django.apps import apps
 from django.db import connections
 from psycopg import errors
 
-from logsources import covering, fitting, rolling, services, tables
-from logsources.connections import owner_connection
+from logsources import covering, rolling, services, table_changes, tables
+from logsources.databases import owner_connection
 from logsources.models import ExtractedColumn, LogSource
 from logsources.rolling import PartitionAction, PartitionChange, RolledSource
 from logsources.tables import ColumnType, ExtractedColumnShape, TableShape
@@ -30,7 +30,7 @@ def shape_of(*columns):
 
 
 def fit(logs, *columns):
-    fitting.fit_table(logs, RolledSource(shape_of(*columns), None))
+    table_changes.fit_table(logs, RolledSource(shape_of(*columns), None))
 
 
 def indexes_of(logs, partition):
@@ -146,7 +146,7 @@ def test_other_columns_replace_the_indexes(logs) -> None:
 
 def test_the_shape_is_read_back(logs) -> None:
     fit(logs, PATH, UNCOVERED)
-    assert fitting.read_shape(logs, "covered") == shape_of(PATH, UNCOVERED)
+    assert table_changes.read_shape(logs, "covered") == shape_of(PATH, UNCOVERED)
 
 
 def test_second_fit_changes_nothing(logs) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from psycopg import Connection
 
 from logsources import loading
-from logsources.connections import owner_connection
+from logsources.databases import owner_connection
 from logsources.loading import BadLine, LoadAborted, LoadProgress, LoadReport, OnBadLine, load_rows
 from logsources.models import LogSource
 from logsources.rolling import partition_days

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from endpoints.sql.functions import LOG_FUNCTIONS as ALLOWED
 from endpoints.sql.functions import LOG_FUNCTIONS_SCHEMA
-from logsources.guard_functions import GUARD_FUNCTIONS
-from logsources.log_functions import FUNCTION_SCHEMA, LOG_FUNCTIONS, ensure_log_functions
+from logsources.log_functions import FUNCTION_SCHEMA, GUARD_FUNCTIONS, LOG_FUNCTIONS, ensure_log_functions
 
 CASES = [
     ("try_number(text)", "404", Decimal(404)),

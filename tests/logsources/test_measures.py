@@ -5,10 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from logsources import services
-from logsources.catalogue import partitions_by_table, sample_rows
-from logsources.index_walks import End, projects_of, row_at
-from logsources.measures import measure_sources
-from logsources.newest_rows import newest_rows
+from logsources.introspection import partitions_by_table, sample_rows
+from logsources.measures import End, measure_sources, newest_rows, projects_of, row_at
 
 pytestmark = pytest.mark.django_db(databases=["default", "logs"])
 NOW = datetime.now(UTC).replace(microsecond=0)

@@ -11,7 +11,7 @@ from django.db import connections
 from psycopg import errors, sql
 
 from logsources import roles, tables
-from logsources.connections import owner_connection
+from logsources.databases import owner_connection
 from logsources.roles import ALL_VIEWS, QUERY_READER, SANDBOX_READER, TENANT_VIEWS, RoleSetupError, ensure_roles
 from logsources.tables import TableShape
 

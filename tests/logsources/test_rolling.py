@@ -8,7 +8,7 @@ import pytest
 from psycopg import errors
 
 from logsources import rolling, tables
-from logsources.connections import owner_connection
+from logsources.databases import owner_connection
 from logsources.rolling import PartitionAction, PartitionChange, RolledSource
 from logsources.tables import ColumnType, ExtractedColumnShape, TableShape
 

@@ -234,7 +234,7 @@ class TestSaveSource:
         assert ExtractedColumn.objects.count() == 1
 
     def test_says_when_the_table_is_busy(self, logs, monkeypatch) -> None:
-        monkeypatch.setattr("logsources.fitting.DDL_LOCK_TIMEOUT", "100ms")
+        monkeypatch.setattr("logsources.table_changes.DDL_LOCK_TIMEOUT", "100ms")
         source = create()
         with logs.transaction():
             logs.execute("SELECT FROM logs.made_here")

@@ -8,20 +8,117 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
-from time import monotonic
+from time import monotonic, time
 
 from redis import Redis
 
 from endpoints.cache import keys
-from endpoints.cache.connection import CacheUnavailable, Part, ask, ask_for, clock
+from endpoints.cache.connection import CacheUnavailable, Part, Script, ask, ask_for, ask_for_all, ask_script, clock
 from endpoints.cache.keys import Recipe, ResultKey
-from endpoints.cache.usage.counters import COUNTER_OF_KIND, counter_commands
 from endpoints.cache.usage.flushing import FLUSHER, send
 
+# --- Backoff ----------------------------------------------------------------------------------------------------------
+# Results that keep failing are tried ever less often: after 1, 2, 4, 8 and from then on 16 times the base.
+MOST_TIMES_BASE = 16
+
+_NOTE_FAILURE = Script("""
+local failures, backoff = KEYS[1], KEYS[2]
+local base_ms, most = tonumber(ARGV[1]), tonumber(ARGV[2])
+local count = redis.call('INCR', failures)
+local wait_ms = base_ms * math.min(most, 2 ^ math.min(count - 1, 30))
+wait_ms = string.format('%.0f', wait_ms)
+redis.call('SET', backoff, count, 'PX', wait_ms)
+redis.call('PEXPIRE', failures, string.format('%.0f', base_ms * most * 2))
+return wait_ms
+""")
+
+
+def note_failure(key: ResultKey, *, base_seconds: float) -> float:
+    """Leave this result alone for a while and return for how many seconds. Raises CacheUnavailable."""
+    arguments = [max(1, round(base_seconds * 1000)), MOST_TIMES_BASE]
+    return int(ask_script(_NOTE_FAILURE, [key.failures, key.backoff], arguments)) / 1000
+
+
+def is_backing_off(key: ResultKey) -> bool:
+    """Tell whether this result failed so recently that it is left alone. Raises CacheUnavailable."""
+    return bool(ask_for("EXISTS", key.backoff))
+
+
+def note_success(key: ResultKey) -> None:
+    """Forget this result's failures. Raises CacheUnavailable."""
+    ask_for("UNLINK", key.failures, key.backoff)
+
+
+# --- Counters ---------------------------------------------------------------------------------------------------------
+# Counters of an endpoint's calls and warm runs, one hash per endpoint, for the admin.
+STATISTICS_SECONDS = 30 * 24 * 3600  # after the last call of an endpoint its counters go
+_ERROR_CHARACTERS = 500
+
+COUNTER_OF_KIND: Mapping[str, str] = {"hit": "hits", "stale": "stale", "miss": "misses", "bypass": "bypass"}
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointStatistics:
+    """Counts since the counters began; times are unix seconds, 0 for never."""
+
+    hits: int = 0
+    misses: int = 0
+    stale: int = 0
+    bypass: int = 0
+    warm_runs: int = 0
+    warmed: int = 0
+    warm_failures: int = 0
+    last_warm_at: float = 0.0
+    last_warm_seconds: float = 0.0
+    last_error: str = ""
+    last_error_at: float = 0.0
+
+
+def statistics(endpoint_ids: Sequence[str]) -> dict[str, EndpointStatistics]:
+    """Return the statistics by endpoint id as given, in one round trip. Raises CacheUnavailable."""
+    names = [keys.statistics_name(keys.endpoint_hex(endpoint_id)) for endpoint_id in endpoint_ids]
+    stored = ask_for_all([["HGETALL", name] for name in names]) if names else []
+    return dict(zip(endpoint_ids, map(_read_fields, stored), strict=True))
+
+
+def note_warm_run(endpoint_id: str, *, warmed: int, failures: int, seconds: float, last_error: str = "") -> None:
+    """Add one warm run: results warmed, results that failed, and how long it took. Raises CacheUnavailable."""
+    name = keys.statistics_name(keys.endpoint_hex(endpoint_id))
+    fields: list[Part] = ["last_warm_at", time(), "last_warm_seconds", seconds]
+    if failures:
+        fields += ["last_error", last_error[:_ERROR_CHARACTERS], "last_error_at", time()]
+    counters = {"warm_runs": 1, "warmed": warmed, "warm_failures": failures}
+    ask_for_all([["HSET", name, *fields], *counter_commands(name, counters)])
+
+
+def counter_commands(name: str, counters: Mapping[str, int]) -> list[list[Part]]:
+    """Return the commands that add to an endpoint's counters and keep them."""
+    additions: list[list[Part]] = [["HINCRBY", name, counter, count] for counter, count in counters.items() if count]
+    return [*additions, ["EXPIRE", name, STATISTICS_SECONDS]]
+
+
+def _read_fields(stored: Mapping[bytes, bytes]) -> EndpointStatistics:
+    texts = {name.decode(): value.decode("utf-8", "replace") for name, value in stored.items()}
+    return EndpointStatistics(
+        hits=int(texts.get("hits", 0)),
+        misses=int(texts.get("misses", 0)),
+        stale=int(texts.get("stale", 0)),
+        bypass=int(texts.get("bypass", 0)),
+        warm_runs=int(texts.get("warm_runs", 0)),
+        warmed=int(texts.get("warmed", 0)),
+        warm_failures=int(texts.get("warm_failures", 0)),
+        last_warm_at=float(texts.get("last_warm_at", 0)),
+        last_warm_seconds=float(texts.get("last_warm_seconds", 0)),
+        last_error=texts.get("last_error", ""),
+        last_error_at=float(texts.get("last_error_at", 0)),
+    )
+
+
+# --- Asked ------------------------------------------------------------------------------------------------------------
 _RESULTS_LIMIT = 1000  # different results noted between two flushes; the rest is only counted
 # What is larger is not noted: a thousand requests of a megabyte each would fill the process and Redis.
 _RECIPE_BYTES_LIMIT = 16_384

@@ -11,8 +11,16 @@ from __future__ import annotations
 from endpoints.defining.drafts.cancelling import RUN_ID, DraftCancelled, cancel_draft_run
 from endpoints.defining.drafts.checking import DraftReport, check_draft
 from endpoints.defining.drafts.draft import Draft, InvalidDraft, Place, Problem, Severity
-from endpoints.defining.drafts.running import DraftPlan, DraftRun, SentArgument, SentStatement, explain_draft, run_draft
-from endpoints.defining.drafts.statements import DraftFailed, OperatorDetail
+from endpoints.defining.drafts.running import (
+    DraftFailed,
+    DraftPlan,
+    DraftRun,
+    OperatorDetail,
+    SentArgument,
+    SentStatement,
+    explain_draft,
+    run_draft,
+)
 
 __all__ = [
     "RUN_ID",

@@ -6,9 +6,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from endpoints.calling.sessions import sandbox_session, stored_session
-from endpoints.defining.drafts import reading
-from endpoints.defining.drafts.draft import Draft, Place, Problem, Severity
+from endpoints.calling.prepared_queries import sandbox_session, stored_session
+from endpoints.defining.drafts.draft import (
+    Draft,
+    Place,
+    Problem,
+    Severity,
+    composition_problems,
+    declaration_problems,
+    default_table_problems,
+    lexical_problems,
+    setting_problems,
+    undeclared_parameters,
+)
 from endpoints.definition import SETTINGS, PublishedTable
 from endpoints.log_database.describing import describe_statement, describe_with_plan
 from endpoints.log_database.execution import ReaderSession, StatementFailed
@@ -17,8 +27,7 @@ from endpoints.log_database.publishing import PublishingError, publish_draft, ta
 from endpoints.results.outcomes import Column
 from endpoints.sql.composition import compile_query, original_offset
 from endpoints.sql.lexemes import Kind, lex
-from endpoints.sql.parameter_uses import ParameterUse, parameter_uses
-from endpoints.sql.stored_tables import stored_tables
+from endpoints.sql.stored_queries import ParameterUse, parameter_uses, stored_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +50,21 @@ def check_draft(draft: Draft) -> DraftReport:
 
     Raises DatabaseUnavailable, Overloaded or QueryTimeout when the log database cannot say.
     """
-    unreadable = list(reading.lexical_problems(draft))
+    unreadable = list(lexical_problems(draft))
     if unreadable:
-        settings = reading.setting_problems(draft, with_name=True)
+        settings = setting_problems(draft, with_name=True)
         return DraftReport(_in_order([*unreadable, *settings]))
     uses = parameter_uses(draft.sql)
-    problems = reading.setting_problems(draft, with_name=True) + reading.declaration_problems(draft)
-    problems += reading.undeclared_parameters(draft, uses)
-    uncomposable = list(reading.composition_problems(draft))
+    problems = setting_problems(draft, with_name=True) + declaration_problems(draft)
+    problems += undeclared_parameters(draft, uses)
+    uncomposable = list(composition_problems(draft))
     if uncomposable or not draft.sql:
         return DraftReport(_in_order([*problems, *uncomposable]), uses)
     checked = _checkable(draft)
     columns, faults = _described(checked)
     # What PostgreSQL refuses in the query it refuses in its CTEs again: told once.
     tables, sandbox_faults = _sandbox(checked) if draft.sandboxing and columns is not None else ((), [])
-    problems += [*faults, *sandbox_faults, *reading.default_table_problems(draft)]
+    problems += [*faults, *sandbox_faults, *default_table_problems(draft)]
     return DraftReport(_in_order(problems), uses, columns, tables)
 
 

@@ -18,25 +18,55 @@ stores repeated records; paths go through them whether they were unnested or not
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from endpoints.dialects.bigquery.checking import CheckedTranslation, check_translation
+from endpoints.dialects.bigquery.checking import CheckedTranslation, Translation, check_translation
 from endpoints.dialects.bigquery.kinds import kind_of_type
-from endpoints.dialects.bigquery.parsing import parse
+from endpoints.dialects.bigquery.parsing import THE_QUERY, parse, tokens_of
 from endpoints.dialects.bigquery.printing import Printer
 from endpoints.dialects.bigquery.queries import translate_query
 from endpoints.dialects.bigquery.refusals import Refusal, TranslationBug
 from endpoints.dialects.bigquery.scopes import Columns, Scope
-from endpoints.dialects.bigquery.source_text import THE_QUERY, tokens_of
-from endpoints.dialects.bigquery.tables import BigQueryColumn, BigQueryTable, log_table
-from endpoints.dialects.bigquery.translation import Translation
 from endpoints.dialects.bigquery.tree import Output
 from endpoints.errors import RequestTooLarge, SandboxViolation
+from endpoints.results.outcomes import Column
 from endpoints.sql.parameters import DeclaredParameter
 from endpoints.sql.sandbox import SandboxLimits, SandboxTable
 from endpoints.sql.sandbox.violations import violation
 
+# --- Tables -----------------------------------------------------------------------------------------------------------
+# The sandbox tables as a translation knows them: their columns and PostgreSQL's types.
+# Every row of every log table has these, so a sort by them needs no NULLS FIRST, which no index would serve.
+NEVER_NULL: Final = frozenset({"id", "timestamp"})
+
+
+@dataclass(frozen=True, slots=True)
+class BigQueryColumn:
+    """A column and its type in the form of PostgreSQL's format_type()."""
+
+    name: str
+    type: str
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class BigQueryTable:
+    """A table that a text may read."""
+
+    name: str
+    columns: tuple[BigQueryColumn, ...]
+
+
+def log_table(name: str, columns: Sequence[Column]) -> BigQueryTable:
+    """Return a published sandbox table in the form that the translation needs."""
+    return BigQueryTable(
+        name, tuple(BigQueryColumn(column.name, column.type, column.name not in NEVER_NULL) for column in columns)
+    )
+
+
+# --- Bigquery ---------------------------------------------------------------------------------------------------------
 __all__ = [
     "BigQueryColumn",
     "BigQueryTable",

@@ -14,8 +14,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from endpoints.dialects.bigquery.kinds import NUMERIC_KINDS, Kind
-from endpoints.dialects.bigquery.tree import Constant, Expression, Fields, Name
-from endpoints.dialects.bigquery.values import NULL, call, cast, in_utc, infix, integer, string
+from endpoints.dialects.bigquery.tree import (
+    NULL,
+    Constant,
+    Expression,
+    Fields,
+    Name,
+    call,
+    cast,
+    in_utc,
+    infix,
+    integer,
+    string,
+)
 
 # Texts that PostgreSQL certainly reads as a moment; any other is tried per row.
 _MOMENT: Final = re.compile(

@@ -18,8 +18,7 @@ from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, offset_of
 from endpoints.dialects.bigquery.refusals import refusal_of
 from endpoints.dialects.bigquery.scopes import Columns, Scope, Source
-from endpoints.dialects.bigquery.tree import Expression, FromItem, Name
-from endpoints.dialects.bigquery.values import TRUE, call, infix, integer
+from endpoints.dialects.bigquery.tree import TRUE, Expression, FromItem, Name, call, infix, integer
 
 _SIDES: Final = {"LEFT": "LEFT JOIN", "RIGHT": "RIGHT JOIN", "FULL": "FULL JOIN"}
 _TABLE_PARTS: Final = frozenset({"this", "alias", "joins", "db", "catalog"})

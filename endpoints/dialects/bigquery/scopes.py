@@ -15,8 +15,7 @@ from sqlglot import exp
 
 from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.refusals import Refusal, origin, refusal_of
-from endpoints.dialects.bigquery.tree import Call, Expression, Fields, Name, Output
-from endpoints.dialects.bigquery.values import call
+from endpoints.dialects.bigquery.tree import Call, Expression, Fields, Name, Output, call
 
 Step = str | int
 MAX_WORK: Final = 10_000  # nodes; 20,000 take half a second, and a text without stars has at most 5,000

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from config.rates import parse_limit
+from config.setting_values import parse_limit
 from endpoints.access.access_tokens import endpoints_out_of_reach, issue_access_token
 from endpoints.access.secrets import NO_LIMIT, OwnLimits
 from endpoints.management.failures import USAGE_EXIT_CODE, one_line_failures

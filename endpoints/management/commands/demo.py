@@ -25,7 +25,7 @@ from config.local import DEMO_ADDRESS, DEMO_PORT, LocalSecrets, ensure_local_sec
 from config.processes import Program, ProgramFailed, run_together
 from endpoints.access.access_tokens import authenticate_access_token, issue_access_token
 from endpoints.errors import NotAuthenticated
-from logsources.connections import owner_connection
+from logsources.databases import owner_connection
 from logsources.models import LogSource
 
 ROWS = 20_000

@@ -12,7 +12,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser, OutputWrapper
 
 from endpoints.calling.calls import run_endpoint
-from endpoints.calling.recipes import Call
+from endpoints.calling.query_requests import Call
 from endpoints.management.failures import USAGE_EXIT_CODE, one_line_failures
 from endpoints.management.text_tables import format_rows
 from endpoints.results.outcomes import ResultFormat

@@ -6,13 +6,11 @@ Each item is entered in the current scope with its sure columns.
 from __future__ import annotations
 
 from endpoints.sql.functions import RECORD_RETURNING, SET_RETURNING
-from endpoints.sql.sandbox.brackets import holds_query, subquery
 from endpoints.sql.sandbox.calls import call
 from endpoints.sql.sandbox.expressions import expression
-from endpoints.sql.sandbox.names import require_allowed_function, resolve_relation
-from endpoints.sql.sandbox.reader import Reader, is_identifier
+from endpoints.sql.sandbox.names import require_allowed_function, resolve_relation, type_name
+from endpoints.sql.sandbox.reader import Reader, holds_query, is_identifier, subquery
 from endpoints.sql.sandbox.scopes import NO_COLUMNS, Columns
-from endpoints.sql.sandbox.type_names import type_name
 from endpoints.sql.sandbox.vocabulary import JOIN_BEGINNINGS
 
 

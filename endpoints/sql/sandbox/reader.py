@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from endpoints.errors import SandboxViolation
 from endpoints.sql.sandbox.scopes import Columns, Output, Reference, Scope
 from endpoints.sql.sandbox.tokens import END, NUMBER, PARAMETER, QUOTED, STRING, SandboxLimits, Tokens
 from endpoints.sql.sandbox.violations import A_STRING, THE_END, violation
-from endpoints.sql.sandbox.vocabulary import REASONS, RESERVED
+from endpoints.sql.sandbox.vocabulary import REASONS, RESERVED, SET_OPERATIONS
 
 MAX_INTEGER_DIGITS = 9  # fits an int4
 
@@ -217,3 +217,36 @@ def is_word(symbol: str) -> bool:
 def is_identifier(symbol: str) -> bool:
     """Whether a token with this symbol names something: quoted, or a word that is not reserved."""
     return symbol == QUOTED or (symbol[:1].isidentifier() and symbol not in RESERVED)
+
+
+# --- Brackets ---------------------------------------------------------------------------------------------------------
+# Brackets that may hold a query or expressions: telling which, and reading either.
+_QUERY_BEGINNINGS: Final = frozenset({"select", "with"})
+_BEHIND_QUERY: Final = SET_OPERATIONS | {")", "order", "limit", "offset", "fetch"}
+
+
+def holds_query(reader: Reader) -> bool:
+    """Whether the bracket at the current token holds a query, not an expression or a join."""
+    # (select …), ((select …) union …), but not ((select …) + 1), not ((select …) q join …)
+    index = reader.index
+    while reader.symbols[index] == "(":
+        if index > reader.index and reader.symbols[reader.closers[index] + 1] not in _BEHIND_QUERY:
+            return False
+        index += 1
+    return reader.symbols[index] in _QUERY_BEGINNINGS and index > reader.index
+
+
+def subquery(reader: Reader) -> Columns:
+    """Take ``( query )``."""
+    reader.expect("(")
+    columns, _ = reader.grammar.query(reader)
+    reader.expect(")")
+    return columns
+
+
+def list_or_query(reader: Reader) -> None:
+    """Take ``( query )`` or ``( expression, … )``."""
+    if holds_query(reader):
+        subquery(reader)
+    else:
+        reader.read("(", Reader.expressions, ")")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from endpoints.sql.sandbox.brackets import list_or_query, subquery
 from endpoints.sql.sandbox.calls import order_by, window
-from endpoints.sql.sandbox.expressions import expression
+from endpoints.sql.sandbox.expressions import expression, operand
 from endpoints.sql.sandbox.from_items import from_clause
 from endpoints.sql.sandbox.names import require_known_columns
-from endpoints.sql.sandbox.operands import operand
-from endpoints.sql.sandbox.reader import Reader, is_identifier
+from endpoints.sql.sandbox.reader import Reader, is_identifier, list_or_query, subquery
 from endpoints.sql.sandbox.scopes import Columns, Output, Scope, Star
 from endpoints.sql.sandbox.tokens import END
 from endpoints.sql.sandbox.violations import THE_QUERY

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from typing import Final
 
 from endpoints.sql.functions import LOG_FUNCTIONS_SCHEMA
-from endpoints.sql.sandbox.brackets import subquery
-from endpoints.sql.sandbox.reader import Reader
+from endpoints.sql.sandbox.names import type_name
+from endpoints.sql.sandbox.reader import Reader, subquery
 from endpoints.sql.sandbox.tokens import STRING
-from endpoints.sql.sandbox.type_names import type_name
 from endpoints.sql.sandbox.vocabulary import EXTRACT_FIELDS
 
 

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 
 from config import embedded
-from logsources.connections import LOGS_ALIAS
+from logsources.databases import LOGS_ALIAS
 from logsources.hardening import (
     HardeningError,
     LogRoles,

@@ -20,7 +20,7 @@ from endpoints.access.access_tokens import (
     revoke_access_tokens,
 )
 from endpoints.calling.calls import run_endpoint, visible_endpoints
-from endpoints.calling.recipes import Call
+from endpoints.calling.query_requests import Call
 from endpoints.defining.saving import save_endpoint
 from endpoints.errors import ArgumentNotAllowed, EndpointNotFound, NotAuthenticated
 from endpoints.models import AccessToken, Endpoint

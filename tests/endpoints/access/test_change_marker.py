@@ -19,8 +19,8 @@ from endpoints.access.access_tokens import issue_access_token, revoke_access_tok
 from endpoints.access.change_marker import changing, current_marker
 from endpoints.access.known_records import KnownRecords
 from endpoints.cache import connection as cache_connection
-from endpoints.defining.sandbox_schemas import delete_endpoints
 from endpoints.defining.saving import save_endpoint
+from endpoints.defining.upkeep import delete_endpoints
 from endpoints.models import AccessToken, Endpoint
 
 pytestmark = pytest.mark.django_db

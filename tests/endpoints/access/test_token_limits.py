@@ -8,14 +8,14 @@ from uuid import uuid4
 
 import pytest
 
-from config.rates import Rate
+from config.setting_values import Rate
 from endpoints.access.secrets import NO_LIMIT, Caller, OwnLimits
 from endpoints.access.token_limits import admit, limits_in_force, limits_use, turn
 from endpoints.cache import rate_limits
 from endpoints.cache.connection import ask_for
 from endpoints.cache.keys import PREFIX
 from endpoints.calling.calls import run_endpoint
-from endpoints.calling.recipes import Call
+from endpoints.calling.query_requests import Call
 from endpoints.defining.saving import save_endpoint
 from endpoints.errors import (
     DatabaseUnavailable,

@@ -17,8 +17,8 @@ from django.utils import timezone
 from endpoints.access.access_tokens import authenticate_access_token, issue_access_token
 from endpoints.access.secrets import OwnLimits
 from endpoints.access.token_limits import admit, turn
-from endpoints.admin import access_token_states
-from endpoints.admin.access_token_states import StateFilter, TokenState, state_of, words_of_state
+from endpoints.admin import access_token_fields
+from endpoints.admin.access_token_fields import StateFilter, TokenState, state_of, words_of_state
 from endpoints.cache.permits import PERMITS
 from endpoints.cache.rate_limits import suspend
 from endpoints.errors import NotAuthenticated
@@ -234,7 +234,7 @@ def test_a_state_has_words_and_a_filter(
         name="one", expires_at=None if expires is None else NOW + expires, revoked_at=NOW if revoked else None
     )
     assert (state_of(token, now=NOW), words_of_state(token, now=NOW)) == (state, words)
-    monkeypatch.setattr(access_token_states.timezone, "now", lambda: NOW)
+    monkeypatch.setattr(access_token_fields.timezone, "now", lambda: NOW)
     found = [chosen for chosen in TokenState if filtered(chosen.value).exists()]
     assert found == [state]
 

@@ -10,7 +10,7 @@ from django.urls import reverse
 from endpoints.cache import live_entries
 from endpoints.cache.usage import asked
 from endpoints.calling.calls import run_endpoint
-from endpoints.calling.recipes import Call
+from endpoints.calling.query_requests import Call
 from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
 

@@ -14,7 +14,7 @@ from django.test import Client
 from django.urls import reverse
 from psycopg.conninfo import conninfo_to_dict
 
-from endpoints.admin.sparklines import HEIGHT, draw_sparkline
+from endpoints.admin.figures import HEIGHT, draw_sparkline
 from endpoints.cache import usage
 from endpoints.cache.usage import MINUTES, Activity, Durations, RecentCall
 from endpoints.defining.saving import save_endpoint

@@ -17,7 +17,7 @@ from django.http import HttpResponse
 from django.test import Client, RequestFactory
 from django.urls import resolve, reverse
 
-from endpoints.exploring.catalogue import forget_catalogue
+from endpoints.exploring.queryable_names import forget_catalogue
 from endpoints.models import Endpoint
 
 pytestmark = pytest.mark.django_db

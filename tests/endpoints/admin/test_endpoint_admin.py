@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from endpoints.access.access_tokens import issue_access_token
 from endpoints.calling.calls import run_endpoint
-from endpoints.calling.recipes import Call
+from endpoints.calling.query_requests import Call
 from endpoints.defining.saving import save_endpoint
 from endpoints.log_database import gate
 from endpoints.log_database.gate import GatePool

@@ -19,9 +19,8 @@ from endpoints.access.access_tokens import issue_access_token, revoke_access_tok
 from endpoints.access.secrets import Caller
 from endpoints.cache import connection, usage
 from endpoints.cache.usage import RecentCall, asked
-from endpoints.calling.call_outcomes import note_answered_call
-from endpoints.calling.calls import run_endpoint
-from endpoints.calling.recipes import Call
+from endpoints.calling.calls import note_answered_call, run_endpoint
+from endpoints.calling.query_requests import Call
 from endpoints.calling.warming import warm_endpoint
 from endpoints.defining.saving import save_endpoint
 from endpoints.models import AccessToken, Endpoint

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from config.rates import Rate
+from config.setting_values import Rate
 from endpoints.access.access_tokens import issue_access_token
 from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint

@@ -9,7 +9,7 @@ from django.db import DataError
 from django.test import Client
 from django_redis import get_redis_connection
 
-from config.rates import Rate
+from config.setting_values import Rate
 from endpoints.access.access_tokens import issue_access_token
 from endpoints.access.change_marker import CHANGING_KEY
 from endpoints.access.known_records import KnownRecords

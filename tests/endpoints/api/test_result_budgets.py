@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from endpoints.calling.recipes import Call
+from endpoints.calling.query_requests import Call
 from endpoints.defining.drafts import Draft, run_draft
 from endpoints.defining.saving import save_endpoint
 from endpoints.errors import EndpointError, InvalidLQL, InvalidSQL, ResultTooLarge

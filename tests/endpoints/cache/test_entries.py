@@ -10,8 +10,7 @@ from django_redis import get_redis_connection
 from structlog.testing import capture_logs
 
 from endpoints.cache import CachePolicy, ResultKey, acquire, entries, finish, result_key
-from endpoints.cache.entries import fetch, live_entries, purge, store
-from endpoints.cache.entry_format import entity_tag
+from endpoints.cache.entries import entity_tag, fetch, live_entries, purge, store
 from endpoints.results.outcomes import Outcome, ResultFormat
 from tests.endpoints.cache.results import outcome, recipe
 

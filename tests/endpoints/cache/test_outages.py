@@ -10,7 +10,7 @@ import redis
 from django.conf import settings
 
 from endpoints.cache import CachePolicy, CacheUnavailable, Role, fetch, leases, result_key, run_once
-from endpoints.cache.entry_format import entity_tag
+from endpoints.cache.entries import entity_tag
 from endpoints.cache.keys import ResultKey
 from endpoints.results.outcomes import Outcome
 from tests.endpoints.cache import callers

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from endpoints.cache import CacheUnavailable, keys, usage
 from endpoints.cache.usage import RecentCall, recent_calls
-from endpoints.cache.usage.durations import BUCKETS, UPPER_BOUNDS_MS, Durations, bucket_of
+from endpoints.cache.usage.recent_calls import BUCKETS, UPPER_BOUNDS_MS, Durations, bucket_of
 from tests.endpoints.cache.own_redis import OwnRedis
 
 NOW = 1_800_000_000.0  # 2027-01-15 08:00:00 UTC

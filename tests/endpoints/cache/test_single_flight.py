@@ -26,10 +26,9 @@ from endpoints.cache import (
     run_once,
     single_flight,
     store,
-    waiting,
 )
+from endpoints.cache.flights import WaitingRoom
 from endpoints.cache.leases import contend
-from endpoints.cache.waiting import WaitingRoom
 from endpoints.errors import InternalError, InvalidSQL, Overloaded, TooManyCalls
 from endpoints.results.outcomes import Outcome
 from tests.endpoints.cache import callers as processes
@@ -151,7 +150,7 @@ def test_callers_beyond_the_places_of_a_slow_result_are_sent_away(
     key: ResultKey, pool: ThreadPoolExecutor, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.ENDPOINTS_WAITING_CALLS = 4
-    monkeypatch.setattr(waiting, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(flights, "GRACE_SECONDS", 0.0)
     query = Query()
     query.may_end.clear()
     first = pool.submit(run_once, key, produce=query, policy=POLICY)
@@ -201,7 +200,7 @@ def test_callers_of_a_result_that_runs_elsewhere_count_as_waiting(
     key: ResultKey, pool: ThreadPoolExecutor, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.ENDPOINTS_WAITING_CALLS = 1
-    monkeypatch.setattr(waiting, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(flights, "GRACE_SECONDS", 0.0)
     other = replace(key, digest="other")
     leases = [acquire(each.lease, seconds=20) for each in (key, other)]
     patient = pool.submit(run_once, key, produce=Query(), policy=POLICY)

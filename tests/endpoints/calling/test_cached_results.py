@@ -14,7 +14,7 @@ from endpoints.cache import live_entries
 from endpoints.calling.cached_results import Served
 from endpoints.calling.calls import run_endpoint
 from endpoints.calling.purging import purge_cache
-from endpoints.calling.recipes import Call
+from endpoints.calling.query_requests import Call
 from endpoints.defining.saving import save_endpoint
 from endpoints.errors import DatabaseUnavailable, StoredQueryFailed
 from endpoints.log_database import gate

@@ -11,7 +11,7 @@ from django.db import connections
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from endpoints import tasks
-from endpoints.cache import liveness
+from endpoints.calling import installation
 from endpoints.calling.installation import Installation, State, ago, look_at_installation
 from endpoints.log_database import gate
 from endpoints.log_database.gate import GatePool
@@ -84,7 +84,7 @@ def test_beat_and_worker_are_late_after_ten_minutes(
     if beat_ago is not None:
         beat_sent(beat_ago)
     if worker_ago is not None:
-        liveness.note_worker(now=time.time() - worker_ago)
+        installation.note_worker(now=time.time() - worker_ago)
     assert (states()["Beat"], states()["Worker"]) == (beat, worker)
 
 

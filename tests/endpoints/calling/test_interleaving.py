@@ -16,7 +16,7 @@ from django.db import connection
 
 from endpoints.access.secrets import NO_LIMIT, Caller, OwnLimits
 from endpoints.calling.calls import run_endpoint
-from endpoints.calling.recipes import Call
+from endpoints.calling.query_requests import Call
 from endpoints.errors import EndpointError, InvalidSQL, Overloaded, SandboxViolation
 
 pytestmark = pytest.mark.django_db

@@ -11,11 +11,10 @@ from django_celery_beat.models import PeriodicTask
 from endpoints.cache import acquire, finish, slot, usage
 from endpoints.cache.usage import asked
 from endpoints.calling.calls import run_endpoint
-from endpoints.calling.recipes import Call
+from endpoints.calling.query_requests import Call
 from endpoints.calling.warming import WarmRun, warm_endpoint
-from endpoints.defining.sandbox_schemas import delete_endpoints
 from endpoints.defining.saving import save_endpoint
-from endpoints.defining.schedules import WARMING_TASK, warming_schedule_name
+from endpoints.defining.upkeep import WARMING_TASK, delete_endpoints, warming_schedule_name
 from endpoints.models import Endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 

@@ -13,7 +13,7 @@ from django.core.exceptions import ValidationError
 from django.db import connections
 
 from endpoints.calling.calls import run_endpoint
-from endpoints.calling.recipes import Call
+from endpoints.calling.query_requests import Call
 from endpoints.defining.saving import check_endpoint, save_endpoint
 from endpoints.errors import DatabaseUnavailable
 from endpoints.log_database import gate

@@ -8,10 +8,9 @@ import pytest
 from django.core.exceptions import ValidationError
 
 from endpoints.calling.calls import run_endpoint
-from endpoints.calling.recipes import Call
+from endpoints.calling.query_requests import Call
 from endpoints.defining import transfers
 from endpoints.defining.endpoint_files import write_endpoint_file
-from endpoints.defining.sandbox_schemas import delete_endpoints
 from endpoints.defining.saving import save_endpoint
 from endpoints.defining.transfers import (
     ImportOutcome,
@@ -20,6 +19,7 @@ from endpoints.defining.transfers import (
     import_endpoint_files,
     import_endpoints,
 )
+from endpoints.defining.upkeep import delete_endpoints
 from endpoints.definition import Definition
 from endpoints.models import Endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from endpoints.calling.recipes import Call
+from endpoints.calling.query_requests import Call
 from endpoints.defining.drafts import check_draft, run_draft
 from endpoints.errors import InvalidLQL
 from endpoints.exploring.explored_endpoints import explored_draft

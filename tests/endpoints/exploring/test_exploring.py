@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from endpoints.calling.recipes import Call
+from endpoints.calling.query_requests import Call
 from endpoints.defining.drafts import DraftFailed, DraftRun, check_draft, explain_draft
 from endpoints.errors import InvalidLQL
 from endpoints.exploring.exploring import (

@@ -25,8 +25,7 @@ from endpoints.log_database.execution import (
     first_invalid_regular_expression,
     run_statement,
 )
-from endpoints.log_database.gate import GatePool
-from endpoints.log_database.prepared_statements import KEPT_QUERIES
+from endpoints.log_database.gate import KEPT_QUERIES, GatePool
 from endpoints.results.encoding import CHUNK_ROWS
 from endpoints.results.outcomes import OverBudget, Statement
 

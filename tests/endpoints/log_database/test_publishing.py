@@ -11,9 +11,9 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
-from endpoints.calling.sessions import sandbox_session
-from endpoints.defining.sandbox_schemas import delete_endpoints, drop_old_sandbox_schemas
+from endpoints.calling.prepared_queries import sandbox_session
 from endpoints.defining.saving import save_endpoint
+from endpoints.defining.upkeep import delete_endpoints, drop_old_sandbox_schemas
 from endpoints.definition import Definition, PublishedTable
 from endpoints.log_database import publishing
 from endpoints.log_database.execution import StatementFailed, run_statement
@@ -27,7 +27,7 @@ from endpoints.log_database.publishing import (
 from endpoints.models import Endpoint
 from endpoints.results.outcomes import Column, Statement
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
-from logsources.connections import owner_connection
+from logsources.databases import owner_connection
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2025, 6, 2, 12, tzinfo=UTC)

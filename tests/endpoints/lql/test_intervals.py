@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endpoints.lql.faults import Fault
 from endpoints.lql.intervals import Bound, between, compared, rule_bounds, shorthand_interval
+from endpoints.lql.refusals import Fault
 from endpoints.lql.rules import (
     Now,
     Operator,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from endpoints.lql.faults import Fault
+from endpoints.lql.refusals import Fault
 from endpoints.lql.rules import Now, Origin, Shorthand, ShorthandKind, Unit
 from endpoints.lql.times import UNIT_SPELLINGS, Instant, Interval, iso_kind, read_time
 

@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 
 from endpoints.cache.usage import asked
 from endpoints.calling.calls import run_endpoint
-from endpoints.calling.recipes import Call
+from endpoints.calling.query_requests import Call
 from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from endpoints.access.access_tokens import issue_access_token
-from endpoints.calling.sessions import sandbox_session
+from endpoints.calling.prepared_queries import sandbox_session
 from endpoints.defining.saving import save_endpoint
 from endpoints.log_database.execution import StatementFailed, run_statement
 from endpoints.log_database.publishing import drop_schemas, published_schemas, sandbox_schema

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from endpoints.calling.sessions import sandbox_session
+from endpoints.calling.prepared_queries import sandbox_session
 from endpoints.defining.saving import save_endpoint
 from endpoints.log_database.execution import StatementFailed, run_statement
 from endpoints.log_database.publishing import drop_schemas, publish_draft, published_schemas, sandbox_schema

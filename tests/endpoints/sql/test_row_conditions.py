@@ -6,7 +6,7 @@ import pytest
 
 from endpoints.models import Endpoint
 from endpoints.sql.row_conditions import leaves_out_tenant_and_time_alone, order_by_output
-from endpoints.sql.stored_tables import stored_tables
+from endpoints.sql.stored_queries import stored_tables
 
 PLAIN = [
     "select * from edge_logs",

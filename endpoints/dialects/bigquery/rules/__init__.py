@@ -1,3 +1,34 @@
 """The meaning of each BigQuery construct in PostgreSQL: one module per family, one function per construct."""
 
 from __future__ import annotations
+
+from typing import Final
+
+from sqlglot import exp
+
+from endpoints.dialects.bigquery.lowering import Rule
+from endpoints.dialects.bigquery.rules import (
+    aggregates,
+    arithmetic,
+    casts,
+    comparisons,
+    json_and_arrays,
+    names,
+    text_functions,
+    time_functions,
+    time_parts,
+    windows,
+)
+
+RULES: Final[dict[type[exp.Expr], Rule]] = {
+    **names.RULES,
+    **comparisons.RULES,
+    **arithmetic.RULES,
+    **casts.RULES,
+    **text_functions.RULES,
+    **time_functions.RULES,
+    **time_parts.RULES,
+    **json_and_arrays.RULES,
+    **aggregates.RULES,
+    **windows.RULES,
+}

@@ -11,10 +11,23 @@ from endpoints.dialects.bigquery.coercions import as_boolean, as_json, as_number
 from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule, number_of
 from endpoints.dialects.bigquery.refusals import refusal_of
-from endpoints.dialects.bigquery.rules.arrays import argument
+from endpoints.dialects.bigquery.rules.json_and_arrays import argument
 from endpoints.dialects.bigquery.scopes import index_of
-from endpoints.dialects.bigquery.tree import ArrayOf, Call, Case, Constant, Expression, Ordered, Subscript, Test
-from endpoints.dialects.bigquery.values import call, cast, infix, ordered, string
+from endpoints.dialects.bigquery.tree import (
+    ArrayOf,
+    Call,
+    Case,
+    Constant,
+    Expression,
+    Ordered,
+    Subscript,
+    Test,
+    call,
+    cast,
+    infix,
+    ordered,
+    string,
+)
 
 MAX_QUANTILES: Final = 1_000
 

@@ -9,8 +9,7 @@ from sqlglot import exp
 from endpoints.dialects.bigquery.coercions import as_number, as_text, as_timestamp
 from endpoints.dialects.bigquery.kinds import MOMENT_KINDS, NUMERIC_KINDS, Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule, number_of
-from endpoints.dialects.bigquery.tree import Cast, Chain, Expression, Prefix
-from endpoints.dialects.bigquery.values import call, cast, chain, infix, integer
+from endpoints.dialects.bigquery.tree import Cast, Chain, Expression, Prefix, call, cast, chain, infix, integer
 
 _OPERATORS: Final[dict[type[exp.Expr], str]] = {
     exp.Add: "+",

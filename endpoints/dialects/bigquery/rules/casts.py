@@ -24,8 +24,7 @@ from endpoints.dialects.bigquery.coercions import (
 from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule
 from endpoints.dialects.bigquery.refusals import refusal_of
-from endpoints.dialects.bigquery.tree import Expression
-from endpoints.dialects.bigquery.values import cast, chain, string
+from endpoints.dialects.bigquery.tree import Expression, cast, chain, string
 
 _T = exp.DataType.Type
 

@@ -13,8 +13,7 @@ from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule, offset_of
 from endpoints.dialects.bigquery.refusals import refusal_of
 from endpoints.dialects.bigquery.scopes import parts_of, resolve
-from endpoints.dialects.bigquery.tree import Constant, Expression, Fields, Subquery
-from endpoints.dialects.bigquery.values import NULL, call, string
+from endpoints.dialects.bigquery.tree import NULL, Constant, Expression, Fields, Subquery, call, string
 
 _NUMBER: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _PARAMETER: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")

@@ -11,9 +11,19 @@ from endpoints.dialects.bigquery.coercions import as_date, as_datetime, as_numbe
 from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule, number_of, text_of
 from endpoints.dialects.bigquery.refusals import refusal_of
-from endpoints.dialects.bigquery.time_units import INTERVAL_UNITS, MICROSECONDS, TRUNCATION_UNITS, unit_of
-from endpoints.dialects.bigquery.tree import Call, Constant, Expression, Extract
-from endpoints.dialects.bigquery.values import call, cast, in_utc, infix, integer, string
+from endpoints.dialects.bigquery.rules.time_parts import INTERVAL_UNITS, MICROSECONDS, TRUNCATION_UNITS, unit_of
+from endpoints.dialects.bigquery.tree import (
+    Call,
+    Constant,
+    Expression,
+    Extract,
+    call,
+    cast,
+    in_utc,
+    infix,
+    integer,
+    string,
+)
 
 _ISO_FORMAT: Final = re.compile(r"%(?:Y-%m-%d|F)(?:[T ](?:%H:%M(?::%(?:E\*?\d?)?S)?|%T)(?:Z| ?%E?z)?)?")
 

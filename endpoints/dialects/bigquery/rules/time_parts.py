@@ -11,9 +11,64 @@ from endpoints.dialects.bigquery.coercions import as_date, as_datetime, as_times
 from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule, text_of
 from endpoints.dialects.bigquery.refusals import Refusal, origin, refusal_of
-from endpoints.dialects.bigquery.tree import Expression, Extract
-from endpoints.dialects.bigquery.values import call, cast, infix, integer, string
+from endpoints.dialects.bigquery.tree import Expression, Extract, call, cast, infix, integer, string
 
+# --- Time units -------------------------------------------------------------------------------------------------------
+# Parts of time: their names in BigQuery and in PostgreSQL, and their lengths.
+# BigQuery's unit → PostgreSQL's unit of an interval, and the number of them.
+INTERVAL_UNITS: Final = {
+    "MICROSECOND": ("microsecond", 1),
+    "MILLISECOND": ("millisecond", 1),
+    "SECOND": ("second", 1),
+    "MINUTE": ("minute", 1),
+    "HOUR": ("hour", 1),
+    "DAY": ("day", 1),
+    "WEEK": ("week", 1),
+    "MONTH": ("month", 1),
+    "QUARTER": ("month", 3),
+    "YEAR": ("year", 1),
+}
+# The units of date_trunc(); its week begins on Monday, BigQuery's on Sunday unless it is an ISOWEEK.
+TRUNCATION_UNITS: Final = {
+    "MICROSECOND": "microseconds",
+    "MILLISECOND": "milliseconds",
+    "SECOND": "second",
+    "MINUTE": "minute",
+    "HOUR": "hour",
+    "DAY": "day",
+    "WEEK": "week",
+    "ISOWEEK": "week",
+    "MONTH": "month",
+    "QUARTER": "quarter",
+    "YEAR": "year",
+}
+MICROSECONDS: Final = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1_000,
+    "SECOND": 1_000_000,
+    "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000,
+    "DAY": 86_400_000_000,
+}
+
+
+def unit_of(node: exp.Expr) -> str:
+    """Return the unit in a function call, in capitals; WEEK if its week begins on Sunday."""
+    unit = node.args.get("unit")
+    if isinstance(unit, exp.WeekStart):
+        day = unit.name.upper()
+        if day not in ("SUNDAY", "MONDAY"):
+            raise refusal_of(node, construct=f"WEEK({day})")
+        return "WEEK" if day == "SUNDAY" else "ISOWEEK"
+    if unit is None:
+        return "DAY"
+    name = str(unit.name).upper()
+    if not name:
+        raise refusal_of(node, construct=unit.sql("bigquery"))
+    return name
+
+
+# --- Time parts -------------------------------------------------------------------------------------------------------
 _PARTS: Final = {
     "MICROSECOND": "microseconds", "MILLISECOND": "milliseconds", "SECOND": "second", "MINUTE": "minute",
     "HOUR": "hour", "DAY": "day", "DAYOFWEEK": "dow", "DAYOFYEAR": "doy", "ISOWEEK": "week", "MONTH": "month",

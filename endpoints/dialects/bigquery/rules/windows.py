@@ -10,8 +10,7 @@ from endpoints.dialects.bigquery.coercions import output
 from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule, offset_of
 from endpoints.dialects.bigquery.refusals import refusal_of
-from endpoints.dialects.bigquery.tree import Call, Expression, Over
-from endpoints.dialects.bigquery.values import call
+from endpoints.dialects.bigquery.tree import Call, Expression, Over, call
 from endpoints.sql.functions import ALLOWED_FUNCTIONS
 
 _RANKS: Final[dict[type[exp.Expr], str]] = {

@@ -17,7 +17,7 @@ from django.conf import settings
 from django.core.cache import cache
 
 from endpoints.cache.connection import ask_for
-from endpoints.calling.recipes import Call
+from endpoints.calling.query_requests import Call
 from endpoints.defining.drafts import (
     Draft,
     DraftCancelled,

@@ -16,7 +16,7 @@ from endpoints.log_database.publishing import published_schemas
 from endpoints.models import Endpoint
 from endpoints.results.outcomes import Column
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
-from logsources.connections import owner_connection
+from logsources.databases import owner_connection
 
 pytestmark = pytest.mark.django_db
 PROJECT = DeclaredParameter("project", required=True)

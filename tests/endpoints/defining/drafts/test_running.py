@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from endpoints.calling.calls import run_endpoint
-from endpoints.calling.recipes import Call
+from endpoints.calling.query_requests import Call
 from endpoints.defining.drafts import (
     Draft,
     DraftFailed,

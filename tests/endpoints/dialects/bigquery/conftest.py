@@ -11,7 +11,7 @@ import pytest
 from django.db import connections
 from psycopg import Connection, sql
 
-from endpoints.calling.sessions import sandbox_session
+from endpoints.calling.prepared_queries import sandbox_session
 from endpoints.definition import PublishedTable
 from endpoints.dialects.bigquery import BigQueryTable, log_table, translate
 from endpoints.log_database.execution import run_statement
@@ -21,7 +21,7 @@ from endpoints.results.encoding import encode_rows
 from endpoints.results.outcomes import ResultFormat
 from endpoints.sql.parameters import DeclaredParameter
 from endpoints.sql.sandbox import CheckedQuery, SandboxTable, check_sandbox_query
-from logsources.connections import owner_connection
+from logsources.databases import owner_connection
 from tests.files import CASES
 
 ROWS = CASES / "bigquery" / "rows.jsonl"

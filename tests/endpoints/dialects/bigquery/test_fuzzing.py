@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from endpoints.calling.sessions import sandbox_session
+from endpoints.calling.prepared_queries import sandbox_session
 from endpoints.log_database.execution import StatementFailed, run_statement
 from endpoints.results.outcomes import Statement
 from tests.fuzz import bigquery as fuzzing

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from endpoints.sql import sandbox
-from endpoints.sql.sandbox import calls, expressions, from_items, operands, special_forms, type_names
+from endpoints.sql.sandbox import calls, expressions, from_items, names, special_forms
 from endpoints.sql.sandbox.reader import Reader
 from endpoints.sql.sandbox.selects import query
 from tests.fuzz import sandbox as fuzzing
@@ -85,8 +85,8 @@ def allow_attribute_of_expression(reader):
 RULES_OFF = {
     "relations": (from_items, "resolve_relation", allow_any_relation, "relation auth_user"),
     "functions": (calls, "require_allowed_function", allow_any_function, "function pg_catalog.pg_sleep"),
-    "types": (type_names, "require_allowed_type", allow_any_type, "type regclass"),
-    "attributes": (operands, "_star_of_expression", allow_attribute_of_expression, "attribute of an expression"),
+    "types": (names, "require_allowed_type", allow_any_type, "type regclass"),
+    "attributes": (expressions, "_star_of_expression", allow_attribute_of_expression, "attribute of an expression"),
 }
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from endpoints.errors import SandboxViolation
 from endpoints.sql.sandbox import SandboxLimits
+from endpoints.sql.sandbox.names import type_name
 from endpoints.sql.sandbox.reader import Grammar, Reader
 from endpoints.sql.sandbox.tokens import END, TokenReader
-from endpoints.sql.sandbox.type_names import type_name
 
 LIMITS = SandboxLimits()
 

@@ -1,0 +1,125 @@
+"""The forms in which settings are written: switches, rates, and the start-up options of the gate's sessions."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from django.core.exceptions import ImproperlyConfigured
+
+# --- Environment ------------------------------------------------------------------------------------------------------
+# Switches of the environment: a word that is neither yes nor no is an error, not silently a no.
+_YES = frozenset({"true", "1", "yes", "on"})
+_NO = frozenset({"false", "0", "no", "off"})
+
+
+def switch(name: str, *, default: bool) -> bool:
+    """Return whether a setting is on; unset or empty means the default. Raises ImproperlyConfigured."""
+    word = os.environ.get(name, "").strip().lower()
+    if not word:
+        return default
+    if word not in _YES | _NO:
+        raise ImproperlyConfigured(f"{name} is {word!r}: write true or false.")
+    return word in _YES
+
+
+# --- Rates ------------------------------------------------------------------------------------------------------------
+# Rates and limits in the form used by settings, forms and commands: ``600/minute``, ``6``, ``none``.
+_RATE: Final = re.compile(r"([1-9][0-9]{0,8})/(second|minute|hour|day)", re.ASCII)
+_LIMIT: Final = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+NO_LIMIT: Final = "none"
+_SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
+
+
+class Rate(NamedTuple):
+    """A limit of so many calls in a window of so many seconds."""
+
+    calls: int
+    seconds: int
+
+    def __str__(self) -> str:
+        (unit,) = (name for name, seconds in _SECONDS.items() if seconds == self.seconds)
+        return f"{self.calls}/{unit}"
+
+
+def read_rate(text: str, *, setting: str) -> Rate | None:
+    """Return the rate in a setting, None if it is empty. Raises ImproperlyConfigured for anything else."""
+    if not text:
+        return None
+    match = _RATE.fullmatch(text)
+    if match is None:
+        raise ImproperlyConfigured(
+            f"{setting} is written number/second, /minute, /hour or /day, such as 600/minute; not {text!r}."
+        )
+    return Rate(calls=int(match[1]), seconds=_SECONDS[match[2]])
+
+
+def read_limit(text: str, *, setting: str) -> int | None:
+    """Return the number in a limit, None for ``none``. Raises ImproperlyConfigured for anything else."""
+    try:
+        return parse_limit(text)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{setting} {error}") from error
+
+
+def parse_limit(text: str) -> int | None:
+    """Return the number in a limit, None for ``none``; the message of a ValueError says what would be right."""
+    if text == NO_LIMIT:
+        return None
+    if _LIMIT.fullmatch(text) is None:
+        raise ValueError(f"is a number of at least 1, or {NO_LIMIT}; not {text!r}.")
+    return int(text)
+
+
+# --- Gate options -----------------------------------------------------------------------------------------------------
+GATE_OPTIONS: Final[Mapping[str, str]] = {
+    "TimeZone": "UTC",
+    "DateStyle": "ISO",
+    "IntervalStyle": "postgres",
+    "bytea_output": "hex",
+    "default_transaction_read_only": "on",
+}
+_WORD: Final = re.compile(r"(?:\\.|[^\s\\])+", re.DOTALL)  # "Connection Strings", options: a backslash keeps a space
+
+
+def with_gate_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the gate's connection parameters with the service's own options after those of the URL.
+
+    Raises ImproperlyConfigured if the URL contradicts one of the service's own options or cannot be read.
+    """
+    given = str(parameters.get("options") or "")
+    own = {name.lower(): value for name, value in GATE_OPTIONS.items()}
+    for name, value in _settings(given):
+        wanted = own.get(name.lower())
+        if wanted is not None and value.lower() != wanted.lower():
+            raise ImproperlyConfigured(
+                f"LOGS_GATE_URL: options= sets {name} to {value!r}, but the service needs {wanted!r}. Leave it out."
+            )
+    # If an option comes twice, PostgreSQL takes the last.
+    ours = " ".join(f"-c {name}={value}" for name, value in GATE_OPTIONS.items())
+    return {**parameters, "options": f"{given} {ours}".strip()}
+
+
+def _settings(options: str) -> Iterator[tuple[str, str]]:
+    """Yield name and value of each setting: `-c name=value`, `-cname=value` or `--name=value` (postgres, "-c")."""
+    words = iter(_WORD.findall(options))
+    for word in words:
+        if word.startswith("--"):
+            text = word[2:]
+        elif word.startswith("-c"):
+            text = word[2:] or next(words, "")
+        else:
+            raise _unreadable(word)
+        name, equals, value = re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL).partition("=")
+        if not equals or not name:
+            raise _unreadable(word)
+        yield name.replace("-", "_"), value
+
+
+def _unreadable(word: str) -> ImproperlyConfigured:
+    return ImproperlyConfigured(
+        f"LOGS_GATE_URL: options= cannot be read at {word!r}; write settings as -c name=value, such as "
+        "options=-c%20work_mem%3D8MB."
+    )

@@ -1,0 +1,65 @@
+"""What the admin adds to every one of its pages: what it may load and run, and how long it may wait for PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+
+from config.deadlines import answer_within
+
+# --- Content security -------------------------------------------------------------------------------------------------
+# What the admin's pages may load and run: their own files, and nothing that was written into the page itself.
+# 'unsafe-eval': the menus and tabs of django-unfold are Alpine expressions in attributes, which Alpine compiles. It
+# lets no script in that is not already ours: inline scripts and handlers stay refused.
+# data: images are the arrows and ticks in the style sheets of django-unfold and Ace.
+ADMIN_POLICY: Final = "; ".join(
+    (
+        "default-src 'self'",
+        "script-src 'self' 'unsafe-eval'",
+        "img-src 'self' data:",
+        "object-src 'none'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    )
+)
+
+
+class ContentSecurityMiddleware:
+    """Send the policy with everything below the admin's address, errors and redirects included."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self._get_response(request)
+        if request.path.startswith(reverse("admin:index")):
+            response["Content-Security-Policy"] = ADMIN_POLICY
+        return response
+
+
+# --- Patience ---------------------------------------------------------------------------------------------------------
+PAGE_SECONDS: Final = 30.0
+# A draft runs for five minutes at most; indexes of a log source that holds rows take their time.
+CHANGE_SECONDS: Final = 900.0
+_READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class PatienceMiddleware:
+    """Give each request below the admin's address a deadline for all that it asks PostgreSQL.
+
+    Reading a page and logging in have PAGE_SECONDS, any other change has CHANGE_SECONDS.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if not request.path.startswith(reverse("admin:index")):
+            return self._get_response(request)
+        is_quick = request.method in _READS or request.path == reverse("admin:login")
+        with answer_within(PAGE_SECONDS if is_quick else CHANGE_SECONDS):
+            return self._get_response(request)

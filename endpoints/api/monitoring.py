@@ -1,0 +1,171 @@
+"""What monitoring asks: does this process live, does everything that it needs answer, and the numbers in /metrics."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import psycopg
+import redis
+import structlog
+from django.conf import settings
+from django.db import Error as DatabaseError
+from django.db import OperationalError, connections
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django_redis import get_redis_connection
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from config.deadlines import answer_within
+from endpoints.api.replies import error_response
+from endpoints.cache import CacheUnavailable
+from endpoints.cache.usage import Activity
+from endpoints.calling.calls import call_activity, check_log_database, visible_endpoints
+from endpoints.calling.purging import CacheReport, cache_reports
+from endpoints.errors import DatabaseUnavailable, EndpointError, Overloaded, RouteNotFound
+
+# --- Health -----------------------------------------------------------------------------------------------------------
+# Health checks: does this process live, and does everything that it needs answer?
+STATE_DATABASE_SECONDS = 0.5  # the log database has its own time limit, and probes wait for a second or two
+OK, BUSY, UNAVAILABLE = "ok", "busy", "unavailable"
+
+logger = structlog.get_logger(__name__)
+
+
+def livez(request: HttpRequest) -> HttpResponse:
+    """200 as long as this process answers at all."""
+    return JsonResponse({"status": "ok"}, headers={"Cache-Control": "no-store"})
+
+
+def readyz(request: HttpRequest) -> HttpResponse:
+    """200 when both databases and Redis answer, else 503; `checks` says which does not. Reasons go to the log.
+
+    A process whose connections all run queries is `busy` and ready: taken out, its load would fall on the others.
+    """
+    checks = {
+        "database": _state("database", _check_state_database),
+        "log_database": _state("log_database", check_log_database),
+        "redis": _state("redis", _check_redis),
+    }
+    ready = UNAVAILABLE not in checks.values()
+    body = {"status": OK if ready else UNAVAILABLE, "checks": checks}
+    return JsonResponse(body, status=200 if ready else 503, headers={"Cache-Control": "no-store"})
+
+
+def _state(name: str, check: Callable[[], None]) -> str:
+    try:
+        check()
+    except Overloaded:
+        return BUSY
+    except (DatabaseError, EndpointError, psycopg.Error, redis.RedisError, OSError) as error:
+        logger.warning("not_ready", check=name, reason=f"{type(error).__name__}: {error}")
+        return UNAVAILABLE
+    return OK
+
+
+def _check_state_database() -> None:
+    with answer_within(STATE_DATABASE_SECONDS), connections["default"].cursor() as cursor:
+        cursor.execute("SELECT 1")
+
+
+def _check_redis() -> None:
+    get_redis_connection("default").ping()
+
+
+# --- Metrics ----------------------------------------------------------------------------------------------------------
+_HEADERS_OF_PROXIES: Final = (
+    "HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_HOST", "HTTP_X_FORWARDED_PROTO",
+    "HTTP_X_REAL_IP",
+)  # fmt: skip
+
+
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Return the metrics to clients that send ENDPOINTS_METRICS_TOKEN, or to loopback if ENDPOINTS_METRICS_LOOPBACK."""
+    if not _may_read(request):
+        return error_response(request, RouteNotFound())
+    registry = CollectorRegistry()
+    registry.register(_CacheCollector())
+    try:
+        text = generate_latest(registry)
+    except OperationalError:
+        return error_response(request, DatabaseUnavailable())
+    return HttpResponse(text, content_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"})
+
+
+def _may_read(request: HttpRequest) -> bool:
+    expected = settings.ENDPOINTS_METRICS_TOKEN
+    if expected:
+        scheme, _, credentials = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(credentials.strip().encode(), expected.encode())
+    # A proxy on the same machine is loopback too, and only some proxies announce themselves.
+    is_passed_on = any(name in request.META for name in _HEADERS_OF_PROXIES)
+    return (
+        settings.ENDPOINTS_METRICS_LOOPBACK and not is_passed_on and _is_loopback(request.META.get("REMOTE_ADDR", ""))
+    )
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+class _CacheCollector(Collector):
+    """Reads Redis at each scrape; without Redis it reports only `endpoints_redis_up` 0."""
+
+    def describe(self) -> list[Metric]:
+        """Return nothing before the first scrape: registering must not ask Redis and the database."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        try:
+            endpoints = visible_endpoints(None)
+            reports, activities = cache_reports(endpoints), call_activity(endpoints)
+        except CacheUnavailable:
+            yield GaugeMetricFamily("endpoints_redis_up", "Whether Redis answers.", value=0)
+            return
+        yield GaugeMetricFamily("endpoints_redis_up", "Whether Redis answers.", value=1)
+        yield from _families(reports)
+        yield _durations(reports, activities)
+
+
+def _families(reports: list[CacheReport]) -> Iterator[Metric]:
+    by_endpoint = ("endpoint",)
+    calls = CounterMetricFamily("endpoints_calls", "Calls, by what the cache did.", labels=("endpoint", "cache"))
+    warmed = CounterMetricFamily("endpoints_warmed", "Results renewed ahead of time.", labels=by_endpoint)
+    runs = CounterMetricFamily("endpoints_warm_runs", "Warm runs.", labels=by_endpoint)
+    failures = CounterMetricFamily("endpoints_warm_failures", "Results not renewed, by a failure.", labels=by_endpoint)
+    last = GaugeMetricFamily("endpoints_last_warm_timestamp_seconds", "Last warm run, Unix time.", labels=by_endpoint)
+    live = GaugeMetricFamily("endpoints_cached_results", "Results in the cache.", labels=by_endpoint)
+    for report in reports:
+        name, statistics = report.endpoint_name, report.statistics
+        calls.add_metric((name, "hit"), statistics.hits)
+        calls.add_metric((name, "stale"), statistics.stale)
+        calls.add_metric((name, "miss"), statistics.misses)
+        calls.add_metric((name, "bypass"), statistics.bypass)
+        warmed.add_metric((name,), statistics.warmed)
+        runs.add_metric((name,), statistics.warm_runs)
+        failures.add_metric((name,), statistics.warm_failures)
+        if statistics.last_warm_at:
+            last.add_metric((name,), statistics.last_warm_at)
+        live.add_metric((name,), report.live_entries)
+    yield from (calls, warmed, runs, failures, last, live)
+
+
+def _durations(reports: list[CacheReport], activities: list[Activity]) -> Metric:
+    family = GaugeMetricFamily(
+        "endpoints_call_duration_seconds",
+        "How long calls of the last hour took, without refused ones (4xx).",
+        labels=("endpoint", "quantile"),
+    )
+    for report, activity in zip(reports, activities, strict=True):
+        for share in (0.5, 0.95):
+            milliseconds = activity.durations.quantile_ms(share)
+            if milliseconds is not None:
+                family.add_metric((report.endpoint_name, str(share)), milliseconds / 1000)
+    return family

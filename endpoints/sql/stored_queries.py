@@ -1,0 +1,236 @@
+"""A stored query, taken apart: where it uses each ``@name``, and its CTEs, each of which becomes a sandbox table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from endpoints.sql.coercion import ParameterType
+from endpoints.sql.composition import single_query
+from endpoints.sql.lexemes import Kind, Lexeme, lex
+
+# --- Parameter uses ---------------------------------------------------------------------------------------------------
+# Where a stored query uses each ``@name``, and which type that suggests to the operator who has yet to declare it.
+_COMPARISONS: Final = frozenset({"<", "<=", "=", ">=", ">", "<>", "!="})
+_TYPES: Final = {
+    "timestamptz": ParameterType.TIMESTAMP, "timestamp": ParameterType.TIMESTAMP, "date": ParameterType.DATE,
+    "int": ParameterType.INTEGER, "integer": ParameterType.INTEGER, "bigint": ParameterType.INTEGER,
+    "smallint": ParameterType.INTEGER, "int2": ParameterType.INTEGER, "int4": ParameterType.INTEGER,
+    "int8": ParameterType.INTEGER, "numeric": ParameterType.NUMBER, "decimal": ParameterType.NUMBER,
+    "real": ParameterType.NUMBER, "double": ParameterType.NUMBER, "float4": ParameterType.NUMBER,
+    "float8": ParameterType.NUMBER, "float": ParameterType.NUMBER, "bool": ParameterType.BOOLEAN,
+    "boolean": ParameterType.BOOLEAN, "uuid": ParameterType.UUID,
+}  # fmt: skip
+_LIST_TYPES: Final = frozenset({"text", "varchar"})
+_COUNTING_WORDS: Final = frozenset({"limit", "offset"})
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterUse:
+    """A parameter with the offsets of its uses; `guessed_type` is None where nothing tells it from text."""
+
+    name: str
+    offsets: tuple[int, ...]
+    guessed_type: ParameterType | None
+
+
+def parameter_uses(sql: str) -> tuple[ParameterUse, ...]:
+    """Return the parameters of a text in order of first use. Raises LexicalError."""
+    # where t.timestamp > @start limit @n::int  ->  start: timestamp, n: integer
+    lexemes = [lexeme for lexeme in lex(sql) if not lexeme.is_blank]
+    offsets: dict[str, list[int]] = {}
+    guesses: dict[str, ParameterType] = {}
+    for index, lexeme in enumerate(lexemes):
+        if lexeme.kind is not Kind.PARAMETER:
+            continue
+        name = lexeme.text[1:]
+        offsets.setdefault(name, []).append(lexeme.start)
+        guess = _cast(lexemes[index + 1 : index + 5]) or _comparison(lexemes, index)
+        if guess is not None:
+            guesses.setdefault(name, guess)
+    return tuple(ParameterUse(name, tuple(places), guesses.get(name)) for name, places in offsets.items())
+
+
+def _cast(behind: Sequence[Lexeme]) -> ParameterType | None:
+    """Return the type of ``::type`` behind a parameter."""
+    if len(behind) < 2 or behind[0].text != "::":
+        return None
+    name = behind[1].text.lower()
+    if [lexeme.text for lexeme in behind[2:4]] == ["[", "]"]:
+        return ParameterType.TEXT_LIST if name in _LIST_TYPES else None
+    return _TYPES.get(name)
+
+
+def _comparison(lexemes: Sequence[Lexeme], index: int) -> ParameterType | None:
+    """Return what a parameter is compared with: a timestamp, a list behind ANY, a number of rows."""
+    texts = ["", "", *(lexeme.text.lower() for lexeme in lexemes[:index])]
+    if texts[-1] in _COUNTING_WORDS:
+        return ParameterType.INTEGER
+    if texts[-2:] == ["any", "("] or texts[-2:] == ["all", "("]:
+        return ParameterType.TEXT_LIST
+    if texts[-2:] == ["coalesce", "("]:
+        texts = texts[:-2]  # timestamp > coalesce(@start, …)
+    if texts[-1] not in _COMPARISONS:
+        following = [lexeme.text.lower() for lexeme in lexemes[index + 1 : index + 5]]
+        return _compared_with(following)
+    return ParameterType.TIMESTAMP if texts[-2].strip('"') == "timestamp" else None
+
+
+def _compared_with(following: Sequence[str]) -> ParameterType | None:
+    # @start < t.timestamp
+    if not following or following[0] not in _COMPARISONS:
+        return None
+    operand = following[1:4]
+    column = operand[2] if operand[1:2] == ["."] and len(operand) == 3 else operand[0] if operand else ""
+    return ParameterType.TIMESTAMP if column.strip('"') == "timestamp" else None
+
+
+# --- Stored tables ----------------------------------------------------------------------------------------------------
+MAX_NAME_BYTES: Final = 63  # PostgreSQL cuts a longer name, which could then be the name of another table
+_QUERY_BEGINNINGS: Final = frozenset({"select", "with", "values", "table", "("})
+_OPENING: Final = frozenset({"(", "["})
+_CLOSING: Final = frozenset({")", "]"})
+
+
+class StoredTablesError(ValueError):
+    """A stored query whose CTEs cannot be sandbox tables; `position` is the offset in it."""
+
+    def __init__(self, message: str, position: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.position = position
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTable:
+    """One CTE: its name as PostgreSQL folds it, its column names where it lists them, and its query with ``@name``.
+
+    `position` is the offset of its name in the stored query.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    sql: str
+    position: int
+
+
+def stored_tables(sql: str) -> tuple[StoredTable, ...]:
+    """Return the CTEs of the WITH list that the stored query begins with; none without one.
+
+    Raises StoredTablesError for what cannot be a sandbox table (a recursive CTE, one that is no query, a name that
+    PostgreSQL would cut or look up in its catalog), CompositionError when the SQL is not one query.
+    """
+    query = [lexeme for lexeme in single_query(sql) if not lexeme.is_blank]
+    if _word(query[0]) != "with":
+        return ()
+    tables = tuple(_tables(_Reader(query), sql))
+    seen: set[str] = set()
+    for table in tables:
+        if table.name in seen:
+            raise StoredTablesError(f"the CTE `{table.name}` is there twice", table.position)
+        seen.add(table.name)
+    return tables
+
+
+class _Reader:
+    """The lexemes of a query, one after the other."""
+
+    def __init__(self, lexemes: Sequence[Lexeme]) -> None:
+        self._lexemes = lexemes
+        self._index = 1  # behind WITH
+
+    def peek(self) -> Lexeme:
+        if self._index == len(self._lexemes):
+            raise StoredTablesError("the query ends inside its WITH list", self._lexemes[-1].end)
+        return self._lexemes[self._index]
+
+    def take(self) -> Lexeme:
+        lexeme = self.peek()
+        self._index += 1
+        return lexeme
+
+    def take_word(self, word: str) -> bool:
+        """Step over the key word; tells whether it was there."""
+        if _word(self.peek()) != word:
+            return False
+        self._index += 1
+        return True
+
+    def expect(self, text: str) -> Lexeme:
+        lexeme = self.take()
+        if lexeme.text.lower() != text:
+            raise StoredTablesError(f"`{text.upper()}` is expected in the WITH list", lexeme.start)
+        return lexeme
+
+    def skip_to_closing(self) -> Lexeme:
+        """Step behind the bracket that closes the one just taken and return it; `single_query` has paired them."""
+        depth = 1
+        while True:
+            lexeme = self.take()
+            if lexeme.kind is Kind.PUNCTUATION:
+                depth += (lexeme.text in _OPENING) - (lexeme.text in _CLOSING)
+            if depth == 0:
+                return lexeme
+
+
+def _tables(reader: _Reader, sql: str) -> Iterator[StoredTable]:
+    if _word(reader.peek()) == "recursive":
+        raise StoredTablesError("WITH RECURSIVE cannot be used in a query with sandboxing", reader.peek().start)
+    while True:
+        yield _table(reader, sql)
+        if reader.peek().text != ",":
+            return
+        reader.take()
+
+
+def _table(reader: _Reader, sql: str) -> StoredTable:
+    first = reader.take()
+    name = _table_name(first)
+    columns = tuple(_column_list(reader)) if reader.peek().text == "(" else ()
+    reader.expect("as")
+    if reader.take_word("not") or _word(reader.peek()) == "materialized":
+        reader.expect("materialized")
+    opening = reader.expect("(")
+    beginning = reader.peek()
+    if beginning.text.lower() not in _QUERY_BEGINNINGS:
+        raise StoredTablesError(f"the CTE `{name}` must be a SELECT to be a sandbox table", beginning.start)
+    closing = reader.skip_to_closing()
+    return StoredTable(name, columns, sql[opening.end : closing.start], first.start)
+
+
+def _column_list(reader: _Reader) -> Iterator[str]:
+    reader.take()
+    while True:
+        yield _name(reader.take())
+        separator = reader.take()
+        if separator.text == ")":
+            return
+        if separator.text != ",":
+            raise StoredTablesError("a list of column names is expected", separator.start)
+
+
+def _table_name(lexeme: Lexeme) -> str:
+    name = _name(lexeme)
+    if name.startswith("pg_"):
+        # pg_catalog's relations all begin so; without the view such a name would mean one of them.
+        raise StoredTablesError(f"a sandbox table's name may not begin with `pg_`: `{name}`", lexeme.start)
+    return name
+
+
+def _name(lexeme: Lexeme) -> str:
+    """Return the identifier as PostgreSQL stores it: only ASCII letters are folded."""
+    if lexeme.kind is Kind.WORD:
+        # not str.lower(): PostgreSQL leaves İ and É as they are.
+        name = "".join(character.lower() if character.isascii() else character for character in lexeme.text)
+    elif lexeme.kind is Kind.QUOTED_IDENTIFIER:
+        name = lexeme.text[1:-1].replace('""', '"')
+    else:
+        raise StoredTablesError("a plain or quoted name is expected in the WITH list", lexeme.start)
+    if len(name.encode()) > MAX_NAME_BYTES:
+        raise StoredTablesError(f"the name is longer than {MAX_NAME_BYTES} bytes", lexeme.start)
+    return name
+
+
+def _word(lexeme: Lexeme) -> str:
+    return lexeme.text.lower() if lexeme.kind is Kind.WORD else ""

@@ -1,0 +1,187 @@
+"""The content of the log tables: their columns, their partitions, and the actual paths of recent metadata."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+from psycopg import Connection, sql
+
+from logsources.partitions import default_partition_name
+from logsources.roles import LOGS_SCHEMA
+
+# --- Metadata paths ---------------------------------------------------------------------------------------------------
+# The paths of sampled metadata: the dotted keys, how often they occur, and the types there. Pure.
+MAX_DEPTH: Final = 6
+MAX_PATHS: Final = 300
+MAX_VALUES_PER_ROW: Final = 500  # keys to look at: a row with thousands of keys reveals nothing more
+_KEY: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataPath:
+    """A path such as ``request.url``, the commonest type of its values, and the number of rows that have it."""
+
+    path: str
+    type: str
+    rows: int
+
+
+def common_paths(samples: Iterable[Any]) -> tuple[MetadataPath, ...]:
+    """Return the paths of sampled metadata, the commonest first, at most MAX_PATHS.
+
+    It looks into arrays, as a lax jsonpath does; keys that do not fit into a dotted path are left out.
+    """
+    # [{"request": [{"method": "GET"}]}]  ->  request: object, request.method: text
+    rows: Counter[str] = Counter()
+    types: dict[str, Counter[str]] = {}
+    for sample in samples:
+        found = dict(_paths(sample))
+        rows.update(found.keys())
+        for path, type_ in found.items():
+            types.setdefault(path, Counter())[type_] += 1
+    commonest = sorted(rows.items(), key=lambda item: (-item[1], item[0]))[:MAX_PATHS]
+    return tuple(MetadataPath(path, types[path].most_common(1)[0][0], count) for path, count in commonest)
+
+
+def _paths(sample: Any) -> Iterator[tuple[str, str]]:
+    pending: list[tuple[str, int, Any]] = [("", 0, sample)]
+    looked_at = 0
+    while pending and looked_at < MAX_VALUES_PER_ROW:
+        path, depth, value = pending.pop(0)
+        looked_at += 1
+        if isinstance(value, list):
+            pending.extend((path, depth, element) for element in value[:1])
+            continue
+        if path:
+            yield path, _type(value)
+        if isinstance(value, dict) and depth < MAX_DEPTH:
+            prefix = f"{path}." if path else ""
+            pending.extend((prefix + key, depth + 1, part) for key, part in value.items() if _KEY.fullmatch(key))
+
+
+def _type(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "text"
+        case _:
+            return "object"
+
+
+# --- Catalogue --------------------------------------------------------------------------------------------------------
+SAMPLE_ROWS: Final = 200
+SAMPLE_MILLISECONDS: Final = 500  # a table that takes longer shows no paths
+_PAGES_FROM_THE_END: Final = 100  # of 8 kB, with the rows that were loaded last
+_LAST_PAGES: Final = 10
+_MOST_PARTITIONS: Final = 3  # partitions with rows to look into
+
+
+def partitions_by_table(conn: Connection[Any]) -> dict[str, tuple[str, ...]]:
+    """Return the names of the partitions of every log table."""
+    found = conn.execute(
+        "SELECT parent.relname, array_agg(child.relname::text ORDER BY child.relname)"
+        " FROM pg_inherits JOIN pg_class AS parent ON parent.oid = inhparent"
+        " JOIN pg_class AS child ON child.oid = inhrelid"
+        " WHERE parent.relkind = 'p' AND parent.relnamespace = to_regnamespace(%s) GROUP BY 1",
+        [LOGS_SCHEMA],
+    ).fetchall()
+    return {table: tuple(partitions) for table, partitions in found}
+
+
+def columns_by_table(conn: Connection[Any]) -> dict[str, tuple[tuple[str, str], ...]]:
+    """Return name and type of the columns of every log table, in order."""
+    columns: dict[str, list[tuple[str, str]]] = {}
+    found = conn.execute(
+        "SELECT relname, attname, format_type(atttypid, atttypmod)"
+        " FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped"
+        " WHERE relkind = 'p' AND relnamespace = to_regnamespace(%s) ORDER BY relname, attnum",
+        [LOGS_SCHEMA],
+    )
+    for table, column, type_ in found:
+        columns.setdefault(table, []).append((column, type_))
+    return {table: tuple(of_table) for table, of_table in columns.items()}
+
+
+def recent_metadata(conn: Connection[Any], table: str, partitions: Sequence[str]) -> list[Any]:
+    """Return the metadata of up to SAMPLE_ROWS rows from the ends of the newest partitions with rows.
+
+    Only pages at the end of each are read, so the size of the table does not matter. Raises psycopg.Error, including
+    QueryCanceled if it takes too long.
+    """
+    samples: list[Any] = []
+    with _in_short(conn):
+        pages = _pages(conn, partitions)
+        for partition in _newest_first(table, list(pages)):
+            tail = _tail(
+                partition,
+                "metadata",
+                first_page=pages[partition] - _PAGES_FROM_THE_END,
+                rows=SAMPLE_ROWS - len(samples),
+            )
+            samples += [metadata for (metadata,) in conn.execute(tail)]
+            if len(samples) >= SAMPLE_ROWS:
+                break
+    return samples
+
+
+def sample_rows(conn: Connection[Any], table: str, partitions: Sequence[str], *, rows: int) -> list[dict[str, Any]]:
+    """Return some recently loaded rows of the newest partition with rows, newest first, as JSON.
+
+    They are read in the same way as in `recent_metadata`, so some of the newest rows may be missing. Raises
+    psycopg.Error.
+    """
+    with _in_short(conn):
+        pages = _pages(conn, partitions)
+        for partition in _newest_first(table, list(pages)):
+            tail = _tail(
+                partition, "to_jsonb(t) AS row, timestamp", first_page=pages[partition] - _LAST_PAGES, rows=SAMPLE_ROWS
+            )
+            newest = sql.SQL("SELECT row FROM ({tail}) AS tail ORDER BY timestamp DESC LIMIT {rows}")
+            found = [row for (row,) in conn.execute(newest.format(tail=tail, rows=sql.Literal(rows)))]
+            if found:
+                return found
+    return []
+
+
+@contextmanager
+def _in_short(conn: Connection[Any]) -> Iterator[None]:
+    with conn.transaction():
+        conn.execute("SELECT set_config('statement_timeout', %s, true)", [f"{SAMPLE_MILLISECONDS}ms"])
+        yield
+
+
+def _pages(conn: Connection[Any], partitions: Sequence[str]) -> dict[str, int]:
+    """Return the number of pages of each partition, without the empty ones."""
+    names = [sql.Identifier(LOGS_SCHEMA, partition).as_string(conn) for partition in partitions]
+    found = conn.execute(
+        "SELECT name, pg_relation_size(to_regclass(qualified)) / current_setting('block_size')::int"
+        " FROM unnest(%s::text[], %s::text[]) AS partition (name, qualified)",
+        [list(partitions), names],
+    )
+    return {name: pages for name, pages in found if pages}
+
+
+def _newest_first(table: str, partitions: Sequence[str]) -> Iterator[str]:
+    default = default_partition_name(table)
+    days = sorted((name for name in partitions if name != default), reverse=True)
+    yield from [*days, *(name for name in partitions if name == default)][:_MOST_PARTITIONS]
+
+
+def _tail(partition: str, columns: LiteralString, *, first_page: int, rows: int) -> sql.Composed:
+    """Return the query for the rows from a page on; a range of ctid is read directly ("TID Range Scan")."""
+    return sql.SQL("SELECT {columns} FROM {table} AS t WHERE ctid >= {start}::tid LIMIT {rows}").format(
+        columns=sql.SQL(columns),
+        table=sql.Identifier(LOGS_SCHEMA, partition),
+        start=sql.Literal(f"({max(0, first_page)},0)"),
+        rows=sql.Literal(rows),
+    )

@@ -1,0 +1,100 @@
+"""Where parameters are used, and what their use says about their type."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from endpoints.sql.lexemes import LexicalError
+from endpoints.sql.parameters import ParameterType, find_parameters
+from endpoints.sql.stored_queries import parameter_uses
+
+GUESSES = [
+    ("select @a", None),
+    ("select @a::int", ParameterType.INTEGER),
+    ("select @a :: BIGINT", ParameterType.INTEGER),
+    ("select @a::timestamptz", ParameterType.TIMESTAMP),
+    ("select @a::timestamp with time zone", ParameterType.TIMESTAMP),
+    ("select @a::date", ParameterType.DATE),
+    ("select @a::double precision", ParameterType.NUMBER),
+    ("select @a::numeric(4,1)", ParameterType.NUMBER),
+    ("select @a::boolean", ParameterType.BOOLEAN),
+    ("select @a::uuid", ParameterType.UUID),
+    ("select @a::text[]", ParameterType.TEXT_LIST),
+    ("select @a::int[]", None),
+    ("select @a::jsonb", None),
+    ("select 1 where t.timestamp > @a", ParameterType.TIMESTAMP),
+    ('select 1 where "timestamp" <= @a', ParameterType.TIMESTAMP),
+    ("select 1 where timestamp > coalesce(@a, '-infinity')", ParameterType.TIMESTAMP),
+    ("select 1 where @a < t.timestamp", ParameterType.TIMESTAMP),
+    ("select 1 where @a >= timestamp", ParameterType.TIMESTAMP),
+    ("select 1 where project = @a", None),
+    ("select 1 where @a = t.project", None),
+    ("select 1 limit @a", ParameterType.INTEGER),
+    ("select 1 offset @a", ParameterType.INTEGER),
+    ("select 1 where x = any(@a)", ParameterType.TEXT_LIST),
+    ("select 1 where x = ANY (@a)", ParameterType.TEXT_LIST),
+    ("select @a <", None),
+    ("@a", None),
+]
+
+
+@pytest.mark.parametrize(("sql", "guess"), GUESSES)
+def test_guesses_the_type_where_the_use_tells_it(sql: str, guess: ParameterType | None) -> None:
+    (use,) = parameter_uses(sql)
+    assert (use.name, use.guessed_type) == ("a", guess)
+
+
+def test_lists_every_use_in_order_of_first_use_and_none_in_strings_or_comments() -> None:
+    sql = "select @b, '@c', /* @d */ @a::int, @b -- @e"
+    first, second = parameter_uses(sql)
+    assert (first.name, [sql[offset:][:2] for offset in first.offsets]) == ("b", ["@b", "@b"])
+    assert (second.name, second.guessed_type) == ("a", ParameterType.INTEGER)
+
+
+def test_the_first_use_that_tells_a_type_counts() -> None:
+    (use,) = parameter_uses("select @a, @a::int, @a::uuid")
+    assert use.guessed_type is ParameterType.INTEGER
+
+
+PIECES = st.lists(
+    st.sampled_from(
+        [
+            "@a",
+            "@b",
+            "::",
+            "int",
+            "[",
+            "]",
+            "timestamp",
+            "t",
+            ".",
+            "<",
+            "=",
+            "any",
+            "(",
+            ")",
+            "'@c'",
+            "limit",
+            "\n",
+            "@>",
+        ]
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(PIECES)
+def test_finds_the_same_parameters_as_binding_does(pieces: list[str]) -> None:
+    sql = " ".join(pieces)
+    try:
+        names = find_parameters(sql)
+    except LexicalError:
+        with pytest.raises(LexicalError):
+            parameter_uses(sql)
+        return
+    uses = parameter_uses(sql)
+    assert tuple(use.name for use in uses) == names
+    assert all(sql.startswith(f"@{use.name}", offset) for use in uses for offset in use.offsets)

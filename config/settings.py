@@ -187,12 +187,12 @@ AUTH_PASSWORD_VALIDATORS = [
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
 ]
 
-# --- Logins of the admin: access/logins.py counts failures, config/passwords.py bounds checks at once ---------------
+# --- Logins of the admin: endpoints/access/logins.py counts failures and bounds the checks at once --------------------
 LOGIN_FAILURES = env.int("LOGIN_FAILURES", default=5)
 LOGIN_LOCKOUT_SECONDS = env.int("LOGIN_LOCKOUT_SECONDS", default=900)
 if LOGIN_FAILURES < 1 or LOGIN_LOCKOUT_SECONDS < 1 or PROXIES < 0:
     raise ImproperlyConfigured("LOGIN_FAILURES and LOGIN_LOCKOUT_SECONDS must be at least 1, PROXIES at least 0.")
-PASSWORD_HASHERS = ["config.passwords.BoundedPasswordHasher"]
+PASSWORD_HASHERS = ["endpoints.access.logins.BoundedPasswordHasher"]
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
 AXES_HANDLER = "endpoints.access.logins.LoginHandler"
 AXES_CLIENT_IP_CALLABLE = "endpoints.access.logins.client_address"

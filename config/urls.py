@@ -1,18 +1,32 @@
-"""Every address of the service: the API and its documents, health, the admin."""
+"""Every address of the service: the API and its documents, health, metrics, the admin.
+
+Routes of the API take both forms, with and without a trailing slash, and redirect neither.
+"""
 
 from __future__ import annotations
 
 from django.contrib import admin
-from django.urls import include, path
+from django.urls import include, path, re_path
 from django.views.generic import RedirectView
 
 from endpoints.admin.explorer import explorer_urls
+from endpoints.api import logs, monitoring, views
+from endpoints.api.openapi import SchemaView, SwaggerView
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
     path("admin/logs/", include(explorer_urls())),
     path("admin/", admin.site.urls),
-    path("", include("endpoints.api.urls")),
+    re_path(r"^api/endpoints/query/(?P<reference>[^/]+)/?$", views.QueryView.as_view(), name="query"),
+    re_path(r"^api/endpoints/cache/(?P<reference>[^/]+)/?$", views.CacheView.as_view(), name="cache"),
+    re_path(r"^api/logs/?$", logs.LoadView.as_view(), name="logs"),
+    re_path(r"^api/openapi\.json/?$", SchemaView.as_view(), name="openapi"),
+    re_path(r"^api/docs/?$", SwaggerView.as_view(url_name="openapi"), name="api-docs"),
+    re_path(r"^api(?:/(?P<rest>.*))?$", views.unknown_route),
+    re_path(r"^metrics/?$", monitoring.metrics, name="metrics"),
+    re_path(r"^livez/?$", monitoring.livez, name="livez"),
+    re_path(r"^health/?$", monitoring.livez, name="health"),  # the address that log shippers check
+    re_path(r"^readyz/?$", monitoring.readyz, name="readyz"),
 ]
 
 handler400 = "endpoints.api.replies.bad_request"

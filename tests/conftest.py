@@ -24,14 +24,14 @@ from django.test.utils import setup_databases, teardown_databases
 from endpoints.access import change_marker as generation
 from endpoints.access import known_records as directory
 from endpoints.access.access_tokens import issue_access_token
-from endpoints.cache import trust
+from endpoints.cache import connection
 from endpoints.cache.usage.flushing import FLUSHER
 from endpoints.calling import calls
 from endpoints.log_database.gate import close_gate_pool
 from endpoints.log_database.load_pool import close_load_pool
-from logsources import known_sources
+from logsources import services
 from logsources.databases import owner_connection
-from logsources.known_sources import KNOWN_SOURCES
+from logsources.services import KNOWN_SOURCES
 
 LogRow = Mapping[str, Any]
 
@@ -157,7 +157,7 @@ def api(secret: str) -> ApiClient:
 @pytest.fixture(autouse=True)
 def time_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that stands still for half a second is no database that hangs."""
-    for module in (directory, known_sources, calls):
+    for module in (directory, services, calls):
         monkeypatch.setattr(module, "READ_SECONDS", 20.0)
 
 
@@ -166,7 +166,7 @@ def empty_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     FLUSHER.settle()  # what the test before has noted, it would write behind the clearing
     cache.clear()
     # One process saves, purges and calls here: nobody needs to wait until others have heard of it.
-    monkeypatch.setattr(trust, "TRUSTED_SECONDS", 0.0)
+    monkeypatch.setattr(connection, "TRUSTED_SECONDS", 0.0)
     KNOWN_SOURCES.forget()  # the test before may have made log sources, and its end has taken them back
     yield
     # A test without Redis leaves a change to be announced to the next test's.

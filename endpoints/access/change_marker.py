@@ -22,7 +22,7 @@ from typing import Final, cast
 import structlog
 from django.db import transaction
 
-from endpoints.cache import trust
+from endpoints.cache import connection
 from endpoints.cache.connection import CacheUnavailable, Script, ask_script
 
 MARKER_KEY: Final = "lqe:generation"
@@ -67,7 +67,7 @@ _trusted: tuple[str, float] | None = None  # a marker, and until when it counts 
 def current_marker() -> str | None:
     """Return the current marker; None while a change is under way, or when Redis cannot tell.
 
-    What Redis has said counts for `trust.TRUSTED_SECONDS`, which every change waits for.
+    What Redis has said counts for `connection.TRUSTED_SECONDS`, which every change waits for.
     """
     global _trusted
     asked_at = monotonic()
@@ -81,7 +81,7 @@ def current_marker() -> str | None:
     if not found:
         return None
     marker = cast(bytes, found).decode()
-    _trusted = (marker, asked_at + trust.TRUSTED_SECONDS)
+    _trusted = (marker, asked_at + connection.TRUSTED_SECONDS)
     return marker
 
 
@@ -108,7 +108,7 @@ def _finish(change: str) -> None:
     global _trusted
     if _finish_within(change, SAVER_WAITS_SECONDS):
         _trusted = None
-        trust.wait_until_expired()
+        connection.wait_until_expired()
         return
     logger.warning("change_not_announced_yet")
     # It goes on without who saved: as soon as Redis is back, no process believes what it knew before.

@@ -48,8 +48,8 @@ from endpoints.exploring.exploring import (
     explored_sources,
 )
 from endpoints.exploring.queryable_names import SAMPLE_ROWS, source_fields
-from endpoints.lql.editing import NotFilterable, WrittenNumber, add_filter
 from endpoints.lql.rules import LEVELS
+from endpoints.lql.writing import NotFilterable, WrittenNumber, add_filter
 
 
 # --- Exploration json -------------------------------------------------------------------------------------------------

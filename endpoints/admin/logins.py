@@ -22,8 +22,7 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.forms import AuthenticationForm
 
-from config.passwords import PASSWORD_TURNS, PasswordsBusy
-from endpoints.access.logins import find_lock_out, lift_lock_outs, lock_out_of
+from endpoints.access.logins import PASSWORD_TURNS, PasswordsBusy, find_lock_out, lift_lock_outs, lock_out_of
 
 logger = structlog.get_logger(__name__)
 

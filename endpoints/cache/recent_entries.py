@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-from endpoints.cache import trust
+from endpoints.cache import connection
 from endpoints.cache.entries import Entry, fetch
 from endpoints.cache.keys import ResultKey
 from endpoints.cache.policy import CachePolicy
@@ -54,7 +54,7 @@ class RecentEntries:
         kept = self._kept.get(key)
         if kept is not None:
             recent = RecentEntry(kept[0], asked_at - kept[1])
-            if recent.seconds_ago < trust.TRUSTED_SECONDS and recent.is_fresh:
+            if recent.seconds_ago < connection.TRUSTED_SECONDS and recent.is_fresh:
                 return recent
         entry = fetch(key, policy)
         self._keep(key, entry, asked_at)
@@ -70,7 +70,7 @@ class RecentEntries:
             before = self._kept.pop(key, None)
             if before is not None:
                 self._bytes -= before[0].header.body_bytes
-            if entry is None or not entry.is_fresh or not trust.TRUSTED_SECONDS:
+            if entry is None or not entry.is_fresh or not connection.TRUSTED_SECONDS:
                 return
             self._kept[key] = (entry, asked_at)
             self._bytes += entry.header.body_bytes

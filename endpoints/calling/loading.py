@@ -37,9 +37,9 @@ from logsources.batches import (
     read_batch,
 )
 from logsources.json_batches import TooManyRows
-from logsources.known_sources import KNOWN_SOURCES, UnknownSource
 from logsources.ndjson import BadJSON
 from logsources.rolling import RolledSource
+from logsources.services import KNOWN_SOURCES, UnknownSource
 
 logger = structlog.get_logger(__name__)
 

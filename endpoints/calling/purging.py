@@ -9,7 +9,7 @@ import structlog
 
 from endpoints import cache
 from endpoints.access.secrets import Caller
-from endpoints.cache import CacheUnavailable, EndpointStatistics, trust, usage
+from endpoints.cache import CacheUnavailable, EndpointStatistics, connection, usage
 from endpoints.calling.calls import find_endpoint
 from endpoints.errors import CacheNotReachable, PurgeNotAllowed
 from endpoints.models import Endpoint
@@ -48,7 +48,7 @@ def purge_cache(reference: str, *, caller: Caller | None = None) -> Purged:
     except CacheUnavailable as error:
         raise CacheNotReachable from error
     cache.RECENT.clear()
-    trust.wait_until_expired()
+    connection.wait_until_expired()
     logger.info("cache_purged", endpoint=endpoint.name, results=results)
     return Purged(endpoint.name, results)
 

@@ -14,8 +14,8 @@ import orjson
 
 from endpoints.calling.query_requests import Call
 from endpoints.defining.drafts import Draft, DraftRun, run_draft
-from endpoints.lql.editing import chart_query, rows_query
 from endpoints.lql.rules import Aggregate, Period
+from endpoints.lql.writing import chart_query, rows_query
 from endpoints.results.outcomes import Column
 from endpoints.sql.parameters import DeclaredParameter, ParameterType, RawValue
 from logsources.models import LogSource

@@ -22,7 +22,6 @@ refusals         the form of a refusal
 from __future__ import annotations
 
 from endpoints.lql.parser import parse_lql
-from endpoints.lql.printing import print_lql
 from endpoints.lql.rules import (
     Aggregate,
     ChartRule,
@@ -46,6 +45,7 @@ from endpoints.lql.rules import (
     Unit,
     Value,
 )
+from endpoints.lql.writing import print_lql
 
 __all__ = [
     "Aggregate",

@@ -23,7 +23,7 @@ from endpoints.lql.schema import CheckedRules, Schema, check_rules, resolve, tab
 from endpoints.lql.sql_pieces import NOT_NULL, NUMBERS, Bindings, quoted_name, value_path
 from endpoints.results.outcomes import BoundValue, Column
 from endpoints.sql.parameters import DeclaredParameter
-from endpoints.sql.sandbox.violations import similar_names
+from endpoints.sql.sandbox.vocabulary import similar_names
 
 # --- Charts -----------------------------------------------------------------------------------------------------------
 # A chart: one aggregate for each time bucket that has rows, oldest first.

@@ -28,7 +28,7 @@ from endpoints.lql.rules import (
     Value,
 )
 from endpoints.results.outcomes import Column
-from endpoints.sql.sandbox.violations import similar_names
+from endpoints.sql.sandbox.vocabulary import similar_names
 
 # Columns by name, or declared fields by path.
 Schema = Mapping[str, Field]

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from config.passwords import CHECKS_AT_ONCE, MOST_WAITING
+from endpoints.access.logins import CHECKS_AT_ONCE, MOST_WAITING
 from tests.faults.conftest import CACHED, PLAIN
 from tests.live.calls import PATIENCE_SECONDS, Answer, Caller, all_at_once
 from tests.live.installation import Installation

@@ -7,7 +7,6 @@ from endpoints.sql.guards import LARGEST_WIDTH
 from endpoints.sql.sandbox.reader import Reader, is_word
 from endpoints.sql.sandbox.scopes import Columns
 from endpoints.sql.sandbox.tokens import STRING
-from endpoints.sql.sandbox.violations import similar_names
 from endpoints.sql.sandbox.vocabulary import (
     INTERVAL_FIELDS,
     PADDED_TYPES,
@@ -15,6 +14,7 @@ from endpoints.sql.sandbox.vocabulary import (
     REASONS,
     TYPE_WORDS,
     TYPES_WITH_MODIFIERS,
+    similar_names,
 )
 
 

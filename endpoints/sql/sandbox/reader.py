@@ -12,8 +12,7 @@ from typing import Final, TypeVar
 from endpoints.errors import SandboxViolation
 from endpoints.sql.sandbox.scopes import Columns, Output, Reference, Scope
 from endpoints.sql.sandbox.tokens import END, NUMBER, PARAMETER, QUOTED, STRING, SandboxLimits, Tokens
-from endpoints.sql.sandbox.violations import A_STRING, THE_END, violation
-from endpoints.sql.sandbox.vocabulary import REASONS, RESERVED, SET_OPERATIONS
+from endpoints.sql.sandbox.vocabulary import A_STRING, REASONS, RESERVED, SET_OPERATIONS, THE_END, violation
 
 MAX_INTEGER_DIGITS = 9  # fits an int4
 

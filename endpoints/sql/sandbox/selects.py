@@ -11,8 +11,7 @@ from endpoints.sql.sandbox.names import require_known_columns
 from endpoints.sql.sandbox.reader import Reader, is_identifier, list_or_query, subquery
 from endpoints.sql.sandbox.scopes import Columns, Output, Scope, Star
 from endpoints.sql.sandbox.tokens import END
-from endpoints.sql.sandbox.violations import THE_QUERY
-from endpoints.sql.sandbox.vocabulary import SET_OPERATIONS
+from endpoints.sql.sandbox.vocabulary import SET_OPERATIONS, THE_QUERY
 
 _ROWS: Final = ("row", "rows")
 

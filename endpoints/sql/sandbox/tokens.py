@@ -13,7 +13,7 @@ from typing import Final
 
 from endpoints.errors import RequestTooLarge, SandboxViolation
 from endpoints.sql.lexemes import Kind, Lexeme, LexicalError, lex
-from endpoints.sql.sandbox.violations import THE_QUERY, violation
+from endpoints.sql.sandbox.vocabulary import THE_QUERY, violation
 
 QUOTED: Final = '"'
 STRING: Final = "'"

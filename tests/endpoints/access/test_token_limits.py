@@ -9,9 +9,9 @@ from uuid import uuid4
 import pytest
 
 from config.setting_values import Rate
+from endpoints.access import token_limits
 from endpoints.access.secrets import NO_LIMIT, Caller, OwnLimits
 from endpoints.access.token_limits import admit, limits_in_force, limits_use, turn
-from endpoints.cache import rate_limits
 from endpoints.cache.connection import ask_for
 from endpoints.cache.keys import PREFIX
 from endpoints.calling.calls import run_endpoint
@@ -50,7 +50,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
             return self.now
 
     clock = Now()
-    monkeypatch.setattr(rate_limits, "monotonic", clock)
+    monkeypatch.setattr(token_limits, "monotonic", clock)
     return clock
 
 
@@ -168,7 +168,7 @@ def test_a_suspension_ends(clock: Clock, settings: Any) -> None:
     heavy = caller()
     overrun(heavy)
     clock.now += 60
-    while rate_limits._seconds_noted(heavy.prefix):
+    while token_limits._seconds_noted(heavy.prefix):
         pass
     with ExitStack() as stack:
         begin(stack, heavy, is_sandbox_query=True)
@@ -177,18 +177,18 @@ def test_a_suspension_ends(clock: Clock, settings: Any) -> None:
 def test_other_processes_keep_a_suspension_too(clock: Clock) -> None:
     heavy = caller()
     overrun(heavy)
-    rate_limits._suspensions.clear()  # as a process knows it that was not there
+    token_limits._suspensions.clear()  # as a process knows it that was not there
     with ExitStack() as stack, pytest.raises(SandboxSuspended):
         begin(stack, heavy, is_sandbox_query=True)
 
 
 def test_a_process_learns_of_a_suspension_within_a_tenth_of_a_second(clock: Clock) -> None:
     heavy = caller()
-    assert rate_limits.seconds_suspended(heavy.prefix) == 0
-    ask_for("SET", rate_limits._suspension_key(heavy.prefix), 1, "PX", 30_000)
-    assert rate_limits.seconds_suspended(heavy.prefix) == 0
+    assert token_limits.seconds_suspended(heavy.prefix) == 0
+    ask_for("SET", token_limits._suspension_key(heavy.prefix), 1, "PX", 30_000)
+    assert token_limits.seconds_suspended(heavy.prefix) == 0
     clock.now += 0.1
-    assert 29 < rate_limits.seconds_suspended(heavy.prefix) <= 30
+    assert 29 < token_limits.seconds_suspended(heavy.prefix) <= 30
 
 
 def test_a_query_that_postgresql_did_not_end_in_time_is_an_overrun_too() -> None:
@@ -199,8 +199,8 @@ def test_a_query_that_postgresql_did_not_end_in_time_is_an_overrun_too() -> None
             turn(who, is_sandbox_query=True, statement_seconds=statement_seconds),
         ):
             raise DatabaseUnavailable
-    assert rate_limits.seconds_suspended(heavy.prefix) > 0
-    assert rate_limits.seconds_suspended(unlucky.prefix) == 0
+    assert token_limits.seconds_suspended(heavy.prefix) > 0
+    assert token_limits.seconds_suspended(unlucky.prefix) == 0
 
 
 def test_a_stored_query_that_overruns_suspends_nobody(settings: Any) -> None:

@@ -16,11 +16,10 @@ from django.utils import timezone
 
 from endpoints.access.access_tokens import authenticate_access_token, issue_access_token
 from endpoints.access.secrets import OwnLimits
-from endpoints.access.token_limits import admit, turn
+from endpoints.access.token_limits import admit, suspend, turn
 from endpoints.admin import access_token_fields
 from endpoints.admin.access_token_fields import StateFilter, TokenState, state_of, words_of_state
 from endpoints.cache.permits import PERMITS
-from endpoints.cache.rate_limits import suspend
 from endpoints.errors import NotAuthenticated
 from endpoints.models import AccessToken, Endpoint
 

@@ -16,9 +16,16 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from config.passwords import CHECKS_AT_ONCE, MOST_WAITING, PASSWORD_TURNS
 from endpoints.access import logins
-from endpoints.access.logins import FAILURES_OF_ADDRESS, client_address, count_failure, find_lock_out
+from endpoints.access.logins import (
+    CHECKS_AT_ONCE,
+    FAILURES_OF_ADDRESS,
+    MOST_WAITING,
+    PASSWORD_TURNS,
+    client_address,
+    count_failure,
+    find_lock_out,
+)
 
 LOGIN = "/admin/login/"
 LIST = "/admin/axes/accessattempt/"
@@ -129,7 +136,7 @@ class TestLockOut:
 
 
 def test_whoever_sets_a_password_gets_a_turn_or_is_told(person: User, settings: Any) -> None:
-    settings.PASSWORD_HASHERS = ["config.passwords.BoundedPasswordHasher"]
+    settings.PASSWORD_HASHERS = ["endpoints.access.logins.BoundedPasswordHasher"]
     client = Client()
     client.force_login(person)
     new = {"old_password": RIGHT, "new_password1": "another phrase", "new_password2": "another phrase"}

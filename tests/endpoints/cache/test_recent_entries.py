@@ -7,7 +7,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from endpoints.cache import CachePolicy, ResultKey, entries, purge, recent_entries, result_key, trust
+from endpoints.cache import CachePolicy, ResultKey, connection, entries, purge, recent_entries, result_key
 from endpoints.cache.entries import Entry
 from endpoints.cache.recent_entries import RecentEntries
 from tests.endpoints.cache.results import outcome, recipe
@@ -18,7 +18,7 @@ TRUSTED = 0.3
 
 @pytest.fixture(autouse=True)
 def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trust, "TRUSTED_SECONDS", TRUSTED)
+    monkeypatch.setattr(connection, "TRUSTED_SECONDS", TRUSTED)
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_nobody_sees_what_was_purged_once_the_purger_has_waited(key: ResultKey) 
     other_process = RecentEntries()
     assert other_process.fetch(key, POLICY) is not None
     purge(key.endpoint_id)
-    trust.wait_until_expired()
+    connection.wait_until_expired()
     assert other_process.fetch(key, POLICY) is None
 
 

@@ -10,21 +10,19 @@ from endpoints.dialects.bigquery.lowering import Rule
 from endpoints.dialects.bigquery.rules import (
     aggregates,
     arithmetic,
-    casts,
     comparisons,
     json_and_arrays,
-    names,
     text_functions,
     time_functions,
     time_parts,
+    values,
     windows,
 )
 
 RULES: Final[dict[type[exp.Expr], Rule]] = {
-    **names.RULES,
+    **values.RULES,
     **comparisons.RULES,
     **arithmetic.RULES,
-    **casts.RULES,
     **text_functions.RULES,
     **time_functions.RULES,
     **time_parts.RULES,

@@ -1,20 +1,32 @@
-"""Literals, parameters, names and paths, brackets, and queries as values."""
+"""Literals, parameters, names and paths, brackets, queries as values, and casts from one type to another."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
 from sqlglot import exp
 
-from endpoints.dialects.bigquery.coercions import as_json
+from endpoints.dialects.bigquery.coercions import (
+    as_boolean,
+    as_date,
+    as_datetime,
+    as_integer,
+    as_json,
+    as_number,
+    as_text,
+    as_timestamp,
+)
 from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule, offset_of
 from endpoints.dialects.bigquery.refusals import refusal_of
 from endpoints.dialects.bigquery.scopes import parts_of, resolve
-from endpoints.dialects.bigquery.tree import NULL, Constant, Expression, Fields, Subquery, call, string
+from endpoints.dialects.bigquery.tree import NULL, Constant, Expression, Fields, Subquery, call, cast, chain, string
 
+# --- Names ------------------------------------------------------------------------------------------------------------
+# Literals, parameters, names and paths, brackets, and queries as values.
 _NUMBER: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _PARAMETER: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _BIGGEST_INTEGER: Final = 2**63 - 1
@@ -102,6 +114,59 @@ def exists(node: exp.Exists, lowering: Lowering) -> Expression:
     return Subquery(kind=Kind.BOOLEAN, query=lowering.query(node.this), word="EXISTS")
 
 
+# --- Casts ------------------------------------------------------------------------------------------------------------
+_T = exp.DataType.Type
+
+
+def to_number(value: Expression) -> Expression:
+    return cast(as_number(value), "numeric", Kind.NUMBER) if value.kind is Kind.FLOAT else as_number(value)
+
+
+def to_float(value: Expression) -> Expression:
+    number = as_number(value)
+    return number if number.kind in (Kind.FLOAT, Kind.NULL) else cast(number, "double precision", Kind.FLOAT)
+
+
+def to_timestamp(value: Expression) -> Expression:
+    return as_timestamp(value)
+
+
+def to_time(value: Expression) -> Expression:
+    if value.kind in (Kind.TEXT, Kind.JSON):
+        # x  ->  (try_timestamp('2000-01-01 ' || x) at time zone 'UTC')::time, which fails no row
+        value = chain("||", string("2000-01-01 "), as_text(value), kind=Kind.TEXT)
+    moment = value if value.kind in (Kind.TIME, Kind.OTHER, Kind.NULL) else as_datetime(value)
+    return cast(moment, "time", Kind.TIME)
+
+
+_CONVERSIONS: Final[dict[object, Callable[[Expression], Expression]]] = {
+    **dict.fromkeys((_T.TEXT, _T.VARCHAR, _T.CHAR, _T.NVARCHAR), as_text),
+    **dict.fromkeys((_T.BIGINT, _T.INT, _T.SMALLINT, _T.TINYINT), as_integer),
+    **dict.fromkeys((_T.DOUBLE, _T.FLOAT), to_float),
+    **dict.fromkeys((_T.DECIMAL, _T.BIGDECIMAL), to_number),
+    _T.BOOLEAN: as_boolean,
+    **dict.fromkeys((_T.TIMESTAMPTZ, _T.TIMESTAMPLTZ), to_timestamp),
+    **dict.fromkeys((_T.TIMESTAMP, _T.DATETIME), as_datetime),
+    _T.DATE: as_date,
+    _T.TIME: to_time,
+    **dict.fromkeys((_T.JSON, _T.JSONB), as_json),
+}
+
+
+def conversion(node: exp.Cast, lowering: Lowering) -> Expression:
+    convert = _CONVERSIONS.get(node.to.this)
+    if convert is None or node.args.get("format") is not None:
+        raise refusal_of(node, construct=f"CAST to {node.to.sql('bigquery')}")
+    return convert(lowering.lower(node.this))
+
+
+def _function(convert: Callable[[Expression], Expression]) -> Rule:
+    def rule(node: exp.Func, lowering: Lowering) -> Expression:
+        return convert(lowering.lower(node.this))
+
+    return rule
+
+
 RULES: Final[dict[type[exp.Expr], Rule]] = {
     exp.Literal: literal,
     exp.Boolean: boolean,
@@ -114,4 +179,10 @@ RULES: Final[dict[type[exp.Expr], Rule]] = {
     exp.Subquery: subquery,
     exp.Select: subquery,
     exp.Exists: exists,
+    exp.Cast: conversion,
+    exp.TryCast: conversion,
+    exp.Int64: _function(as_integer),
+    exp.Float64: _function(to_float),
+    exp.JSONBool: _function(as_boolean),
+    exp.String: _function(as_text),
 }

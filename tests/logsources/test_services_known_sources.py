@@ -13,9 +13,9 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import OperationalError, connection
 
-from logsources import known_sources
-from logsources.known_sources import KnownSources, UnknownSource
+from logsources import services
 from logsources.models import LogSource
+from logsources.services import KnownSources, UnknownSource
 
 pytestmark = pytest.mark.django_db
 
@@ -72,13 +72,13 @@ def test_serves_what_it_knows_while_the_database_is_away(known: KnownSources, mo
         raise OperationalError
 
     with monkeypatch.context() as patched:
-        patched.setattr(known_sources, "_read", away)
+        patched.setattr(services, "_read", away)
         with pytest.raises(OperationalError):
             known.named("first_logs")
     register("first_logs")
     known.named("first_logs")
-    monkeypatch.setattr(known_sources, "FRESH_SECONDS", 0.0)
-    monkeypatch.setattr(known_sources, "_read", away)
+    monkeypatch.setattr(services, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(services, "_read", away)
     assert known.named("first_logs").shape.name == "first_logs"
     with pytest.raises(UnknownSource):
         known.named("second_logs")

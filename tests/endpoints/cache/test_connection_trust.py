@@ -12,13 +12,13 @@ import pytest
 
 from endpoints.access import change_marker as generation
 from endpoints.access.change_marker import changing, current_marker
-from endpoints.cache import CachePolicy, purge, recent_entries, trust
+from endpoints.cache import CachePolicy, connection, purge, recent_entries
 from endpoints.cache.keys import ResultKey
 from endpoints.cache.recent_entries import RecentEntries
 from tests.endpoints.cache.results import outcome
 from tests.endpoints.cache.test_entries import POLICY, put
 
-SERVICE_SECONDS: Final = trust.TRUSTED_SECONDS  # read before a test's fixtures set it to 0
+SERVICE_SECONDS: Final = connection.TRUSTED_SECONDS  # read before a test's fixtures set it to 0
 
 
 class Time:
@@ -41,8 +41,8 @@ class Time:
 @pytest.fixture(autouse=True)
 def time(monkeypatch: pytest.MonkeyPatch) -> Time:
     time = Time()
-    monkeypatch.setattr(trust, "TRUSTED_SECONDS", SERVICE_SECONDS)
-    monkeypatch.setattr(trust, "sleep", time.sleep)
+    monkeypatch.setattr(connection, "TRUSTED_SECONDS", SERVICE_SECONDS)
+    monkeypatch.setattr(connection, "sleep", time.sleep)
     monkeypatch.setattr(recent_entries, "monotonic", time.monotonic)
     monkeypatch.setattr(generation, "monotonic", time.monotonic)
     monkeypatch.setattr(generation, "_trusted", None)
@@ -51,7 +51,7 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Time:
 
 def test_it_counts_for_a_tenth_of_a_second(time: Time) -> None:
     assert SERVICE_SECONDS == 0.1
-    trust.wait_until_expired()
+    connection.wait_until_expired()
     assert sum(time.slept) > SERVICE_SECONDS
 
 
@@ -62,7 +62,7 @@ def test_another_process_answers_from_memory_until_a_purge_returns(key: ResultKe
     seen: list[bool] = []
     time.before_sleep = lambda: seen.append(elsewhere.fetch(key, POLICY) is not None)
     purge(key.endpoint_id)
-    trust.wait_until_expired()
+    connection.wait_until_expired()
     assert seen == [True], "it relies on what it was told, which is why a purge waits"
     assert elsewhere.fetch(key, POLICY) is None
 

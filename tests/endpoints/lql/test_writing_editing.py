@@ -20,7 +20,7 @@ from endpoints.lql import (
     Value,
     parse_lql,
 )
-from endpoints.lql.editing import NotFilterable, WrittenNumber, add_filter, chart_query, rows_query
+from endpoints.lql.writing import NotFilterable, WrittenNumber, add_filter, chart_query, rows_query
 
 NEEDED = ("timestamp", "id")
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from config.passwords import PASSWORD_TURNS, BoundedPasswordHasher, PasswordsBusy, PasswordTurns
+from endpoints.access.logins import PASSWORD_TURNS, BoundedPasswordHasher, PasswordsBusy, PasswordTurns
 
 
 def test_a_turn_is_refused_at_once_when_nobody_more_may_wait() -> None:
@@ -69,8 +69,8 @@ def test_hashing_takes_a_turn_and_writes_what_django_reads() -> None:
 
 
 def test_hashing_is_refused_when_every_turn_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("config.passwords.PASSWORD_TURNS", PasswordTurns(at_once=1, waiting=0, wait_seconds=0))
-    import config.passwords as module
+    monkeypatch.setattr("endpoints.access.logins.PASSWORD_TURNS", PasswordTurns(at_once=1, waiting=0, wait_seconds=0))
+    import endpoints.access.logins as module
 
     with module.PASSWORD_TURNS.turn(), ThreadPoolExecutor(1) as pool:
         future = pool.submit(BoundedPasswordHasher().encode, "a pass phrase", "salt", 1)

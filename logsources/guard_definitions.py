@@ -1,4 +1,4 @@
-"""The twins in schema log_functions that refuse operands too large for a function or operator (endpoints.sql.guards).
+"""The twins in schema log_functions that refuse operands too large for a function or operator (logsources.guards).
 
 There are three forms, so that a query over rows pays almost nothing:
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
-from endpoints.sql.guards import (
+from logsources.guards import (
     BOUNDED_RESULTS,
     FORMAT_WIDTH,
     GUARD_MESSAGE,

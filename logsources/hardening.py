@@ -20,7 +20,7 @@ from typing import Any, Final, LiteralString
 
 from psycopg import Connection, errors, sql
 
-from endpoints.sql.functions import ALLOWED_FUNCTIONS, SYNTAX_FUNCTIONS
+from logsources.allowed_functions import ALLOWED_FUNCTIONS, SYNTAX_FUNCTIONS
 from logsources.function_rights import (
     CATALOG_USERS,
     FunctionName,

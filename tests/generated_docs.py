@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from endpoints.sql.functions import FUNCTION_GROUPS
+from logsources.allowed_functions import FUNCTION_GROUPS
 
 PROJECT = Path(__file__).resolve().parent.parent
 SANDBOX = PROJECT / "docs" / "sandbox.md"

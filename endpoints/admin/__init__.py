@@ -1,9 +1,10 @@
-"""The admin: endpoints and access tokens, and what other applications brought, in one look."""
+"""The admin: endpoints, access tokens and log sources, and models of other applications in the same look."""
 
 from __future__ import annotations
 
 from endpoints.admin import dashboard, logins, third_party
 from endpoints.admin.access_token import AccessTokenAdmin
 from endpoints.admin.endpoint import EndpointAdmin
+from endpoints.admin.log_sources import LogSourceAdmin
 
-__all__ = ["AccessTokenAdmin", "EndpointAdmin", "dashboard", "logins", "third_party"]
+__all__ = ["AccessTokenAdmin", "EndpointAdmin", "LogSourceAdmin", "dashboard", "logins", "third_party"]

@@ -31,10 +31,10 @@ from endpoints.admin.access_token_fields import (
     words_of_use,
 )
 from endpoints.admin.call_examples import example_arguments
+from endpoints.admin.edit_conflicts import ConflictAdmin
 from endpoints.admin.history import ReadableHistoryAdmin
 from endpoints.calling.installation import ago
 from endpoints.models import AccessToken, Endpoint
-from logsources.edit_conflicts import ConflictAdmin
 
 # --- Revoking ---------------------------------------------------------------------------------------------------------
 # Revoking access tokens in the admin: from the list or from a token's page, after a page that asks.

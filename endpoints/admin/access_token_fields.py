@@ -15,11 +15,11 @@ from django.utils import timezone
 
 from endpoints.access.secrets import NO_LIMIT, OwnLimits
 from endpoints.access.token_limits import limits_in_force, limits_use
+from endpoints.admin.edit_conflicts import ConflictForm
 from endpoints.admin.fields import AssignmentsField, CheckboxList, LimitField
 from endpoints.cache import CacheUnavailable
 from endpoints.calling.installation import ago
 from endpoints.models import AccessToken, Endpoint
-from logsources.edit_conflicts import ConflictForm
 
 
 # --- Access token limits ----------------------------------------------------------------------------------------------

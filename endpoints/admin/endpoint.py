@@ -15,6 +15,7 @@ from django.utils.safestring import SafeString
 
 from endpoints.admin.cached_results import purge_url, report_purge
 from endpoints.admin.draft_views import FORMAT_URL_NAME, PERMISSION, draft_urls, format_url
+from endpoints.admin.edit_conflicts import ConflictAdmin
 from endpoints.admin.endpoint_form import EndpointForm, ParameterInline, PrefilledAdmin
 from endpoints.admin.history import VersionedAdmin
 from endpoints.admin.transfers import TransferAdmin
@@ -23,7 +24,6 @@ from endpoints.defining.saving import save_endpoint
 from endpoints.defining.upkeep import delete_endpoints
 from endpoints.definition import BEFORE_QUERY, CACHE, CONSUMERS, LIMITS, SETTINGS, SETTINGS_IN_DRAFTS, rows_of_section
 from endpoints.models import Endpoint
-from logsources.edit_conflicts import ConflictAdmin
 
 # --- Workbench --------------------------------------------------------------------------------------------------------
 # What the endpoint's page needs beyond its form: where drafts are checked and tried, for whom that is allowed.

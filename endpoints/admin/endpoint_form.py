@@ -12,6 +12,7 @@ from django_ace import AceWidget
 from unfold.admin import ModelAdmin, StackedInline
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
+from endpoints.admin.edit_conflicts import ConflictForm, RowsByName
 from endpoints.admin.fields import LinesField
 from endpoints.defining.drafts import Draft
 from endpoints.defining.saving import check_endpoint
@@ -22,7 +23,6 @@ from endpoints.exploring.exploring import InvalidExploration
 from endpoints.models import Endpoint, Parameter
 from endpoints.results.outcomes import Column
 from endpoints.sql.parameters import DeclaredParameter
-from logsources.edit_conflicts import ConflictForm, RowsByName
 
 _BEFORE_QUERY: Final = tuple(name for name, setting in SETTINGS.items() if setting.section == BEFORE_QUERY)
 

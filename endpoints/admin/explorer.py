@@ -163,7 +163,7 @@ def explorer_page(request: HttpRequest) -> HttpResponse:
         "sources": sources,
         "explorer": {
             "sources": [source.name for source in sources],
-            "every_project": _sees_every_project(request),
+            "every_project": sees_every_project(request),
             "addresses": {word: reverse(f"log_explorer_{word}") for word in words},
             "add_address": reverse("admin:endpoints_endpoint_add") if may_add else None,
             "max_days": MAX_DAYS,
@@ -185,13 +185,14 @@ def _for_operators(handler: Handler) -> Handler:
     return checked
 
 
-def _sees_every_project(request: HttpRequest) -> bool:
+def sees_every_project(request: HttpRequest) -> bool:
+    """Tell whether this person may read rows of every project."""
     return any(request.user.has_perm(permission) for permission in EVERY_PROJECT_PERMISSIONS)
 
 
 def _fields(request: HttpRequest) -> Json:
     try:
-        found = source_fields(request.GET.get("source", ""), every_project=_sees_every_project(request))
+        found = source_fields(request.GET.get("source", ""), every_project=sees_every_project(request))
     except InvalidExploration as error:
         raise _invalid(error) from error
     return {
@@ -251,7 +252,7 @@ def _cancel(request: HttpRequest) -> Json:
 def _exploration(request: HttpRequest, body: Json) -> Exploration:
     """Return what is asked for. Raises Malformed, and Refusal where this person has to name a project."""
     exploration = read_exploration(body)
-    if exploration.project is None and not _sees_every_project(request):
+    if exploration.project is None and not sees_every_project(request):
         raise _invalid(InvalidExploration("project", "Name a project: your role may not read the rows of every one."))
     return exploration
 

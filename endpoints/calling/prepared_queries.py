@@ -47,7 +47,7 @@ def sandbox_session(endpoint: Version, schema: str, arguments: Mapping[str, Boun
     return ReaderSession(
         role=SANDBOX_READER,
         # Named, because PostgreSQL else looks into pg_catalog before the schema, and into pg_temp before both.
-        # Operators of log_functions hide PostgreSQL's own (endpoints.sql.guards).
+        # Operators of log_functions hide PostgreSQL's own (logsources.guards).
         search_path=f'"{schema}", log_functions, pg_catalog, pg_temp',
         statement_timeout_seconds=endpoint.statement_timeout_seconds,
         tenant=_tenant(endpoint, arguments),

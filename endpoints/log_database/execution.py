@@ -37,7 +37,7 @@ from endpoints.log_database.round_trips import (
 from endpoints.results.encoding import UNBOUNDED
 from endpoints.results.outcomes import BoundValue, OverBudget, Rows, Statement
 from endpoints.sql.composition import parse_planner_settings
-from endpoints.sql.guards import LARGEST_VALUE_SETTING, largest_value
+from logsources.guards import LARGEST_VALUE_SETTING, largest_value
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGresult

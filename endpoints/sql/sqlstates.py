@@ -12,8 +12,8 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Final
 
-from endpoints.sql.guards import GUARD_SQLSTATE, LARGEST_HASHED, LARGEST_VALUE, LARGEST_WIDTH
 from endpoints.sql.lexemes import Kind, lex
+from logsources.guards import GUARD_SQLSTATE, LARGEST_HASHED, LARGEST_VALUE, LARGEST_WIDTH
 
 MAX_SUGGESTIONS: Final = 3
 MAX_NAME_CHARACTERS: Final = 127  # table.column

@@ -25,10 +25,10 @@ from psycopg import Connection
 from psycopg.pq import TransactionStatus
 
 from endpoints.errors import SandboxViolation
-from endpoints.sql.functions import ALLOWED_FUNCTIONS, LOG_FUNCTIONS
-from endpoints.sql.guards import LARGEST_VALUE_SETTING, largest_value
 from endpoints.sql.sandbox import check_sandbox_query
 from endpoints.sql.sandbox.vocabulary import OPERATORS
+from logsources.allowed_functions import ALLOWED_FUNCTIONS, LOG_FUNCTIONS
+from logsources.guards import LARGEST_VALUE_SETTING, largest_value
 
 STATEMENT_TIMEOUT_SECONDS: Final = 1.0
 ENDS_WITHIN_SECONDS: Final = 2.0

@@ -13,8 +13,8 @@ from typing import Any, Final
 import pglast
 from pglast import ast, enums
 
-from endpoints.sql.functions import ALLOWED_FUNCTIONS, LOG_FUNCTIONS, SYNTAX_FUNCTIONS
-from endpoints.sql.guards import BOUNDED_RESULTS, GUARDED_FUNCTIONS
+from logsources.allowed_functions import ALLOWED_FUNCTIONS, LOG_FUNCTIONS, SYNTAX_FUNCTIONS
+from logsources.guards import BOUNDED_RESULTS, GUARDED_FUNCTIONS
 
 
 def _words(text: str) -> frozenset[str]:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
-from endpoints.sql.functions import ALLOWED_FUNCTIONS, SYNTAX_FUNCTIONS
+from logsources.allowed_functions import ALLOWED_FUNCTIONS, SYNTAX_FUNCTIONS
 from tests.fuzz.generator import MORE_TABLES, TABLES
 
 SCHEMA: Final = "sandbox_oracle"

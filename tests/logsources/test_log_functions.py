@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from endpoints.sql.functions import LOG_FUNCTIONS as ALLOWED
-from endpoints.sql.functions import LOG_FUNCTIONS_SCHEMA
+from logsources.allowed_functions import LOG_FUNCTIONS as ALLOWED
+from logsources.allowed_functions import LOG_FUNCTIONS_SCHEMA
 from logsources.log_functions import FUNCTION_SCHEMA, GUARD_FUNCTIONS, LOG_FUNCTIONS, ensure_log_functions
 
 CASES = [

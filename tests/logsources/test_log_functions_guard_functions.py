@@ -8,7 +8,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from endpoints.sql.guards import (
+from endpoints.sql.sandbox import check_sandbox_query
+from logsources.guard_definitions import DOMAINS
+from logsources.guards import (
     GUARD_SQLSTATE,
     LARGEST_HASHED,
     LARGEST_VALUE,
@@ -16,8 +18,6 @@ from endpoints.sql.guards import (
     SMALL_VALUE,
     largest_value,
 )
-from endpoints.sql.sandbox import check_sandbox_query
-from logsources.guard_definitions import DOMAINS
 from logsources.log_functions import GUARD_FUNCTIONS, ensure_guard_functions
 
 CHECK_VIOLATION = "23514"

@@ -6,7 +6,7 @@ It fails closed: what the subset does not derive is refused, every name has a ro
 label), and relations, functions, types and operators are allowlists. What runs is not the consumer's text but what was
 emitted while reading, so no difference between this reader and PostgreSQL's can matter:
 
-* `tokens` checks each lexeme's form, `vocabulary` has the words, `endpoints.sql.functions` the functions;
+* `tokens` checks each lexeme's form, `vocabulary` has the words, `logsources.allowed_functions` the functions;
 * `reader` is the state of one check: it takes and emits one token at a time, and refuses with the place;
 * `names` has the rules for names, `scopes` knows which FROM item a name may mean and its sure columns;
 * the grammar is functions of the reader, one module for each topic: `type_names`, `brackets`, `calls`,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from endpoints.sql.functions import FUNCTION_SCHEMAS, LOG_FUNCTIONS_SCHEMA
-from endpoints.sql.guards import BOUNDED_RESULTS, LARGEST_WIDTH, is_wide_template
 from endpoints.sql.sandbox.names import require_allowed_function
 from endpoints.sql.sandbox.reader import Reader, is_identifier
 from endpoints.sql.sandbox.tokens import STRING
+from logsources.allowed_functions import FUNCTION_SCHEMAS, LOG_FUNCTIONS_SCHEMA
+from logsources.guards import BOUNDED_RESULTS, LARGEST_WIDTH, is_wide_template
 
 _FRAME_UNITS: Final = ("rows", "range", "groups")
 _NOT_A_WINDOW: Final = ("partition", "order", *_FRAME_UNITS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from endpoints.sql.guards import GUARDED_CONCATENATION, MAX_APPENDED_ARGUMENTS
 from endpoints.sql.sandbox.calls import call
 from endpoints.sql.sandbox.names import require_known_parameter, type_name, typed_literal, typed_literal_is_next
 from endpoints.sql.sandbox.reader import Part, Reader, holds_query, is_identifier, list_or_query, subquery
@@ -12,6 +11,7 @@ from endpoints.sql.sandbox.scopes import Output, Reference, Star
 from endpoints.sql.sandbox.special_forms import special_form
 from endpoints.sql.sandbox.tokens import NUMBER, PARAMETER, QUOTED, STRING
 from endpoints.sql.sandbox.vocabulary import OPERATORS, PREFIX_OPERATORS, QUANTIFIERS, RESERVED_FUNCTIONS, TYPE_WORDS
+from logsources.guards import GUARDED_CONCATENATION, MAX_APPENDED_ARGUMENTS
 
 
 # --- Operands ---------------------------------------------------------------------------------------------------------

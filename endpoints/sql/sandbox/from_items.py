@@ -5,13 +5,13 @@ Each item is entered in the current scope with its sure columns.
 
 from __future__ import annotations
 
-from endpoints.sql.functions import RECORD_RETURNING, SET_RETURNING
 from endpoints.sql.sandbox.calls import call
 from endpoints.sql.sandbox.expressions import expression
 from endpoints.sql.sandbox.names import require_allowed_function, resolve_relation, type_name
 from endpoints.sql.sandbox.reader import Reader, holds_query, is_identifier, subquery
 from endpoints.sql.sandbox.scopes import NO_COLUMNS, Columns
 from endpoints.sql.sandbox.vocabulary import JOIN_BEGINNINGS
+from logsources.allowed_functions import RECORD_RETURNING, SET_RETURNING
 
 
 def from_clause(reader: Reader) -> None:

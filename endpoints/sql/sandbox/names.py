@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from endpoints.sql.functions import ALLOWED_FUNCTIONS, similar_functions
-from endpoints.sql.guards import LARGEST_WIDTH
 from endpoints.sql.sandbox.reader import Reader, is_word
 from endpoints.sql.sandbox.scopes import Columns
 from endpoints.sql.sandbox.tokens import STRING
@@ -16,6 +14,8 @@ from endpoints.sql.sandbox.vocabulary import (
     TYPES_WITH_MODIFIERS,
     similar_names,
 )
+from logsources.allowed_functions import ALLOWED_FUNCTIONS, similar_functions
+from logsources.guards import LARGEST_WIDTH
 
 
 def resolve_relation(reader: Reader) -> tuple[str, Columns]:

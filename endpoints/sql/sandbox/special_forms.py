@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from endpoints.sql.functions import LOG_FUNCTIONS_SCHEMA
 from endpoints.sql.sandbox.names import type_name
 from endpoints.sql.sandbox.reader import Reader, subquery
 from endpoints.sql.sandbox.tokens import STRING
 from endpoints.sql.sandbox.vocabulary import EXTRACT_FIELDS
+from logsources.allowed_functions import LOG_FUNCTIONS_SCHEMA
 
 
 def special_form(reader: Reader) -> Callable[[Reader], None] | None:

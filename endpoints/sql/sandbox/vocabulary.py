@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from typing import Final
 
 from endpoints.errors import SandboxViolation
-from endpoints.sql.functions import MAX_SUGGESTIONS
 from endpoints.sql.lexemes import line_and_column
+from logsources.allowed_functions import MAX_SUGGESTIONS
 
 # --- Violations -------------------------------------------------------------------------------------------------------
 # How a refusal is told: one sentence, and the construct, the reason, the place and what is allowed as data.

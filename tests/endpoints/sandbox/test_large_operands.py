@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from endpoints.sql.guards import GUARD_SQLSTATE, GUARDED_FUNCTIONS
+from logsources.guards import GUARD_SQLSTATE, GUARDED_FUNCTIONS
 from tests.fuzz.large_operands import ENDS_WITHIN_SECONDS, Case, cases, chains, timed
 
 QUERY_CANCELED = "57014"

@@ -11,7 +11,7 @@ from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule, offset_of
 from endpoints.dialects.bigquery.refusals import refusal_of
 from endpoints.dialects.bigquery.tree import Call, Expression, Over, call
-from endpoints.sql.functions import ALLOWED_FUNCTIONS
+from logsources.allowed_functions import ALLOWED_FUNCTIONS
 
 _RANKS: Final[dict[type[exp.Expr], str]] = {
     exp.RowNumber: "row_number",

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from endpoints.sql.functions import AGGREGATES, ALLOWED_FUNCTIONS, SET_RETURNING, SYNTAX_FUNCTIONS
 from endpoints.sql.sandbox import SandboxTable, check_sandbox_query, selects
+from logsources.allowed_functions import AGGREGATES, ALLOWED_FUNCTIONS, SET_RETURNING, SYNTAX_FUNCTIONS
 from tests.files import CASES
 from tests.fuzz.generator import QueryGenerator
 from tests.fuzz.mutations import mutated

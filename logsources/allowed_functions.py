@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
-from endpoints.sql.guards import GUARDED_FUNCTIONS
+from logsources.guards import GUARDED_FUNCTIONS
 
 MAX_SUGGESTIONS: Final = 3  # near names told for a misspelt one
 

@@ -55,7 +55,7 @@ class ConflictForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
 class ConflictAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
     """Puts a digest of the shown row into its page; the form is a ConflictForm."""
 
-    change_form_before_template = "logsources/opened_as.html"
+    change_form_before_template = "endpoints/opened_as.html"
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         found = super().get_object(request, object_id, from_field)

@@ -10,9 +10,12 @@ from django.db import connections
 from django.test import Client
 from django.urls import reverse
 
+from endpoints.admin.measured_sources import told_rows
 from logsources import services
-from logsources.measured_admin import told_rows
 from logsources.measures import Measure, MeasuredPartition
+from tests.logsources.conftest import insert, logs
+
+__all__ = ["insert", "logs"]  # fixtures
 
 pytestmark = pytest.mark.django_db(databases=["default", "logs"])
 LIST = "admin:logsources_logsource_changelist"

@@ -16,9 +16,9 @@ from django.utils.safestring import SafeString
 from unfold.admin import TabularInline
 from unfold.widgets import UnfoldAdminTextInputWidget
 
+from endpoints.admin.edit_conflicts import ConflictAdmin, ConflictForm, RowsByName
+from endpoints.admin.measured_sources import MeasuredAdmin
 from logsources import services
-from logsources.edit_conflicts import ConflictAdmin, ConflictForm, RowsByName
-from logsources.measured_admin import MeasuredAdmin
 from logsources.models import ExtractedColumn, LogSource
 from logsources.services import SourceTableError
 from logsources.tables import ColumnType, ExtractedColumnShape

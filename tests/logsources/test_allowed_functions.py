@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from endpoints.sql.functions import (
+from logsources.allowed_functions import (
     ALLOWED_FUNCTIONS,
     FUNCTION_GROUPS,
     RECORD_RETURNING,

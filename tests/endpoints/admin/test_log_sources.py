@@ -5,6 +5,9 @@ from django.urls import reverse
 
 from logsources import services
 from logsources.models import LogSource
+from tests.logsources.conftest import insert, logs
+
+__all__ = ["insert", "logs"]  # fixtures
 
 pytestmark = pytest.mark.django_db(databases=["default", "logs"])
 

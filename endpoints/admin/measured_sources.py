@@ -13,7 +13,7 @@ import psycopg
 from django.contrib import admin
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
@@ -21,6 +21,7 @@ from psycopg import Connection
 from unfold.admin import ModelAdmin
 
 from config.deadlines import answer_within
+from endpoints.admin.explorer import may_explore, sees_every_project
 from logsources.databases import owner_connection
 from logsources.introspection import partitions_by_table, sample_rows
 from logsources.measures import Measure, MeasuredPartition, measure_sources
@@ -63,10 +64,6 @@ def _bounded_connection() -> Iterator[Connection[Any]]:
 
 
 # --- Measured admin ---------------------------------------------------------------------------------------------------
-# The page shows rows of every project, so only to users who may write an endpoint that reads them.
-EXPLORING: Final = "endpoints.run_draft"
-EVERY_PROJECT: Final = ("endpoints.add_endpoint", "endpoints.change_endpoint")
-
 _NOT_TOLD: Final = "not told in time"
 
 
@@ -76,7 +73,7 @@ class MeasuredAdmin(ModelAdmin):  # type: ignore[misc]
     measured_columns = ("rows", "size", "oldest_row", "newest_row", "partitions")
 
     class Media:
-        css: Final = {"all": ["logsources/sources.css"]}
+        css: Final = {"all": ["endpoints/sources.css"]}
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         changelist = super().get_changelist_instance(request)
@@ -130,7 +127,7 @@ class MeasuredAdmin(ModelAdmin):  # type: ignore[misc]
     def _inspected(self, request: HttpRequest, source: LogSource) -> dict[str, Any]:
         measures = inspect_sources([source.name])
         measure = None if measures is None else measures.get(source.name, Measure(()))
-        shows_rows = _sees_rows(request)
+        shows_rows = may_explore(request) and sees_every_project(request)
         # Without an answer to the first question there is no need to wait for a second one.
         rows = inspect_rows(source.name) if measure is not None and shows_rows else None
         return {
@@ -140,7 +137,7 @@ class MeasuredAdmin(ModelAdmin):  # type: ignore[misc]
             "filled": 0 if measure is None else len(measure.filled),
             "shows_rows": shows_rows,
             "samples": None if rows is None else [_sample(row) for row in rows],
-            "explorer": _explorer(request),
+            "explorer": reverse("log_explorer") if may_explore(request) else "",
         }
 
     def _settings(self, source: LogSource) -> list[tuple[str, str | SafeString]]:
@@ -212,18 +209,3 @@ def _sample(row: dict[str, Any]) -> dict[str, str]:
         "message": row["event_message"],
         "json": json.dumps(row, indent=2, ensure_ascii=False),
     }
-
-
-def _sees_rows(request: HttpRequest) -> bool:
-    may = request.user.has_perm
-    return may(EXPLORING) and any(may(permission) for permission in EVERY_PROJECT)
-
-
-def _explorer(request: HttpRequest) -> str:
-    """Return the address of the log explorer, a part of the service outside; "" if the user may not see it."""
-    if not request.user.has_perm(EXPLORING):
-        return ""
-    try:
-        return reverse("log_explorer")
-    except NoReverseMatch:
-        return ""

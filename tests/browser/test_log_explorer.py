@@ -213,7 +213,7 @@ def test_values_are_offered_as_filters_write_them(open_page: OpenPage) -> None:
     written = page.evaluate(
         """async (texts) => {
             const { writeValue } = await import("/static/endpoints/explorer/offers.js");
-            const { post } = await import("/static/endpoints/workbench/http.js");
+            const { post } = await import("/static/endpoints/shared/http.js");
             return Promise.all(texts.map(async (text) => {
                 const value = { kind: "text", text };
                 const { lql } = await post("/admin/logs/filter/", { lql: "", path: ["metadata", "a"], value });
@@ -241,7 +241,7 @@ def test_times_are_read_as_utc(open_page: OpenPage) -> None:
     page = open_page(WEEK, role="editor")
     read = page.evaluate(
         """async (texts) => {
-            const { readMoment } = await import("/static/endpoints/explorer/range.js");
+            const { readMoment } = await import("/static/endpoints/explorer/address.js");
             return texts.map((text) => readMoment(text)?.toISOString() ?? null);
         }""",
         list(TIMES),

@@ -1,21 +1,13 @@
 /** The page's own requests to the service: JSON both ways, the CSRF token sent along, failures as one kind of error. */
 
 /**
- * @typedef {object} ServiceError
- * @property {string} code
- * @property {string} message
- * @property {Record<string, any>[]} details
- * @property {number | null} [consumer_status]
- * @property {{sqlstate: string, message: string, hint: string, field: string, line: number | null,
- *   column: number | null} | null} [operator]
+ * @typedef {{code: string, message: string, details: Record<string, any>[], consumer_status?: number | null,
+ *   operator?: {sqlstate: string, message: string, hint: string, field: string, line: number | null,
+ *   column: number | null} | null}} ServiceError
  */
 
 /** A request that was not served; `status` is 0 where no answer came at all. */
 export class RequestFailed extends Error {
-  /**
-   * @param {number} status
-   * @param {ServiceError} error
-   */
   constructor(status, error) {
     super(error.message);
     this.status = status;
@@ -23,31 +15,21 @@ export class RequestFailed extends Error {
   }
 }
 
-/**
- * @param {string} address
- * @param {unknown} body
- * @param {{signal?: AbortSignal, keepalive?: boolean}} [options]
- * @returns {Promise<any>} the answer's JSON
- * @throws {RequestFailed} and AbortError where `signal` ends it
- */
+/** Send JSON, get the answer's JSON; throws RequestFailed, or AbortError where `signal` ends it. */
 export function post(address, body, { signal, keepalive = false } = {}) {
   const headers = { "Content-Type": "application/json", "X-CSRFToken": csrfToken() };
   return request(address, { method: "POST", headers, body: JSON.stringify(body), signal, keepalive });
 }
 
-/**
- * @param {string} address
- * @returns {Promise<any>} the answer's JSON
- * @throws {RequestFailed}
- */
+/** Get the answer's JSON; throws RequestFailed. */
 export function get(address) {
   return request(address, { method: "GET" });
 }
 
-/** @returns {string} of the newest login in this browser: the form's own is that of when the page was loaded */
+/** The token of the newest login in this browser: the form's own is that of when the page was loaded. */
 export function csrfToken() {
   const cookie = /(?:^|; )csrftoken=([^;]+)/.exec(document.cookie);
-  const field = /** @type {HTMLInputElement} */ (document.querySelector("[name=csrfmiddlewaretoken]"));
+  const field = document.querySelector("[name=csrfmiddlewaretoken]");
   return cookie ? decodeURIComponent(cookie[1]) : field.value;
 }
 

@@ -1,7 +1,7 @@
 /** The fields above the rows: what they say, what is changed in them, and what is wrong with them. */
 
-import { byId, h, show } from "../shared/dom.js";
-import { cause, offsetOf, select, wordAt } from "../shared/failure.js";
+import { button, byId, h, show } from "../shared/dom.js";
+import { cause, offsetOf, select } from "../shared/failure.js";
 import { writeMoment } from "../shared/time_axis.js";
 import { changed, isRelative, lastOf, readMoment } from "./address.js";
 import { inOneLine } from "./lql_bar.js";
@@ -131,11 +131,11 @@ function say(field, ...text) {
 /** The query with what cannot be read marked; a click leads there. */
 function placed(lql, column) {
   const offset = offsetOf(lql, 1, column);
-  const wrong = wordAt(lql, offset);
+  const wrong = /^\S+/.exec(lql.slice(offset))?.[0] ?? "";
   const go = () => select(byId("lx-lql"), offset, wrong.length);
   const rest = lql.slice(offset + wrong.length);
   return [
     h("pre", { class: "lx-query" }, lql.slice(0, offset), h("mark", { class: "lx-mark" }, wrong || "\u00a0"), rest),
-    h("button", { type: "button", class: "lx-link", onclick: go }, `Go to column ${column}`),
+    button("lx-link", go, `Go to column ${column}`),
   ];
 }

@@ -1,7 +1,7 @@
 /** What is known of the source that is looked into: its fields, its projects, and what its rows have shown. */
 
 import { ExactNumber } from "../shared/exact_json.js";
-import { get, RequestFailed } from "../shared/http.js";
+import { failureOf, get } from "../shared/http.js";
 
 const NOTHING = { columns: [], paths: [], projects: [], newest: null };
 const MAX_PATHS = 1000;
@@ -32,7 +32,7 @@ export class Knowledge {
       this.known = known;
       this.learnt();
     } catch (error) {
-      if (!(error instanceof RequestFailed)) throw error; // completion is less, the search itself says what is wrong
+      failureOf(error); // completion is less, the search itself says what is wrong
     }
   }
 }

@@ -1,8 +1,7 @@
 /** The log explorer: fields above, bars and rows below, all of it told by the page's address. */
 
 import { byId, counted, show } from "../shared/dom.js";
-import { post, RequestFailed } from "../shared/http.js";
-import { stopwatch } from "../shared/runs.js";
+import { failureOf, post, stopwatch } from "../shared/http.js";
 import { readAddress, saveAddress, writeAddress } from "./address.js";
 import { clearFailure, Controls, showFailure, showUnreadable, Unreadable } from "./controls.js";
 import { Knowledge } from "./knowledge.js";
@@ -156,8 +155,7 @@ class Explorer {
       field.value = lql;
       this.run();
     } catch (error) {
-      if (!(error instanceof RequestFailed)) throw error;
-      showFailure(error, field.value);
+      showFailure(failureOf(error), field.value);
       field.scrollIntoView({ block: "nearest" });
     }
   }

@@ -1,6 +1,6 @@
 /** What a search found: the histogram, the rows under their heading, or why there is nothing. */
 
-import { byId, counted, h, show } from "../shared/dom.js";
+import { button, byId, counted, h, show } from "../shared/dom.js";
 import { writeMoment } from "../shared/time_axis.js";
 import { Histogram } from "./histogram.js";
 import { RowList } from "./rows.js";
@@ -77,6 +77,6 @@ export class Results {
   toNewest(moment) {
     const end = new Date(Math.floor(moment.getTime() / 1000) * 1000 + 1000);
     const go = () => this.actions.lookAt({ start: new Date(end.getTime() - HOUR), end });
-    return h("button", { type: "button", class: "lx-link", onclick: go }, "Show the hour before it");
+    return button("lx-link", go, "Show the hour before it");
   }
 }

@@ -1,7 +1,7 @@
 /** The rows that were found, newest first: a line each, which unfolds into the row's JSON. */
 
 import { copyButton } from "../shared/copying.js";
-import { byId, h } from "../shared/dom.js";
+import { button, byId, h } from "../shared/dom.js";
 import { writeMoment } from "../shared/time_axis.js";
 import { isObject, scalar } from "./knowledge.js";
 
@@ -61,11 +61,8 @@ export class RowList {
 
   unfolded(row) {
     const copy = copyButton("lx-button lx-small", "Copy JSON", () => JSON.stringify(row, null, 2));
-    const around = h(
-      "button",
-      { type: "button", class: "lx-button lx-small", onclick: () => this.actions.around(new Date(row.timestamp)) },
-      "What happened around it",
-    );
+    const lookAround = () => this.actions.around(new Date(row.timestamp));
+    const around = button("lx-button lx-small", lookAround, "What happened around it");
     const actions = h("div", { class: "lx-actions" }, copy, around);
     return h("div", { class: "lx-unfolded" }, actions, rowJson(row, this.actions.addFilter));
   }
@@ -103,16 +100,33 @@ function precise(moment) {
 
 /** A row's JSON, a value a line, each with buttons that filter for it or filter it out. */
 function rowJson(row, addFilter) {
-  const left = { lines: MAX_LINES };
-  const whole = object(row, [], left, addFilter);
-  const cut = left.lines < 0 ? h("p", { class: "lx-hint" }, `Only the first ${MAX_LINES} values; Copy JSON has all.`) : null;
-  return h("div", { class: "lx-json" }, whole, cut);
-}
+  let left = MAX_LINES;
 
-function object(value, keys, left, addFilter) {
-  const entries = Object.entries(value);
-  if (!entries.length) return h("span", { class: "lx-empty-value" }, "{}");
-  return h("ul", { class: "lx-object" }, entries.map(([key, part]) => line(key, part, [...keys, ...path(key, keys)], left, addFilter)));
+  const object = (value, keys) => {
+    const entries = Object.entries(value);
+    if (!entries.length) return h("span", { class: "lx-empty-value" }, "{}");
+    return h("ul", { class: "lx-object" }, entries.map(([key, part]) => line(key, part, [...keys, ...path(key, keys)])));
+  };
+  const line = (key, value, keys) => item(h("span", { class: "lx-key" }, `${key}:`), value, keys);
+  const item = (name, several, keys) => {
+    left -= 1;
+    if (left < 0) return null;
+    // An array of one reads as what is in it, as it does in LQL.
+    let value = several;
+    while (Array.isArray(value) && value.length === 1) [value] = value;
+    const isNested = isObject(value) || Array.isArray(value);
+    return h("li", { class: isNested ? "lx-nested" : "lx-leaf" }, name, " ", part(value, keys));
+  };
+  const part = (value, keys) => {
+    if (isObject(value)) return object(value, keys);
+    if (!Array.isArray(value)) return leaf(value, keys, addFilter);
+    if (!value.length) return h("span", { class: "lx-empty-value" }, "[]");
+    return h("ul", { class: "lx-array" }, value.map((element) => item(null, element, keys)));
+  };
+
+  const whole = object(row, []);
+  const cut = left < 0 ? h("p", { class: "lx-hint" }, `Only the first ${MAX_LINES} values; Copy JSON has all.`) : null;
+  return h("div", { class: "lx-json" }, whole, cut);
 }
 
 /** A selected column is called after its path: metadata.request.path. */
@@ -120,37 +134,14 @@ function path(key, keys) {
   return keys.length === 0 && key.startsWith("metadata.") ? key.split(".") : [key];
 }
 
-function line(key, value, keys, left, addFilter) {
-  return item(h("span", { class: "lx-key" }, `${key}:`), value, keys, left, addFilter);
-}
-
-function item(name, several, keys, left, addFilter) {
-  left.lines -= 1;
-  if (left.lines < 0) return null;
-  // An array of one reads as what is in it, as it does in LQL.
-  let value = several;
-  while (Array.isArray(value) && value.length === 1) [value] = value;
-  const isNested = isObject(value) || Array.isArray(value);
-  return h("li", { class: isNested ? "lx-nested" : "lx-leaf" }, name, " ", part(value, keys, left, addFilter));
-}
-
-function part(value, keys, left, addFilter) {
-  if (isObject(value)) return object(value, keys, left, addFilter);
-  if (!Array.isArray(value)) return leaf(value, keys, addFilter);
-  if (!value.length) return h("span", { class: "lx-empty-value" }, "[]");
-  return h("ul", { class: "lx-array" }, value.map((element) => item(null, element, keys, left, addFilter)));
-}
-
 function leaf(value, keys, addFilter) {
   const { kind, text } = scalar(value);
   const shown = h("span", { class: `lx-scalar lx-${kind}` }, kind === "null" ? "null" : text === "" ? '""' : text);
   if (keys.join() === "timestamp") return shown; // a moment is looked around, not filtered for
-  const what = `${keys.join(".")} ${text}`;
-  const button = (sign, label, negated) =>
-    h(
-      "button",
-      { type: "button", class: "lx-mini", title: label, "aria-label": `${label}: ${what}`, onclick: () => addFilter(keys, { kind, text }, negated) },
-      sign,
-    );
-  return [shown, h("span", { class: "lx-minis" }, button("+", "Filter for", false), button("−", "Filter out", true))];
+  const filter = (sign, label, negated) => {
+    const named = { title: label, "aria-label": `${label}: ${keys.join(".")} ${text}` };
+    const onclick = () => addFilter(keys, { kind, text }, negated);
+    return h("button", { type: "button", class: "lx-mini", ...named, onclick }, sign);
+  };
+  return [shown, h("span", { class: "lx-minis" }, filter("+", "Filter for", false), filter("−", "Filter out", true))];
 }

@@ -1,8 +1,7 @@
 /** One search at a time: its rows and its histogram, more rows of it, and its end when it is cancelled or outdated. */
 
 import { parseExactly } from "../shared/exact_json.js";
-import { post, RequestFailed } from "../shared/http.js";
-import { endRun, hasCode, newRunId, pause } from "../shared/runs.js";
+import { endRun, failureOf, hasCode, newRunId, pause, post } from "../shared/http.js";
 
 const BUSY_ATTEMPTS = 6;
 const BUSY_MILLISECONDS = 500;
@@ -65,8 +64,7 @@ export class Search {
     try {
       await endRun(this.addresses.cancel, run, () => runs.has(run));
     } catch (error) {
-      if (!(error instanceof RequestFailed)) throw error;
-      this.view.notCancelled(error); // its own timeout ends it
+      this.view.notCancelled(failureOf(error)); // its own timeout ends it
     }
   }
 
@@ -79,8 +77,8 @@ export class Search {
       const answer = await whileBusy(send, () => number === this.number);
       if (number === this.number) done(answer);
     } catch (error) {
-      if (!(error instanceof RequestFailed)) throw error;
-      if (number === this.number) this.view.failed(error, part);
+      const failure = failureOf(error);
+      if (number === this.number) this.view.failed(failure, part);
     } finally {
       runs.delete(run);
       if (number === this.number && !this.isRunning) this.view.over();

@@ -15,11 +15,6 @@ export function offsetOf(text, line, column) {
   return before + [...(lines[line - 1] ?? "")].slice(0, (column ?? 1) - 1).join("").length;
 }
 
-/** The word at an offset, empty where there is none. */
-export function wordAt(text, offset) {
-  return /^\S+/.exec(text.slice(offset))?.[0] ?? "";
-}
-
 /** Go to a place in a field and select `length` characters there. */
 export function select(field, offset, length) {
   field.focus();

@@ -1,4 +1,10 @@
-/** The page's own requests to the service: JSON both ways, the CSRF token sent along, failures as one kind of error. */
+/**
+ * The page's own requests to the service: JSON both ways, the CSRF token sent along, failures as one kind of error; and
+ * the queries that it runs for an operator: their ids, how long they take, and their end on request.
+ */
+
+const RETRY_MILLISECONDS = 200;
+const TICK_MILLISECONDS = 100;
 
 /**
  * @typedef {{code: string, message: string, details: Record<string, any>[], consumer_status?: number | null,
@@ -7,7 +13,7 @@
  */
 
 /** A request that was not served; `status` is 0 where no answer came at all. */
-export class RequestFailed extends Error {
+class RequestFailed extends Error {
   constructor(status, error) {
     super(error.message);
     this.status = status;
@@ -31,6 +37,50 @@ export function csrfToken() {
   const cookie = /(?:^|; )csrftoken=([^;]+)/.exec(document.cookie);
   const field = document.querySelector("[name=csrfmiddlewaretoken]");
   return cookie ? decodeURIComponent(cookie[1]) : field.value;
+}
+
+/** What a request failed with; any other error goes on its way. */
+export function failureOf(error) {
+  if (!(error instanceof RequestFailed)) throw error;
+  return error;
+}
+
+export function hasCode(error, code) {
+  return error instanceof RequestFailed && error.error.code === code;
+}
+
+/** A new id; crypto.randomUUID exists on https and localhost alone. */
+export function newRunId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** End a run, and ask again until it is over: it is not known while its request is on the way or between statements. */
+export async function endRun(address, runId, isRunning, options = {}) {
+  while (isRunning()) {
+    try {
+      await post(address, { run_id: runId }, options);
+    } catch (error) {
+      if (!hasCode(error, "run_not_found")) throw error;
+    }
+    await pause(RETRY_MILLISECONDS);
+  }
+}
+
+export function pause(milliseconds) {
+  return new Promise((resume) => window.setTimeout(resume, milliseconds));
+}
+
+/** Tell the seconds that have passed, again and again; what is returned ends that and gives their number. */
+export function stopwatch(tell) {
+  const started = performance.now();
+  const seconds = () => (performance.now() - started) / 1000;
+  tell(0);
+  const timer = window.setInterval(() => tell(seconds()), TICK_MILLISECONDS);
+  return () => {
+    window.clearInterval(timer);
+    return seconds();
+  };
 }
 
 async function request(address, options) {

@@ -1,7 +1,7 @@
 /** The checks of the draft: asked for after each pause of typing, and the list of problems that they found. */
 
 import { button, byId, counted, h, show } from "../shared/dom.js";
-import { post, RequestFailed } from "../shared/http.js";
+import { failureOf, post } from "../shared/http.js";
 
 const PAUSE_MILLISECONDS = 450;
 const SIGNS = { error: "✕", warning: "!" };
@@ -69,8 +69,8 @@ export class Checker {
     } catch (error) {
       if (own.signal.aborted) return;
       this.lastDraft = "";
-      if (!(error instanceof RequestFailed)) throw error;
-      this.answered(() => this.listener.failed(error));
+      const failure = failureOf(error);
+      this.answered(() => this.listener.failed(failure));
     }
   }
 

@@ -3,8 +3,8 @@
  * and what each part of it is told when something was typed or answered.
  */
 
-import { byId, h, show } from "../shared/dom.js";
-import { get, post, RequestFailed } from "../shared/http.js";
+import { byId, show } from "../shared/dom.js";
+import { failureOf, get, post } from "../shared/http.js";
 import { Checker, ProblemList } from "./checks.js";
 import { DraftForm } from "./draft.js";
 import { SqlEditor } from "./editor.js";
@@ -90,8 +90,7 @@ class Workbench {
     try {
       this.sources = (await get(this.addresses.catalogue)).sources;
     } catch (error) {
-      if (!(error instanceof RequestFailed)) throw error;
-      show(byId("wb-format-status"), h("span", {}, `Completion knows no log sources: ${error.message}`));
+      show(byId("wb-format-status"), `Completion knows no log sources: ${failureOf(error).message}`);
     }
     if (!this.editor.text.trim()) this.showEmpty();
   }
@@ -118,8 +117,7 @@ function offerFormatting(editor, address) {
         show(status, "Formatted. Undo with Ctrl+Z.");
       }
     } catch (error) {
-      if (!(error instanceof RequestFailed)) throw error;
-      show(status, error.message);
+      show(status, failureOf(error).message);
     } finally {
       button.disabled = false;
     }

@@ -2,8 +2,7 @@
 
 import { button, byId, h, show, tabs } from "../shared/dom.js";
 import { cause, offsetOf, select } from "../shared/failure.js";
-import { post, RequestFailed } from "../shared/http.js";
-import { endRun, newRunId, stopwatch } from "../shared/runs.js";
+import { endRun, failureOf, newRunId, post, stopwatch } from "../shared/http.js";
 
 const SENT_FIELDS = { "call.sql": "wb-sandbox-sql", "call.lql": "wb-sandbox-lql" };
 const SANDBOX_FIELDS = { "wb-tab-sql": ["sql", "wb-sandbox-sql"], "wb-tab-lql": ["lql", "wb-sandbox-lql"] };
@@ -57,8 +56,7 @@ export class Trial {
     try {
       await endRun(this.addresses.cancel, runId, () => this.runId === runId, options);
     } catch (error) {
-      if (!(error instanceof RequestFailed)) throw error;
-      this.say(error.message);
+      this.say(failureOf(error).message);
       byId("wb-cancel").disabled = false;
     }
   }
@@ -74,8 +72,7 @@ export class Trial {
       this.say(done(answer));
       byId("wb-result-views").scrollIntoView({ block: "nearest", behavior: "smooth" });
     } catch (error) {
-      if (!(error instanceof RequestFailed)) throw error;
-      this.failed(error, stop());
+      this.failed(failureOf(error), stop());
     } finally {
       stop();
     }

@@ -110,6 +110,21 @@ def test_more_rows_follow_without_a_repetition(open_page: OpenPage) -> None:
     assert len(set(times)) == 200
 
 
+def test_a_row_is_copied_where_browsers_have_no_clipboard(open_page: OpenPage) -> None:
+    # As for a page that came over plain HTTP from another machine.
+    page = open_page(WEEK, role="editor")
+    page.add_init_script("Object.defineProperty(Navigator.prototype, 'clipboard', { value: undefined })")
+    page.reload()
+    rows(page)
+    page.locator("#lx-list > li").first.locator("summary").click()
+    page.get_by_role("button", name="Copy JSON").click()
+    expect(page.get_by_role("status").filter(has_text="Copied")).to_have_count(1)
+    lql = page.get_by_role("combobox", name="LQL")
+    lql.focus()
+    page.keyboard.press("Control+V")
+    expect(lql).to_have_value(re.compile(r'^\{.*"timestamp": "20.*\}$'))
+
+
 def test_a_mistake_is_shown_at_its_place(open_page: OpenPage, check_accessibility: Callable[[Page], None]) -> None:
     page = open_page(WEEK, role="editor")
     rows(page)

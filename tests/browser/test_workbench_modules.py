@@ -80,11 +80,11 @@ def test_rows_are_counted_in_buckets_and_empty_ones_are_nought(page: Page) -> No
 def test_what_is_not_drawn_is_told(page: Page) -> None:
     rows = [{"k": f"kind {number}", "n": number} for number in range(45)]
     named = columns(("k", TEXT), ("n", NUMBER))
-    bars = ask(page, "workbench/chart_data", "draw", {"shape": "bar", "across": "k", "values": ["n"], "split": ""}, named, rows)
+    by_kind = {"shape": "bar", "across": "k", "values": ["n"], "split": ""}
+    bars = ask(page, "workbench/chart_data", "draw", by_kind, named, rows)
     assert (len(bars["series"][0]["points"]), bars["left"]) == (40, "5 more values of k")
-    lines = ask(
-        page, "workbench/chart_data", "draw", {"shape": "line", "across": "n", "values": ["n"], "split": "k"}, named, rows
-    )
+    split = {"shape": "line", "across": "n", "values": ["n"], "split": "k"}
+    lines = ask(page, "workbench/chart_data", "draw", split, named, rows)
     assert (len(lines["series"]), lines["left"]) == (8, "37 more series")
 
 
@@ -96,6 +96,12 @@ def test_ticks_of_time_are_round_and_as_many_as_have_room(page: Page) -> None:
         assert all(least <= tick <= most and tick % 1000 == 0 for tick in ticks)
     texts = [tick["text"] for tick in ask(page, "shared/time_axis", "timeTicks", 90 * 60_000, day, 400)]
     assert texts == ["06:00", "12:00", "18:00", "01-02"]
+
+
+def test_a_place_is_counted_in_characters_as_the_service_counts(page: Page) -> None:
+    cases = [("", 1, None, 0), ("ab\ncd", 2, 2, 4), ("😀b", 1, 2, 2), ("a\n😀b", 2, 2, 4), ("a", 3, 1, 2)]
+    for text, line, column, offset in cases:
+        assert ask(page, "shared/failure", "offsetOf", text, line, column) == offset, text
 
 
 @pytest.mark.parametrize(

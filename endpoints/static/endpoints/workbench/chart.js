@@ -44,14 +44,10 @@ function chartControls(choice, columns, rows, redraw) {
     pick("Across", same(named("time", "category", "number")), choice.across, (value) => (choice.across = value)),
     pick("Split by", [["", "nothing"], ...same(named("category"))], choice.split, (value) => (choice.split = value)),
   ];
-  const boxes = numbers.map((name) =>
-    h(
-      "label",
-      { class: "wb-check-label" },
-      h("input", { type: "checkbox", class: "wb-checkbox", checked: choice.values.includes(name), onchange: (event) => toggle(name, event.target.checked) }),
-      ` ${name}`,
-    ),
-  );
+  const boxes = numbers.map((name) => {
+    const state = { checked: choice.values.includes(name), onchange: (event) => toggle(name, event.target.checked) };
+    return h("label", { class: "wb-check-label" }, h("input", { type: "checkbox", class: "wb-checkbox", ...state }), ` ${name}`);
+  });
   const toggle = (name, wanted) => {
     choice.values = numbers.filter((one) => (one === name ? wanted : choice.values.includes(one)));
     redraw();
@@ -62,12 +58,14 @@ function chartControls(choice, columns, rows, redraw) {
       redraw();
     });
   }
-  const values = boxes.length ? h("fieldset", { class: "wb-values" }, h("legend", { class: "wb-hint" }, "Values (none: the number of rows)"), boxes) : null;
+  const legend = h("legend", { class: "wb-hint" }, "Values (none: the number of rows)");
+  const values = boxes.length > 0 && h("fieldset", { class: "wb-values" }, legend, boxes);
   return h("div", { class: "wb-chart-controls" }, picks.map(({ label }) => label), values);
 }
 
 function pick(text, options, chosen, changed) {
-  const select = h("select", { class: "wb-input" }, options.map(([value, label]) => h("option", { value, selected: value === chosen }, label)));
+  const option = ([value, label]) => h("option", { value, selected: value === chosen }, label);
+  const select = h("select", { class: "wb-input" }, options.map(option));
   return { select, changed, label: h("label", { class: "wb-pick" }, h("span", { class: "wb-hint" }, text), select) };
 }
 
@@ -82,8 +80,9 @@ function describe({ shape, across, values, split }, { series, left, isTime }) {
   if (!points.length) return `${title}: no value to draw.`;
   const numbers = points.map(({ value }) => value);
   const [least, most] = [numbers.reduce((a, b) => Math.min(a, b)), numbers.reduce((a, b) => Math.max(a, b))];
+  const range = `from ${least.toLocaleString("en")} to ${most.toLocaleString("en")}`;
   const extent = isTime ? `, ${between(points[0].across, points.at(-1).across)}` : "";
-  return `${title}: ${counted(points.length, "value")} from ${least.toLocaleString("en")} to ${most.toLocaleString("en")}${extent}.${left ? ` Not drawn: ${left}.` : ""}`;
+  return `${title}: ${counted(points.length, "value")} ${range}${extent}.${left ? ` Not drawn: ${left}.` : ""}`;
 }
 
 function pointsTable({ across }, { series, isTime }) {

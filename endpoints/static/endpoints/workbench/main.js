@@ -16,7 +16,8 @@ import { Trial } from "./trial.js";
 
 const EMPTY = "Write one SELECT over the tables of schema logs. Ctrl+Space lists them; @name is an argument of the caller.";
 const NOT_SENT = "Nothing was sent.";
-const UNDECLARED = { type: "text", required: false, default: "", allowed_values: [], minimum: "", maximum: "", pattern: "", description: "" };
+const LIMITLESS = { allowed_values: [], minimum: "", maximum: "", pattern: "" };
+const UNDECLARED = { type: "text", required: false, default: "", ...LIMITLESS, description: "" };
 
 class Workbench {
   constructor(editor, draft, addresses) {

@@ -110,6 +110,21 @@ def test_more_rows_follow_without_a_repetition(open_page: OpenPage) -> None:
     assert len(set(times)) == 200
 
 
+def test_a_row_is_copied_where_browsers_have_no_clipboard(open_page: OpenPage) -> None:
+    # As for a page that came over plain HTTP from another machine.
+    page = open_page(WEEK, role="editor")
+    page.add_init_script("Object.defineProperty(Navigator.prototype, 'clipboard', { value: undefined })")
+    page.reload()
+    rows(page)
+    page.locator("#lx-list > li").first.locator("summary").click()
+    page.get_by_role("button", name="Copy JSON").click()
+    expect(page.get_by_role("status").filter(has_text="Copied")).to_have_count(1)
+    lql = page.get_by_role("combobox", name="LQL")
+    lql.focus()
+    page.keyboard.press("Control+V")
+    expect(lql).to_have_value(re.compile(r'^\{.*"timestamp": "20.*\}$'))
+
+
 def test_a_mistake_is_shown_at_its_place(open_page: OpenPage, check_accessibility: Callable[[Page], None]) -> None:
     page = open_page(WEEK, role="editor")
     rows(page)
@@ -213,7 +228,7 @@ def test_values_are_offered_as_filters_write_them(open_page: OpenPage) -> None:
     written = page.evaluate(
         """async (texts) => {
             const { writeValue } = await import("/static/endpoints/explorer/offers.js");
-            const { post } = await import("/static/endpoints/workbench/http.js");
+            const { post } = await import("/static/endpoints/shared/http.js");
             return Promise.all(texts.map(async (text) => {
                 const value = { kind: "text", text };
                 const { lql } = await post("/admin/logs/filter/", { lql: "", path: ["metadata", "a"], value });
@@ -241,7 +256,7 @@ def test_times_are_read_as_utc(open_page: OpenPage) -> None:
     page = open_page(WEEK, role="editor")
     read = page.evaluate(
         """async (texts) => {
-            const { readMoment } = await import("/static/endpoints/explorer/range.js");
+            const { readMoment } = await import("/static/endpoints/explorer/address.js");
             return texts.map((text) => readMoment(text)?.toISOString() ?? null);
         }""",
         list(TIMES),

@@ -47,7 +47,7 @@ def copied(page: Page, language: str) -> str:
     page.keyboard.press("Tab")
     expect(chosen.get_by_role("button", name="Copy")).to_be_focused()
     page.keyboard.press("Enter")
-    expect(chosen.get_by_role("status")).to_have_text("copied")
+    expect(chosen.get_by_role("status")).to_have_text("Copied")
     text: str = page.evaluate("navigator.clipboard.readText()")
     return text
 
@@ -102,7 +102,7 @@ def test_an_example_is_copied_where_browsers_have_no_clipboard(open_page: OpenPa
     chosen = example(page, "curl")
     text = chosen.get_by_role("code").text_content()
     chosen.get_by_role("button", name="Copy").click()
-    expect(chosen.get_by_role("status")).to_have_text("copied")
+    expect(chosen.get_by_role("status")).to_have_text("Copied")
     page.get_by_label("@customer").focus()
     page.keyboard.press("Control+V")
     assert text is not None

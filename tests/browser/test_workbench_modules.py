@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 
 from tests.browser.conftest import OpenPage
 
-FOLDER: Final = "/static/endpoints/workbench"
+FOLDER: Final = "/static/endpoints"
 TIME, NUMBER, TEXT = "timestamp with time zone", "bigint", "text"
 HOUR: Final = 3_600_000
 SOURCE: Final = {
@@ -60,14 +60,14 @@ def test_the_columns_choose_the_chart(page: Page) -> None:
         (columns(("n", NUMBER)), [], None),
     ]
     for named, rows, expected in cases:
-        choice = ask(page, "chart_data", "suggest", named, rows)
+        choice = ask(page, "workbench/chart_data", "suggest", named, rows)
         assert (choice and (choice["shape"], choice["across"], choice["values"], choice["split"])) == expected, named
 
 
 def test_rows_are_counted_in_buckets_and_empty_ones_are_nought(page: Page) -> None:
     rows = [{"t": f"2026-01-01T{hour:02}:30:00.000000Z"} for hour in (0, 0, 3, 23)]
     choice = {"shape": "line", "across": "t", "values": [], "split": ""}
-    drawing = ask(page, "chart_data", "draw", choice, columns(("t", TIME)), rows)
+    drawing = ask(page, "workbench/chart_data", "draw", choice, columns(("t", TIME)), rows)
     (series,) = drawing["series"]
     values = [point["value"] for point in series["points"]]
     places = [point["across"] for point in series["points"]]
@@ -80,21 +80,28 @@ def test_rows_are_counted_in_buckets_and_empty_ones_are_nought(page: Page) -> No
 def test_what_is_not_drawn_is_told(page: Page) -> None:
     rows = [{"k": f"kind {number}", "n": number} for number in range(45)]
     named = columns(("k", TEXT), ("n", NUMBER))
-    bars = ask(page, "chart_data", "draw", {"shape": "bar", "across": "k", "values": ["n"], "split": ""}, named, rows)
+    by_kind = {"shape": "bar", "across": "k", "values": ["n"], "split": ""}
+    bars = ask(page, "workbench/chart_data", "draw", by_kind, named, rows)
     assert (len(bars["series"][0]["points"]), bars["left"]) == (40, "5 more values of k")
-    lines = ask(
-        page, "chart_data", "draw", {"shape": "line", "across": "n", "values": ["n"], "split": "k"}, named, rows
-    )
+    split = {"shape": "line", "across": "n", "values": ["n"], "split": "k"}
+    lines = ask(page, "workbench/chart_data", "draw", split, named, rows)
     assert (len(lines["series"]), lines["left"]) == (8, "37 more series")
 
 
 def test_ticks_of_time_are_round_and_as_many_as_have_room(page: Page) -> None:
     day = 24 * HOUR
     for least, most, width in ((0, 10_000, 900), (123_456, 123_456 + 7 * HOUR, 300), (5 * day, 400 * day, 600)):
-        ticks = [tick["value"] for tick in ask(page, "chart_axis", "timeTicks", least, most, width)]
+        ticks = [tick["value"] for tick in ask(page, "shared/time_axis", "timeTicks", least, most, width)]
         assert 2 <= len(ticks) <= max(3, width // 90) + 1
         assert all(least <= tick <= most and tick % 1000 == 0 for tick in ticks)
-    assert ask(page, "chart_axis", "shortMoment", 90 * 60_000, HOUR) == "01:30"
+    texts = [tick["text"] for tick in ask(page, "shared/time_axis", "timeTicks", 90 * 60_000, day, 400)]
+    assert texts == ["06:00", "12:00", "18:00", "01-02"]
+
+
+def test_a_place_is_counted_in_characters_as_the_service_counts(page: Page) -> None:
+    cases = [("", 1, None, 0), ("ab\ncd", 2, 2, 4), ("😀b", 1, 2, 2), ("a\n😀b", 2, 2, 4), ("a", 3, 1, 2)]
+    for text, line, column, offset in cases:
+        assert ask(page, "shared/failure", "offsetOf", text, line, column) == offset, text
 
 
 @pytest.mark.parametrize(
@@ -106,9 +113,9 @@ def test_ticks_of_time_are_round_and_as_many_as_have_room(page: Page) -> None:
     ],
 )
 def test_json_is_laid_out_with_every_digit(page: Page, text: str) -> None:
-    laid_out = ask(page, "exact_json", "layOut", text)
+    laid_out = ask(page, "shared/exact_json", "layOut", text)
     assert json.loads(laid_out, parse_float=str, parse_int=str) == json.loads(text, parse_float=str, parse_int=str)
-    assert ask(page, "exact_json", "layOut", laid_out) == laid_out
+    assert ask(page, "shared/exact_json", "layOut", laid_out) == laid_out
     if text != '{"result":[]}':
         assert laid_out.startswith('{\n  "result": [\n    {\n')
 
@@ -130,4 +137,4 @@ def test_completion_offers_what_fits_at_the_cursor(page: Page) -> None:
     ]  # fmt: skip
     for before, prefix, expected in cases:
         at = {"sql": sql, "before": before, "prefix": prefix, "sources": [SOURCE], "parameters": parameters}
-        assert [offer["value"] for offer in ask(page, "completion", "offers", at)] == expected, before
+        assert [offer["value"] for offer in ask(page, "workbench/completion", "offers", at)] == expected, before

@@ -1,6 +1,7 @@
-/** What is looked for, as the page's address: it can be shared, and the browser's back button leads through it. */
-
-import { isRelative, readMoment } from "./range.js";
+/**
+ * What is looked for, as the page's address: it can be shared, and the browser's back button leads through it.
+ * Every moment is UTC, whatever the browser's own time zone is; a range is from `start` to before `end`.
+ */
 
 /**
  * @typedef {object} Search
@@ -13,13 +14,41 @@ import { isRelative, readMoment } from "./range.js";
  * @property {boolean} redact
  */
 
+const SECOND = 1000;
+const LENGTHS = { "15m": 900 * SECOND, "1h": 3600 * SECOND, "24h": 86_400 * SECOND, "7d": 604_800 * SECOND };
 const DEFAULT_RANGE = "1h";
+const WRITTEN = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?))?(?: ?(?:Z|UTC))?$/;
 
-/**
- * @param {string} query the address behind its question mark
- * @param {string[]} sources
- * @returns {Search}
- */
+/** Whether it is the name of a range that ends now. */
+export function isRelative(name) {
+  return name in LENGTHS;
+}
+
+/** The range that ends with the second that has just begun by the service's clock. */
+export function lastOf(name, now) {
+  const end = Math.ceil((now + 1) / SECOND) * SECOND;
+  return { start: new Date(end - LENGTHS[name]), end: new Date(end) };
+}
+
+/** The same length, `by` lengths later, or grown around its middle to `times` its width, but no longer than `longest`. */
+export function changed({ start, end }, { by = 0, times = 1 }, longest) {
+  const length = end.getTime() - start.getTime();
+  const grown = Math.min(length * times, longest);
+  const from = start.getTime() + by * length - (grown - length) / 2;
+  const first = Math.round(from / SECOND) * SECOND;
+  return { start: new Date(first), end: new Date(first + Math.max(SECOND, Math.round(grown / SECOND) * SECOND)) };
+}
+
+/** A day or a moment, such as 2026-01-31, 2026-01-31 08:00 or 2026-01-31T08:00:00.5Z; null for any other text. */
+export function readMoment(text) {
+  const found = WRITTEN.exec(text.trim());
+  if (!found) return null;
+  const [, day, time = "00:00"] = found;
+  const moment = new Date(`${day}T${time}Z`);
+  // Date takes 31 February for 3 March.
+  return Number.isNaN(moment.getTime()) || !moment.toISOString().startsWith(day) ? null : moment;
+}
+
 export function readAddress(query, sources) {
   const given = new URLSearchParams(query);
   const text = (name) => given.get(name) ?? "";
@@ -37,10 +66,6 @@ export function readAddress(query, sources) {
   };
 }
 
-/**
- * @param {Search} search
- * @returns {string} with its question mark
- */
 export function writeAddress({ source, project, lql, range, start, end, redact }) {
   const told = new URLSearchParams({ source });
   if (project) told.set("project", project);
@@ -53,15 +78,10 @@ export function writeAddress({ source, project, lql, range, start, end, redact }
   return `?${told}`;
 }
 
-/**
- * The address of the form of a new endpoint that gives these rows.
- * @param {string} address of the empty form
- * @param {Search} search
- * @returns {string}
- */
-export function saveAddress(address, { source, project, lql }) {
+/** The address of the form of a new endpoint that gives these rows. */
+export function saveAddress(emptyForm, { source, project, lql }) {
   const told = new URLSearchParams({ log_source: source });
   if (!project) told.set("every_project", "1");
   if (lql.trim()) told.set("lql", lql);
-  return `${address}?${told}`;
+  return `${emptyForm}?${told}`;
 }

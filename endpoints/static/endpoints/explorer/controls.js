@@ -1,18 +1,19 @@
-/** The fields above the rows: what they say, and what is changed in them. */
+/** The fields above the rows: what they say, what is changed in them, and what is wrong with them. */
 
-import { byId, h, show } from "../workbench/dom.js";
+import { button, byId, h, show } from "../shared/dom.js";
+import { cause, offsetOf, select } from "../shared/failure.js";
+import { writeMoment } from "../shared/time_axis.js";
+import { changed, isRelative, lastOf, readMoment } from "./address.js";
 import { inOneLine } from "./lql_bar.js";
-import { changed, isRelative, lastOf, readMoment, writeMoment } from "./range.js";
 
-/** @typedef {import("./address.js").Search} Search */
-/** @typedef {import("./range.js").Range} Range */
+const ADVICE = {
+  query_timeout: "Take a narrower time range, name a project, or filter by a column instead of a regular expression.",
+  overloaded: "Run it again in a moment.",
+};
+const FIELDS = { project: "lx-project", range: "lx-start", source: "lx-source" };
 
 /** A field that cannot be read; the message is for the operator. */
 export class Unreadable extends Error {
-  /**
-   * @param {string} field
-   * @param {string} message
-   */
   constructor(field, message) {
     super(message);
     this.field = field;
@@ -20,10 +21,6 @@ export class Unreadable extends Error {
 }
 
 export class Controls {
-  /**
-   * @param {{now: () => number, longest: number, needsProject: boolean}} facts
-   * @param {() => void} run
-   */
   constructor(facts, run) {
     this.facts = facts;
     byId("lx-form").addEventListener("submit", (event) => {
@@ -45,10 +42,7 @@ export class Controls {
     move("lx-wider", { times: 3 });
   }
 
-  /**
-   * @returns {Search}
-   * @throws {Unreadable}
-   */
+  /** What is looked for; throws Unreadable. */
   read() {
     const range = byId("lx-range").value;
     const project = byId("lx-project").value.trim();
@@ -59,7 +53,6 @@ export class Controls {
     return { source: byId("lx-source").value, project, lql, range, ...custom, redact: byId("lx-redact").checked };
   }
 
-  /** @param {Search} search */
   write(search) {
     byId("lx-source").value = search.source;
     byId("lx-project").value = search.project;
@@ -72,15 +65,12 @@ export class Controls {
     }
   }
 
-  /**
-   * @param {Search} search
-   * @returns {Range} as of now, where it ends now
-   */
+  /** The range as of now, where it ends now. */
   range({ range, start, end }) {
     return isRelative(range) ? lastOf(range, this.facts.now()) : { start: new Date(start), end: new Date(end) };
   }
 
-  /** Make this the custom range. @param {Range} range */
+  /** Make this the custom range. */
   narrow({ start, end }) {
     byId("lx-range").value = "custom";
     byId("lx-custom").hidden = false;
@@ -88,20 +78,11 @@ export class Controls {
     byId("lx-end").value = writeMoment(end);
   }
 
-  /** @param {string[]} projects offered for the field */
   offerProjects(projects) {
     show(byId("lx-projects"), projects.map((project) => h("option", { value: project })));
   }
 
-  /** @param {string | null} field the one that is wrong */
-  mark(field) {
-    for (const id of ["lx-project", "lx-start", "lx-end", "lx-lql"]) {
-      if (id === field) byId(id).setAttribute("aria-invalid", "true");
-      else byId(id).removeAttribute("aria-invalid");
-    }
-  }
-
-  /** @returns {boolean} whether it is complete */
+  /** Choose a range; whether it can be run as it is, which a custom one cannot. */
   chooseRange(range) {
     const isCustom = !isRelative(range);
     byId("lx-custom").hidden = !isCustom;
@@ -114,4 +95,47 @@ export class Controls {
     if (moment === null) throw new Unreadable(field, "Write the time as 2026-01-31 08:00:00, in UTC.");
     return moment.toISOString();
   }
+}
+
+export function clearFailure() {
+  say(null);
+}
+
+export function showUnreadable({ field, message }) {
+  say(field, h("p", {}, message));
+  byId(field).focus();
+}
+
+/** Say why a search failed, for LQL at its place in what was typed; `what` names the part where the rest did not fail. */
+export function showFailure({ error }, lql, what = "") {
+  const [detail] = error.details;
+  const isLql = error.code === "invalid_lql";
+  const isPlaced = isLql && detail?.line === 1 && typeof detail.column === "number";
+  say(
+    isLql ? "lx-lql" : (FIELDS[detail?.field] ?? null),
+    h("p", {}, what, error.message, " ", ADVICE[error.code] ?? ""),
+    isPlaced && placed(lql, detail.column),
+    cause(error.operator),
+  );
+}
+
+/** Say what is wrong, and mark the field that it is wrong in, if there is one. */
+function say(field, ...text) {
+  show(byId("lx-error"), ...text);
+  for (const id of ["lx-project", "lx-start", "lx-end", "lx-lql"]) {
+    if (id === field) byId(id).setAttribute("aria-invalid", "true");
+    else byId(id).removeAttribute("aria-invalid");
+  }
+}
+
+/** The query with what cannot be read marked; a click leads there. */
+function placed(lql, column) {
+  const offset = offsetOf(lql, 1, column);
+  const wrong = /^\S+/.exec(lql.slice(offset))?.[0] ?? "";
+  const go = () => select(byId("lx-lql"), offset, wrong.length);
+  const rest = lql.slice(offset + wrong.length);
+  return [
+    h("pre", { class: "lx-query" }, lql.slice(0, offset), h("mark", { class: "lx-mark" }, wrong || "\u00a0"), rest),
+    button("lx-link", go, `Go to column ${column}`),
+  ];
 }

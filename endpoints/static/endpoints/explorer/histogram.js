@@ -3,20 +3,14 @@
  * narrows the range to what is chosen; so does a click on one or a drag over several.
  */
 
-import { byId, h, show, svg } from "../workbench/dom.js";
-import { barTable, between, described, written } from "./bars_in_words.js";
-import { timeAxis } from "./time_axis.js";
-
-/** @typedef {{start: Date, end: Date, value: number | null}} Bar */
-/** @typedef {import("./range.js").Range} Range */
+import { byId, counted, h, show, svg, table } from "../shared/dom.js";
+import { between, hasRoom, timeTicks, writeMoment } from "../shared/time_axis.js";
 
 const HEIGHT = 100;
 
 export class Histogram {
-  /** @param {(range: Range) => void} narrow */
   constructor(narrow) {
     this.narrow = narrow;
-    /** @type {Bar[]} */
     this.bars = [];
     this.here = 0; // the bar in the tab order
     this.anchor = 0; // where choosing several began
@@ -30,25 +24,21 @@ export class Histogram {
     byId("lx-histogram").hidden = true;
   }
 
-  /**
-   * @param {Record<string, any>} answer of the service
-   * @param {string} aggregate what the bars tell: count, of rows, or as it was written, avg(m.latency)
-   */
+  /** Show the answer of the service; `aggregate` is count, of rows, or as it was written, avg(m.latency). */
   show({ period, bars }, aggregate) {
     this.aggregate = aggregate;
     this.bars = bars.map(([start, end, value]) => ({ start: new Date(start), end: new Date(end), value }));
     this.here = this.anchor = this.bars.length - 1;
     byId("lx-histogram").hidden = false;
     show(byId("lx-histogram-heading"), `${aggregate === "count" ? "Rows" : aggregate} per ${period}`);
-    const range = { start: this.bars[0].start, end: this.bars[this.bars.length - 1].end };
     const hadFocus = this.place.contains(document.activeElement);
-    show(this.place, this.chart(), timeAxis(range, this.place.clientWidth));
+    show(this.place, this.chart(), this.axis());
     if (hadFocus) this.drawn[this.here].focus();
     else this.tell(null);
     this.table();
   }
 
-  /** @returns {number | null} how many rows there are in the range, where that was counted */
+  /** The number of rows in the range; null where they were not counted. */
   get total() {
     return this.aggregate === "count" ? this.bars.reduce((sum, { value }) => sum + (value ?? 0), 0) : null;
   }
@@ -60,15 +50,29 @@ export class Histogram {
     const label = `${width} bars; arrow keys move, Enter narrows the time range to a bar`;
     const box = { viewBox: `0 0 ${width} ${HEIGHT}`, preserveAspectRatio: "none" };
     const chart = svg("svg", { ...box, class: "lx-chart", role: "group", "aria-label": label }, this.drawn);
-    chart.addEventListener("keydown", (event) => this.key(/** @type {KeyboardEvent} */ (event)));
+    chart.addEventListener("keydown", (event) => this.key(event));
     chart.addEventListener("pointerleave", () => this.tell(null));
     return h("div", { class: "lx-plot" }, h("span", { class: "lx-most" }, most ? written(most) : ""), chart);
+  }
+
+  /** The line of times below the bars. */
+  axis() {
+    const first = this.bars[0].start.getTime();
+    const last = this.bars.at(-1).end.getTime();
+    const width = this.place.clientWidth;
+    const marks = timeTicks(first, last, width).map(({ value, text }) => {
+      const at = (value - first) / (last - first);
+      const mark = hasRoom(at, width) && h("span", { class: "lx-tick" }, text);
+      if (mark) mark.style.left = `${at * 100}%`;
+      return mark;
+    });
+    return h("div", { class: "lx-axis", "aria-hidden": "true" }, marks);
   }
 
   /** The first and the last bar may be shorter than the others, like the part of the period they stand for. */
   extent(bar) {
     const start = this.bars[0].start.getTime();
-    const unit = (this.bars[this.bars.length - 1].end.getTime() - start) / this.bars.length;
+    const unit = (this.bars.at(-1).end.getTime() - start) / this.bars.length;
     return { x: (bar.start.getTime() - start) / unit, width: (bar.end.getTime() - bar.start.getTime()) / unit };
   }
 
@@ -81,7 +85,7 @@ export class Histogram {
         class: "lx-one",
         role: "button",
         tabindex: index === this.here ? 0 : -1,
-        "aria-label": described(bar, this.aggregate),
+        "aria-label": this.described(bar),
         onpointerdown: (event) => this.press(event, index),
         onpointerenter: () => this.pointAt(index),
         onfocus: () => this.tell(index),
@@ -94,13 +98,23 @@ export class Histogram {
 
   tell(index) {
     const [first, last] = this.chosen();
-    if (index !== null && first < last) show(byId("lx-told"), `${between(this.bars[first].start, this.bars[last].end)}: Enter or let go to look closer.`);
-    else if (index !== null) show(byId("lx-told"), described(this.bars[index], this.aggregate));
-    else if (!this.dragging) show(byId("lx-told"), "Click a bar or drag over several to look closer.");
+    const told = byId("lx-told");
+    if (index === null) {
+      if (!this.dragging) show(told, "Click a bar or drag over several to look closer.");
+    } else if (first === last) show(told, this.described(this.bars[index]));
+    else show(told, `${between(this.bars[first].start, this.bars[last].end)}: Enter or let go to look closer.`);
+  }
+
+  /** A bar in words, for who does not see it. */
+  described({ start, end, value }) {
+    const what = () => (this.aggregate === "count" ? counted(value, "row") : `${this.aggregate} ${written(value)}`);
+    return `${between(start, end)}: ${value === null ? "nothing" : what()}`;
   }
 
   table() {
-    if (byId("lx-table-details").open) show(byId("lx-table"), barTable(this.bars, this.aggregate));
+    if (!byId("lx-table-details").open) return;
+    const lines = this.bars.map(({ start, end, value }) => [writeMoment(start), writeMoment(end), value === null ? "–" : written(value)]);
+    show(byId("lx-table"), table("lx-table", ["From (UTC)", "To", this.aggregate === "count" ? "Rows" : this.aggregate], lines));
   }
 
   press(event, index) {
@@ -153,4 +167,8 @@ export class Histogram {
     const [first, last] = this.chosen();
     this.narrow({ start: this.bars[first].start, end: this.bars[last].end });
   }
+}
+
+function written(value) {
+  return value.toLocaleString("en", { maximumFractionDigits: 3 });
 }

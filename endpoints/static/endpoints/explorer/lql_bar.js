@@ -1,18 +1,13 @@
 /** The LQL field with its completions, by the pattern of the ARIA authoring practices for an editable combobox. */
 
-import { byId, h, show } from "../workbench/dom.js";
+import { byId, h, show } from "../shared/dom.js";
 import { complete } from "./offers.js";
 
-/** @typedef {import("./offers.js").Offer} Offer */
-
 export class LqlBar {
-  /** @param {() => Parameters<typeof complete>[1]} facts */
   constructor(facts) {
     this.facts = facts;
-    /** @type {HTMLInputElement} */
     this.field = byId("lx-lql");
     this.list = byId("lx-offers");
-    /** @type {Offer[]} */
     this.offers = [];
     this.from = 0;
     this.active = -1;
@@ -96,7 +91,7 @@ export class LqlBar {
 
   click(event) {
     event.preventDefault();
-    const option = /** @type {Element} */ (event.target).closest("[data-index]");
+    const option = event.target.closest("[data-index]");
     if (option) this.take(this.offers[Number(option.getAttribute("data-index"))]);
   }
 
@@ -109,10 +104,7 @@ export class LqlBar {
   }
 }
 
-/**
- * @param {string} lql
- * @returns {string} the same with blanks for line breaks
- */
+/** The same with blanks for line breaks. */
 export function inOneLine(lql) {
   return lql.replace(/[\r\n]+/g, " ");
 }

@@ -1,22 +1,20 @@
 /** The log explorer: fields above, bars and rows below, all of it told by the page's address. */
 
-import { byId, counted, show } from "../workbench/dom.js";
-import { post, RequestFailed } from "../workbench/http.js";
+import { byId, counted, show } from "../shared/dom.js";
+import { failureOf, post, stopwatch } from "../shared/http.js";
 import { readAddress, saveAddress, writeAddress } from "./address.js";
-import { Controls, Unreadable } from "./controls.js";
-import { FailureNote } from "./failure.js";
+import { clearFailure, Controls, showFailure, showUnreadable, Unreadable } from "./controls.js";
 import { Knowledge } from "./knowledge.js";
-import { keepRunning } from "./live.js";
 import { LqlBar } from "./lql_bar.js";
-import { Progress } from "./progress.js";
 import { Results } from "./results.js";
 import { Search } from "./search.js";
 
 const DAY = 86_400_000;
 const AROUND = 30_000; // milliseconds before and after a row
+const LIVE_PAUSE_MILLISECONDS = 10_000;
+const SLOW_SECONDS = 0.5; // what is quicker needs no clock
 
 class Explorer {
-  /** @param {Record<string, any>} started what the service says of this person's explorer */
   constructor(started) {
     this.started = started;
     const ahead = new Date(started.now).getTime() - Date.now();
@@ -24,8 +22,7 @@ class Explorer {
     this.knowledge = new Knowledge(started.addresses.fields, () => this.learnt());
     const facts = { now: this.now, longest: started.max_days * DAY, needsProject: !started.every_project };
     this.controls = new Controls(facts, () => this.run());
-    this.failure = new FailureNote(this.controls);
-    this.progress = new Progress(() => this.search.cancel());
+    this.stopClock = () => {};
     this.results = new Results({
       addFilter: (keys, value, negated) => void this.addFilter(keys, value, negated),
       around: (moment) => this.lookAround(moment),
@@ -35,8 +32,8 @@ class Explorer {
       rows: (rows, answer, isFirst) => this.found(rows, answer, isFirst),
       histogram: (answer) => this.results.showHistogram(answer, this.search.exploration.lql),
       failed: (failure, part) => this.failed(failure, part),
-      notCancelled: ({ error }) => this.progress.say(error.message),
-      over: () => this.progress.stop(),
+      notCancelled: ({ error }) => this.say(error.message),
+      over: () => this.stopped(),
     });
     new LqlBar(() => {
       const { source, known, seen } = this.knowledge;
@@ -45,7 +42,11 @@ class Explorer {
     if (started.add_address) byId("lx-save").addEventListener("click", (event) => this.save(event));
     byId("lx-more").addEventListener("click", () => this.more());
     window.addEventListener("popstate", () => this.open());
-    keepRunning(() => this.run({ isNew: false }), () => this.search.isRunning);
+    byId("lx-cancel").addEventListener("click", () => {
+      byId("lx-cancel").disabled = true;
+      this.search.cancel();
+    });
+    window.setInterval(() => this.runAgain(), LIVE_PAUSE_MILLISECONDS);
   }
 
   /** Show what the page's address tells. */
@@ -59,14 +60,14 @@ class Explorer {
   }
 
   run({ isNew = true } = {}) {
-    this.failure.clear();
+    clearFailure();
     this.hasFailed = false;
     let search;
     try {
       search = this.controls.read();
     } catch (error) {
       if (!(error instanceof Unreadable)) throw error;
-      this.failure.showUnreadable(error);
+      showUnreadable(error);
       return;
     }
     const address = writeAddress(search);
@@ -74,8 +75,34 @@ class Explorer {
     void this.knowledge.learn(search.source);
     const { start, end } = (this.range = this.controls.range(search));
     const { source, project, lql, redact } = search;
-    this.progress.start();
+    this.showRunning();
     void this.search.start({ source, project, lql, redact, start: start.toISOString(), end: end.toISOString() });
+  }
+
+  /** Run again by itself, as long as that is wished and nobody reads a row. */
+  runAgain() {
+    const isRead = document.hidden || document.querySelector(".lx-row[open]") !== null;
+    if (byId("lx-live").checked && !isRead && !this.search.isRunning) this.run({ isNew: false });
+  }
+
+  showRunning() {
+    this.stopClock();
+    byId("lx-cancel").hidden = false;
+    byId("lx-cancel").disabled = false;
+    byId("lx-rows").setAttribute("aria-busy", "true");
+    const clock = byId("lx-elapsed");
+    this.stopClock = stopwatch((seconds) => show(clock, seconds > SLOW_SECONDS && `${seconds.toFixed(1)} s …`));
+  }
+
+  stopped() {
+    this.stopClock();
+    show(byId("lx-elapsed"));
+    byId("lx-cancel").hidden = true;
+    byId("lx-rows").removeAttribute("aria-busy");
+  }
+
+  say(text) {
+    show(byId("lx-status"), text);
   }
 
   learnt() {
@@ -87,27 +114,27 @@ class Explorer {
   found(rows, answer, isFirst) {
     this.knowledge.seen.add(this.results.showRows(rows, answer, isFirst));
     if (isFirst && !rows.length) this.results.showEmpty(this.range, this.knowledge.source, this.knowledge.known.newest);
-    this.progress.say(`${counted(rows.length, "row")} in ${answer.seconds.toFixed(2)} s`);
+    this.say(`${counted(rows.length, "row")} in ${answer.seconds.toFixed(2)} s`);
   }
 
   failed(failure, part) {
     if (failure.error.code === "draft_cancelled") {
       this.results.stopped();
-      this.progress.say("Cancelled: PostgreSQL has stopped the query.");
+      this.say("Cancelled: PostgreSQL has stopped the query.");
       return;
     }
     this.results.failed(part);
     const isAlone = part === "histogram" && !this.hasFailed;
-    this.failure.show(failure, this.search.exploration.lql, isAlone ? "No histogram: " : "");
+    showFailure(failure, this.search.exploration.lql, isAlone ? "No histogram: " : "");
     this.hasFailed = !isAlone;
-    if (!isAlone) this.progress.say("Failed.");
+    if (!isAlone) this.say("Failed.");
   }
 
   more() {
     const mark = this.results.list.mark;
     if (mark === null) return;
     byId("lx-more").disabled = true;
-    this.progress.start();
+    this.showRunning();
     this.search.more(mark);
   }
 
@@ -128,8 +155,7 @@ class Explorer {
       field.value = lql;
       this.run();
     } catch (error) {
-      if (!(error instanceof RequestFailed)) throw error;
-      this.failure.show(error, field.value);
+      showFailure(failureOf(error), field.value);
       field.scrollIntoView({ block: "nearest" });
     }
   }
@@ -141,7 +167,7 @@ class Explorer {
     } catch (error) {
       if (!(error instanceof Unreadable)) throw error;
       event.preventDefault();
-      this.failure.showUnreadable(error);
+      showUnreadable(error);
     }
   }
 }

@@ -10,11 +10,7 @@ const TIMES = ["today", "yesterday", "last@5minutes", "last@1hour", "this@day"];
 const PERIODS = ["count(*)", "countd(", "avg(", "sum(", "max(", "p50(", "p95(", "p99("];
 const OPERATORS = /^(?:>=|<=|=|>|<|@>~|@>|~)?/;
 
-/**
- * @param {string} lql up to the cursor
- * @param {{known: Known, seen: import("./fields_seen.js").FieldsSeen, levels: string[], sources: string[]}} facts
- * @returns {Completion}
- */
+/** What fits behind an LQL query up to the cursor. */
 export function complete(lql, facts) {
   const from = startOfClause(lql);
   const clause = lql.slice(from);
@@ -83,11 +79,7 @@ function values(name, { seen, levels, sources }) {
   return offers;
 }
 
-/**
- * A value as LQL writes it.
- * @param {import("./fields_seen.js").Value} value
- * @returns {string}
- */
+/** A value as LQL writes it. */
 export function writeValue({ kind, text }) {
   if (kind !== "text") return text;
   const isPlain = /^[A-Za-z][A-Za-z0-9_-]*$/.test(text) && !["NULL", "true", "false"].includes(text);

@@ -1,21 +1,15 @@
 /** What a search found: the histogram, the rows under their heading, or why there is nothing. */
 
-import { byId, counted, h, show } from "../workbench/dom.js";
+import { button, byId, counted, h, show } from "../shared/dom.js";
+import { writeMoment } from "../shared/time_axis.js";
 import { Histogram } from "./histogram.js";
-import { writeMoment } from "./range.js";
-import { RowList } from "./row_list.js";
-
-/** @typedef {import("./range.js").Range} Range */
+import { RowList } from "./rows.js";
 
 const HOUR = 3_600_000;
 const COUNTED = new Set(["count", "count()", "count(*)"]);
 const CHART = /(?:^|\s)(?:c|chart):(?!group_by)(\w+\([\w.*]*\))/; // c:avg(m.latency)
 
 export class Results {
-  /**
-   * @param {{addFilter: import("./row_json.js").AddFilter, around: (moment: Date) => void,
-   *   lookAt: (range: Range) => void}} actions
-   */
   constructor(actions) {
     this.actions = actions;
     this.histogram = new Histogram(actions.lookAt);
@@ -24,12 +18,7 @@ export class Results {
     this.isEmpty = false;
   }
 
-  /**
-   * @param {Record<string, any>[]} rows
-   * @param {{more: boolean}} answer
-   * @param {boolean} isFirst else they follow those that are shown
-   * @returns {Record<string, any>[]} those that were not there yet
-   */
+  /** Show rows, the first ones or those that follow; what is returned was not there yet. */
   showRows(rows, { more }, isFirst) {
     if (isFirst) this.list.clear();
     const added = this.list.add(rows);
@@ -43,10 +32,6 @@ export class Results {
     return added;
   }
 
-  /**
-   * @param {Record<string, any>} answer
-   * @param {string} lql it answers to
-   */
   showHistogram(answer, lql) {
     const chart = CHART.exec(lql)?.[1] ?? answer.aggregate;
     // count(path) counts no rows.
@@ -54,12 +39,7 @@ export class Results {
     this.head();
   }
 
-  /**
-   * Say where there are rows instead.
-   * @param {Range} range
-   * @param {string} source
-   * @param {string | null} newest of its rows
-   */
+  /** Say that there is nothing, and where there are rows instead. */
   showEmpty({ start, end }, source, newest) {
     const moment = newest === null ? null : new Date(newest);
     const isElsewhere = moment !== null && (moment < start || moment >= end);
@@ -70,7 +50,6 @@ export class Results {
     );
   }
 
-  /** @param {"rows" | "more" | "histogram"} part what there is no answer to */
   failed(part) {
     if (part === "histogram") this.histogram.hide();
     if (part === "more") this.stopped();
@@ -98,6 +77,6 @@ export class Results {
   toNewest(moment) {
     const end = new Date(Math.floor(moment.getTime() / 1000) * 1000 + 1000);
     const go = () => this.actions.lookAt({ start: new Date(end.getTime() - HOUR), end });
-    return h("button", { type: "button", class: "lx-link", onclick: go }, "Show the hour before it");
+    return button("lx-link", go, "Show the hour before it");
   }
 }

@@ -1,22 +1,11 @@
 /** One search at a time: its rows and its histogram, more rows of it, and its end when it is cancelled or outdated. */
 
-import { parseExactly } from "../workbench/exact_json.js";
-import { post, RequestFailed } from "../workbench/http.js";
+import { parseExactly } from "../shared/exact_json.js";
+import { endRun, failureOf, hasCode, newRunId, pause, post } from "../shared/http.js";
 
-const RETRY_MILLISECONDS = 200;
 const BUSY_ATTEMPTS = 6;
 const BUSY_MILLISECONDS = 500;
 const LONGEST_END_MILLISECONDS = 3000; // what cannot be cancelled is not waited for
-
-/**
- * @typedef {object} Exploration as the service reads it
- * @property {string} source
- * @property {string} project
- * @property {string} start
- * @property {string} end
- * @property {string} lql
- * @property {boolean} redact
- */
 
 /**
  * @typedef {object} View what is told as a search goes on
@@ -28,17 +17,11 @@ const LONGEST_END_MILLISECONDS = 3000; // what cannot be cancelled is not waited
  */
 
 export class Search {
-  /**
-   * @param {Record<string, string>} addresses
-   * @param {View} view
-   */
   constructor(addresses, view) {
     this.addresses = addresses;
     this.view = view;
     this.number = 0; // answers to an earlier search count no more
-    /** @type {Set<string>} */
     this.runs = new Set();
-    /** @type {Promise<void>[]} */
     this.asked = [];
   }
 
@@ -46,10 +29,7 @@ export class Search {
     return this.runs.size > 0;
   }
 
-  /**
-   * Start it once what ran before has ended: the service runs few queries of operators at once.
-   * @param {Exploration} exploration
-   */
+  /** Start it once what ran before has ended: the service runs few queries of operators at once. */
   async start(exploration) {
     this.endAll();
     const number = (this.number += 1);
@@ -63,7 +43,7 @@ export class Search {
     this.asked = [rows, this.ask("histogram", {}, (answer) => this.view.histogram(answer))];
   }
 
-  /** @param {{timestamp: string, rows: number}} mark where the rows shown so far end */
+  /** Ask for the rows behind the mark, where those shown so far end. */
   more(mark) {
     this.asked.push(this.ask("rows", { mark }, (answer) => this.view.rows(rowsOf(answer), answer, false), "more"));
   }
@@ -81,18 +61,10 @@ export class Search {
   }
 
   async end(run, runs) {
-    while (runs.has(run)) {
-      try {
-        await post(this.addresses.cancel, { run_id: run });
-      } catch (error) {
-        if (!(error instanceof RequestFailed)) throw error;
-        // Not known while its request is on the way, or between two statements of it.
-        if (error.error.code !== "run_not_found") {
-          this.view.notCancelled(error); // its own timeout ends it
-          return;
-        }
-      }
-      await pause(RETRY_MILLISECONDS);
+    try {
+      await endRun(this.addresses.cancel, run, () => runs.has(run));
+    } catch (error) {
+      this.view.notCancelled(failureOf(error)); // its own timeout ends it
     }
   }
 
@@ -105,8 +77,8 @@ export class Search {
       const answer = await whileBusy(send, () => number === this.number);
       if (number === this.number) done(answer);
     } catch (error) {
-      if (!(error instanceof RequestFailed)) throw error;
-      if (number === this.number) this.view.failed(error, part);
+      const failure = failureOf(error);
+      if (number === this.number) this.view.failed(failure, part);
     } finally {
       runs.delete(run);
       if (number === this.number && !this.isRunning) this.view.over();
@@ -120,23 +92,12 @@ async function whileBusy(send, isWanted) {
     try {
       return await send();
     } catch (error) {
-      const isBusy = error instanceof RequestFailed && error.error.code === "overloaded";
-      if (!isBusy || attempt === BUSY_ATTEMPTS || !isWanted()) throw error;
+      if (!hasCode(error, "overloaded") || attempt === BUSY_ATTEMPTS || !isWanted()) throw error;
       await pause(BUSY_MILLISECONDS);
     }
   }
 }
 
-function pause(milliseconds) {
-  return new Promise((resume) => window.setTimeout(resume, milliseconds));
-}
-
 function rowsOf(answer) {
   return parseExactly(answer.result_json).result;
-}
-
-/** crypto.randomUUID exists on https and localhost alone. */
-function newRunId() {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }

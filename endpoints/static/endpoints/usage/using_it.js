@@ -1,10 +1,30 @@
-// The page "Using it": examples that are filled in and copied.
-import { tabs } from "../workbench/tabs.js";
-import { offerCopies } from "./copying.js";
-import { fillExamples } from "./filling.js";
+/** The page "Using it": examples that are filled in and copied. */
 
-fillExamples(document);
-offerCopies(document);
+import "../shared/copying.js";
+import { tabs } from "../shared/dom.js";
+
+// JSON's escapes are those of strings in JavaScript and Python too.
+const inJson = (value) => JSON.stringify(value).slice(1, -1);
+
+// What is typed is written as the example's language needs it.
+const WRITTEN = {
+  curl: (value) => value.replaceAll("'", "'\\''"), // ends the quotes, a quoted quote, begins them again
+  python: inJson,
+  javascript: inJson,
+};
+
+for (const field of document.querySelectorAll("[data-fill]")) {
+  const word = field.dataset.fill;
+  const fill = () => {
+    for (const place of document.querySelectorAll(`[data-word="${CSS.escape(word)}"]`)) {
+      const write = WRITTEN[place.closest("[data-language]").dataset.language];
+      place.textContent = field.value ? write(field.value) : word;
+      place.classList.toggle("filled", Boolean(field.value));
+    }
+  };
+  field.addEventListener("input", fill);
+  fill(); // browsers may have kept what was typed before the page was loaded again
+}
 
 const languages = document.querySelector(".languages");
 languages.hidden = false;

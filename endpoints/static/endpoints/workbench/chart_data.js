@@ -1,5 +1,6 @@
 /** What of a result can be drawn, and how: pure, from columns and rows to points. */
 
+import { roundStep } from "../shared/time_axis.js";
 import { isNumeric } from "./table.js";
 
 /** @typedef {{name: string, type: string}} Column */
@@ -11,19 +12,13 @@ import { isNumeric } from "./table.js";
 /** @typedef {{across: number | string, value: number}} Point */
 /** @typedef {{isTime: boolean, series: {name: string, points: Point[]}[], left: string}} Drawing */
 
-export const MOST_SERIES = 8;
-export const MOST_BARS = 40;
+const MOST_SERIES = 8;
+const MOST_BARS = 40;
 const BUCKETS = 48; // at most, of a count of rows over time
-const SECOND = 1000;
-const STEPS = [1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10_800, 21_600, 86_400, 604_800].map((seconds) => seconds * SECOND);
 const TIME = /^\d{4}-\d\d-\d\d([T ]\d\d:\d\d|$)/;
 const CATEGORY_TYPES = /^(text|character|boolean|uuid|date|"?char|name|inet)/;
 
-/**
- * @param {Column} column
- * @param {Record<string, any>[]} rows
- * @returns {Kind | null} null for what cannot be drawn, such as JSON
- */
+/** The kind of a column; null for what cannot be drawn, such as JSON. */
 export function kindOf({ name, type }, rows) {
   if (isNumeric(type)) return "number";
   if (/^(timestamp|date)/.test(type)) return "time";
@@ -32,11 +27,7 @@ export function kindOf({ name, type }, rows) {
   return CATEGORY_TYPES.test(type) ? "category" : null;
 }
 
-/**
- * @param {Column[]} columns
- * @param {Record<string, any>[]} rows
- * @returns {Choice | null} null where nothing can be drawn
- */
+/** What the columns suggest to draw; null where nothing can be drawn. */
 export function suggest(columns, rows) {
   if (!rows.length) return null;
   const named = (kind) => columns.filter((column) => kindOf(column, rows) === kind).map(({ name }) => name);
@@ -55,12 +46,6 @@ export function suggest(columns, rows) {
   return null;
 }
 
-/**
- * @param {Choice} choice
- * @param {Column[]} columns
- * @param {Record<string, any>[]} rows
- * @returns {Drawing}
- */
 export function draw(choice, columns, rows) {
   const column = columns.find(({ name }) => name === choice.across);
   const kind = column ? kindOf(column, rows) : null;
@@ -91,7 +76,7 @@ function placing({ across, values }, rows, kind) {
 function buckets(moments, moment) {
   const least = moments.reduce((one, other) => Math.min(one, other), Infinity);
   const most = moments.reduce((one, other) => Math.max(one, other), -Infinity);
-  const step = STEPS.find((length) => (most - least) / length <= BUCKETS) ?? (most - least) / BUCKETS;
+  const step = roundStep(most - least, BUCKETS);
   const start = (value) => Math.floor(value / step) * step;
   const empty = [];
   for (let value = start(least); value <= most; value += step) empty.push(value);
@@ -110,7 +95,6 @@ function grouped({ values, split }, rows) {
 }
 
 function summed(rows, { place, empty }, value) {
-  /** @type {Map<number | string, number>} */
   const sums = new Map(empty.map((across) => [across, 0]));
   for (const row of rows) {
     const across = place(row);

@@ -1,7 +1,5 @@
 /** What Ace offers while SQL is typed: log sources, their columns and metadata paths, @parameters, key words. */
 
-import { WORDS } from "./words.js";
-
 /** @typedef {{name: string, type: string, path: string | null}} Column */
 /** @typedef {{path: string, type: string, rows: number, column: string | null}} MetadataPath */
 /** @typedef {{name: string, table: string, holds: string, columns: Column[], metadata_paths: MetadataPath[]}} Source */
@@ -14,11 +12,7 @@ import { WORDS } from "./words.js";
 const NAME = /[@A-Za-z0-9_]/;
 const READ_TABLES = /\b(?:from|join|,)\s+(?:logs\.)?(\w+)(?:\s+(?:as\s+)?(?!(?:where|join|left|on|group|order|limit|cross|inner)\b)(\w+))?/gi;
 
-/**
- * @param {() => Source[]} sources
- * @param {() => {name: string, type: string}[]} parameters
- * @returns {any[]} Ace's completers
- */
+/** Ace's completers. */
 export function completers(sources, parameters) {
   const ours = {
     id: "catalogue",
@@ -41,17 +35,13 @@ export function completers(sources, parameters) {
 
 /** Put in an expression that has the qualifier inside: t.request.url  ->  jsonb_path_query_first(t.metadata, …) */
 function replaceQualified(ace, { value, qualifier }) {
-  const { Range } = /** @type {any} */ (window).ace.require("ace/range");
+  const { Range } = window.ace.require("ace/range");
   const { row, column } = ace.getCursorPosition();
   const typed = ace.completer.completions.filterText.length + qualifier.length + 1;
   ace.session.replace(new Range(row, column - typed, row, column), value);
 }
 
-/**
- * Behind `logs.` or `t.` other things fit than before the dot: Ace would only go on to narrow down what it offered.
- * @param {any} ace
- * @param {() => Source[]} sources
- */
+/** Behind `logs.` or `t.` other things fit than before the dot: Ace would only go on to narrow down what it offered. */
 export function restartBehindQualifiers(ace, sources) {
   ace.commands.on("afterExec", ({ command, args }) => {
     if (command.name !== "insertstring" || args !== "." || !ace.completer?.activated) return;
@@ -64,12 +54,9 @@ export function restartBehindQualifiers(ace, sources) {
   });
 }
 
-/**
- * Of what shows up by itself nothing is chosen yet: Enter stays a new line until an arrow key or Tab has chosen.
- * @param {any} ace
- */
+/** Of what shows up by itself nothing is chosen yet: Enter stays a new line until an arrow key or Tab has chosen. */
 export function chooseByHand(ace) {
-  const { Autocomplete } = /** @type {any} */ (window).ace.require("ace/autocomplete");
+  const { Autocomplete } = window.ace.require("ace/autocomplete");
   const completer = Autocomplete.for(ace);
   Object.defineProperty(completer, "autoSelect", { get: () => !completer.autoShown, set: () => {} });
 }
@@ -81,12 +68,7 @@ function offerWords(before, prefix) {
   return WORDS.filter(({ value }) => value.startsWith(typed)).map((one) => ({ ...one, caption: one.value, score: 100 }));
 }
 
-/**
- * What fits at the cursor.
- * @param {{sql: string, before: string, prefix: string, sources: Source[],
- *   parameters: {name: string, type: string}[]}} at `before` is the line up to the word being typed
- * @returns {Completion[]}
- */
+/** What fits at the cursor; `before` is the line up to the word being typed, which is `prefix`. */
 export function offers({ sql, before, prefix, sources, parameters }) {
   if (/^\d/.test(prefix) || isNewName(before)) return [];
   if (prefix.startsWith("@")) return parameters.map(offerParameter);
@@ -96,10 +78,10 @@ export function offers({ sql, before, prefix, sources, parameters }) {
   if (qualifier !== undefined) {
     return read.filter(({ alias }) => alias === qualifier.toLowerCase()).flatMap(({ source }) => offerColumns(source, qualifier));
   }
-  const known = read.length ? read.map(({ source }) => source) : [];
+  const known = new Set(read.map(({ source }) => source));
   return [
     ...sources.map((source) => offerSource(source, source.table)),
-    ...[...new Set(known)].flatMap((source) => offerColumns(source, "")),
+    ...[...known].flatMap((source) => offerColumns(source, "")),
     ...parameters.map(offerParameter),
   ];
 }
@@ -144,13 +126,40 @@ function offerColumns(source, qualifier) {
   return [...columns, ...paths];
 }
 
-/**
- * The text at a metadata path; a lax jsonpath looks into the arrays on the way.
- * @param {string} path
- * @param {string} metadata the column
- * @returns {string}
- */
-export function pathExpression(path, metadata) {
+/** The text at a metadata path of a column; a lax jsonpath looks into the arrays on the way. */
+function pathExpression(path, metadata) {
   const steps = path.split(".").map((step) => (/^[A-Za-z_]\w*$/.test(step) ? step : `"${step}"`));
   return `jsonb_path_query_first(${metadata}, '$.${steps.join(".")}') #>> '{}'`;
 }
+
+// The words of SQL that queries of log rows are made of; PostgreSQL's own lists have a thousand more.
+const KEY_WORDS = [
+  "all", "and", "any", "array", "as", "asc", "at time zone", "between", "case", "cast", "cross join",
+  "current_date", "current_timestamp", "desc", "distinct", "distinct on", "else", "end", "except", "exists",
+  "extract", "false", "filter", "from", "full join", "group by", "grouping sets", "having", "ilike", "in",
+  "inner join", "intersect", "interval", "is not null", "is null", "join", "jsonb", "lateral", "left join",
+  "like", "limit", "materialized", "not", "nulls first", "nulls last", "numeric", "offset", "on", "or",
+  "order by", "over", "partition by", "range", "right join", "rows", "select", "then", "timestamptz", "true",
+  "union", "union all", "using", "values", "when", "where", "window", "with", "within group",
+];
+
+const FUNCTIONS = [
+  "abs", "age", "array_agg", "array_length", "avg", "bool_and", "bool_or", "ceil", "char_length", "coalesce",
+  "concat", "concat_ws", "count", "cume_dist", "date_bin", "date_part", "date_trunc", "dense_rank", "exp",
+  "first_value", "floor", "format", "generate_series", "greatest", "initcap", "json_agg", "json_build_object",
+  "jsonb_agg", "jsonb_array_elements", "jsonb_array_elements_text", "jsonb_array_length", "jsonb_build_object",
+  "jsonb_each", "jsonb_each_text", "jsonb_extract_path_text", "jsonb_object_agg", "jsonb_path_exists",
+  "jsonb_path_match", "jsonb_path_query", "jsonb_path_query_array", "jsonb_path_query_first", "jsonb_typeof",
+  "lag", "last_value", "lead", "least", "left", "length", "ln", "log", "lower", "lpad", "ltrim", "make_interval",
+  "max", "md5", "min", "mod", "mode", "now", "ntile", "nullif", "percent_rank", "percentile_cont",
+  "percentile_disc", "position", "power", "rank", "regexp_count", "regexp_match", "regexp_matches",
+  "regexp_replace", "regexp_split_to_table", "regexp_substr", "replace", "right", "round", "row_number", "rpad",
+  "rtrim", "split_part", "sqrt", "starts_with", "stddev", "string_agg", "string_to_array", "strpos", "substring",
+  "sum", "to_char", "to_date", "to_jsonb", "to_number", "to_timestamp", "trim", "trunc", "unnest", "upper",
+  "variance", "width_bucket",
+];
+
+const WORDS = [
+  ...KEY_WORDS.map((value) => ({ value, meta: "key word" })),
+  ...FUNCTIONS.map((value) => ({ value, meta: "function" })),
+];

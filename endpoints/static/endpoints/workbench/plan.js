@@ -1,36 +1,17 @@
 /** EXPLAIN (ANALYZE, BUFFERS) as a tree that can be read: where the time went, which partitions were touched. */
 
-import { counted, h } from "./dom.js";
+import { counted, h } from "../shared/dom.js";
 
 /**
- * @typedef {object} PlanNode
- * @property {string} node
- * @property {string} relation
- * @property {string} alias
- * @property {string} index
- * @property {string[]} details
- * @property {number} rows_estimated
- * @property {number} rows_actual
- * @property {number} rows_removed
- * @property {number} loops
- * @property {boolean} executed
- * @property {number} ms
- * @property {number} own_ms
- * @property {number} buffers_hit
- * @property {number} buffers_read
- * @property {number} partitions_pruned
- * @property {PlanNode[]} children
+ * @typedef {{node: string, relation: string, alias: string, index: string, details: string[], rows_estimated: number,
+ *   rows_actual: number, rows_removed: number, loops: number, executed: boolean, ms: number, own_ms: number,
+ *   buffers_hit: number, buffers_read: number, partitions_pruned: number, children: PlanNode[]}} PlanNode
  */
 
 const SUSPICIOUS_ESTIMATE = 10; // times off, from where on a better plan might exist
 const SHOWN_PARTITIONS = 12;
 const SHOWN_CHILDREN = 4; // more are mostly partitions: the slowest of them tell enough
 
-/**
- * @param {{plan: PlanNode, planning_ms: number, execution_ms: number,
- *   tables: {table: string, touched: string[], pruned: string[]}[]}} answer
- * @returns {HTMLElement}
- */
 export function planView({ plan, planning_ms: planning, execution_ms: execution, tables }) {
   const slowest = all(plan).reduce((one, other) => (other.own_ms > one.own_ms ? other : one));
   return h(

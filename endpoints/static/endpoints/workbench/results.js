@@ -1,12 +1,11 @@
 /** What a run or an explanation brought, in tabs. */
 
-import { showChart } from "./chart_panel.js";
-import { byId, counted, h, show } from "./dom.js";
-import { layOut, parseExactly } from "./exact_json.js";
+import { copyButton } from "../shared/copying.js";
+import { byId, counted, h, show, table, tabs } from "../shared/dom.js";
+import { layOut, parseExactly } from "../shared/exact_json.js";
+import { showChart } from "./chart.js";
 import { planView } from "./plan.js";
-import { statementView } from "./statement.js";
-import { tableView } from "./table.js";
-import { tabs } from "./tabs.js";
+import { asText, tableView } from "./table.js";
 
 const TABS_OF_RUN = ["wb-tab-table", "wb-tab-json", "wb-tab-chart"];
 
@@ -25,11 +24,7 @@ export class Results {
     show(byId("wb-panel-statement"), note("What PostgreSQL got is shown after a run."));
   }
 
-  /**
-   * @param {Record<string, any>} run the service's answer
-   * @param {number} cacheSeconds of the draft
-   * @returns {string} what is said of it
-   */
+  /** Show what a run brought; what is returned is said of it. */
   showRun(run, cacheSeconds) {
     this.place.hidden = false;
     const rows = parseExactly(run.result_json).result;
@@ -41,10 +36,7 @@ export class Results {
     return describeRun(run, cacheSeconds);
   }
 
-  /**
-   * @param {Record<string, any>} answer
-   * @returns {string} what is said of it
-   */
+  /** Show an explanation; what is returned is said of it. */
   showPlan(answer) {
     this.place.hidden = false;
     show(byId("wb-panel-plan"), planView(answer));
@@ -69,13 +61,27 @@ function describeRun(run, cacheSeconds) {
 
 function jsonView(run) {
   const text = layOut(run.result_json);
-  // Browsers offer the clipboard to pages over HTTPS and on localhost alone.
-  const copy = async (event) => {
-    await navigator.clipboard.writeText(text);
-    event.target.textContent = "Copied";
-  };
-  const button = navigator.clipboard ? h("button", { type: "button", class: "wb-button wb-copy", onclick: copy }, "Copy") : null;
-  return h("div", { class: "wb-copyable" }, button, h("pre", { class: "wb-pre" }, text));
+  return h("div", { class: "wb-copyable" }, copyButton("wb-button wb-copy", "Copy", () => text), h("pre", { class: "wb-pre" }, text));
+}
+
+/** The statement that PostgreSQL got: composed, with its bound values, and as whom it ran. */
+function statementView({ sql, arguments: bound, role, search_path: path }) {
+  return h(
+    "div",
+    {},
+    h("pre", { class: "wb-pre wb-code" }, sql),
+    bound.length ? bindings(bound) : note("No values are bound."),
+    h("p", { class: "wb-hint" }, "Role ", h("code", {}, role), path ? [", search_path ", h("code", {}, path)] : null),
+  );
+}
+
+function bindings(all) {
+  const lines = all.map(({ placeholder, name, value }) => [
+    h("th", { scope: "row" }, placeholder),
+    name ? `@${name}` : "the service's own",
+    value === null ? h("span", { class: "wb-null" }, "null") : asText(value),
+  ]);
+  return h("div", { class: "wb-scroll" }, table("wb-table", ["Placeholder", "Parameter", "Value"], lines));
 }
 
 function note(text) {

@@ -1,21 +1,16 @@
 /** Rows as a table that scrolls in its own box, as many at a time as a browser draws quickly; each unfolds into JSON. */
 
-import { counted, h } from "./dom.js";
-import { ExactNumber, layOut } from "./exact_json.js";
-import { Sorting } from "./sorting.js";
+import { button, counted, h } from "../shared/dom.js";
+import { ExactNumber, layOut } from "../shared/exact_json.js";
 
 const ROWS_AT_ONCE = 200;
 const CUT_CHARACTERS = 300; // in a cell; the row unfolded shows them all
+const NEXT = { none: "ascending", ascending: "descending", descending: "none" };
+const SIGNS = { none: "", ascending: " ▲", descending: " ▼" };
 
-/**
- * @param {{name: string, type: string}[]} columns
- * @param {Record<string, any>[]} rows
- * @returns {HTMLElement}
- */
 export function tableView(columns, rows) {
   const body = h("tbody");
   let shown = 0;
-  const more = h("button", { type: "button", class: "wb-button" });
   const sorting = new Sorting(rows, () => redraw());
   const grow = () => {
     body.append(...sorting.sorted().slice(shown, shown + ROWS_AT_ONCE).map((row, index) => line(columns, row, shown + index + 1)));
@@ -29,44 +24,36 @@ export function tableView(columns, rows) {
     body.replaceChildren();
     grow();
   };
-  more.addEventListener("click", grow);
+  const more = button("wb-button", grow);
   grow();
-  const unfolding = h("th", { scope: "col", class: "wb-fold" }, h("span", { class: "wb-unseen" }, "Whole row"));
+  const unfolding = h("th", { scope: "col", class: "wb-fold" }, h("span", { class: "sr-only" }, "Whole row"));
   const head = columns.map((column) => sorting.head(column, isNumeric(column.type) ? "wb-number" : null));
   const table = h("table", { class: "wb-table" }, h("thead", {}, h("tr", {}, unfolding, head)), body);
   const empty = rows.length ? null : h("p", { class: "wb-hint" }, "No rows.");
   return h("div", {}, h("div", { class: "wb-scroll" }, table), empty, more);
 }
 
-/**
- * @param {string} type of PostgreSQL
- * @returns {boolean}
- */
 export function isNumeric(type) {
   return /^(smallint|integer|bigint|numeric|real|double precision)/.test(type);
 }
 
-/**
- * A value as text; null and nested values as JSON writes them.
- * @param {any} value
- * @returns {string}
- */
+/** A value as text; null and nested values as JSON writes them. */
 export function asText(value) {
   if (typeof value === "string") return value;
   return value instanceof ExactNumber ? value.text : JSON.stringify(value) ?? "null";
 }
 
 function line(columns, row, number) {
-  const button = h("button", { type: "button", class: "wb-unfold", "aria-expanded": "false", "aria-label": `Row ${number} whole` }, "▸");
-  const folded = h("tr", {}, h("td", { class: "wb-fold" }, button), columns.map(({ name, type }) => cell(row[name], type)));
-  button.addEventListener("click", () => unfold(button, folded, columns, row));
+  const label = { "aria-expanded": "false", "aria-label": `Row ${number} whole` };
+  const fold = h("button", { type: "button", class: "wb-unfold", ...label, onclick: () => unfold(fold, folded, columns, row) }, "▸");
+  const folded = h("tr", {}, h("td", { class: "wb-fold" }, fold), columns.map(({ name, type }) => cell(row[name], type)));
   return folded;
 }
 
-function unfold(button, folded, columns, row) {
-  const opens = button.getAttribute("aria-expanded") === "false";
-  button.setAttribute("aria-expanded", String(opens));
-  button.textContent = opens ? "▾" : "▸";
+function unfold(fold, folded, columns, row) {
+  const opens = fold.getAttribute("aria-expanded") === "false";
+  fold.setAttribute("aria-expanded", String(opens));
+  fold.textContent = opens ? "▾" : "▸";
   if (!opens) {
     folded.nextElementSibling?.remove();
     return;
@@ -89,4 +76,51 @@ function cell(value, type) {
   const text = asText(value);
   const cut = text.length > CUT_CHARACTERS ? `${text.slice(0, CUT_CHARACTERS)} …` : text;
   return h("td", { class: isNumeric(type) ? "wb-number" : null }, cut);
+}
+
+/** The shown rows in the order of a column: up, down, and with the third click as the query gave them. */
+class Sorting {
+  constructor(rows, changed) {
+    this.rows = rows;
+    this.changed = changed;
+    this.direction = "none";
+    this.header = null;
+    this.column = "";
+  }
+
+  /** A column's header, with the button that sorts. */
+  head({ name, type }, css) {
+    const sign = h("span", { "aria-hidden": "true" });
+    const sort = button("wb-sort", () => this.sort(header, name, sign), name, sign);
+    const header = h("th", { scope: "col", class: css }, sort, h("span", { class: "wb-type" }, type));
+    return header;
+  }
+
+  sort(header, column, sign) {
+    this.direction = this.column === column ? NEXT[this.direction] : "ascending";
+    if (this.header) {
+      this.header.removeAttribute("aria-sort");
+      this.header.querySelector("[aria-hidden]").textContent = "";
+    }
+    [this.header, this.column] = [header, column];
+    if (this.direction !== "none") header.setAttribute("aria-sort", this.direction);
+    sign.textContent = SIGNS[this.direction];
+    this.changed();
+  }
+
+  /** The rows in order, nulls last, whichever the direction. */
+  sorted() {
+    if (this.direction === "none") return this.rows;
+    const sign = this.direction === "ascending" ? 1 : -1;
+    const isNull = (row) => row[this.column] === null || row[this.column] === undefined;
+    const present = this.rows.filter((row) => !isNull(row));
+    present.sort((one, other) => sign * compare(one[this.column], other[this.column]));
+    return [...present, ...this.rows.filter(isNull)];
+  }
+}
+
+function compare(one, other) {
+  if (one instanceof ExactNumber && other instanceof ExactNumber) return one.value - other.value;
+  const [left, right] = [one, other].map((value) => (typeof value === "string" ? value : JSON.stringify(value)));
+  return left < right ? -1 : left > right ? 1 : 0;
 }

@@ -1,25 +1,16 @@
 /** "Try it": one run or explanation at a time of the draft as typed, its time shown, really cancelled on request. */
 
-import { byId, show } from "./dom.js";
-import { post, RequestFailed } from "./http.js";
-import { seconds, showElapsed } from "./stopwatch.js";
-import { tabs } from "./tabs.js";
+import { button, byId, h, show, tabs } from "../shared/dom.js";
+import { cause, offsetOf, select } from "../shared/failure.js";
+import { endRun, failureOf, newRunId, post, stopwatch } from "../shared/http.js";
 
-const CANCEL_ATTEMPTS = 8;
-const CANCEL_PAUSE_MS = 250;
+const SENT_FIELDS = { "call.sql": "wb-sandbox-sql", "call.lql": "wb-sandbox-lql" };
 const SANDBOX_FIELDS = { "wb-tab-sql": ["sql", "wb-sandbox-sql"], "wb-tab-lql": ["lql", "wb-sandbox-lql"] };
 
 export class Trial {
-  /**
-   * @param {Record<string, string>} addresses
-   * @param {{draft: import("./draft.js").DraftForm, inputs: import("./inputs.js").ArgumentInputs,
-   *   failure: import("./failure.js").FailureNote, results: import("./results.js").Results,
-   *   tableList: import("./tables.js").TableList, memory: import("./memory.js").PageMemory}} parts
-   */
   constructor(addresses, parts) {
     this.addresses = addresses;
     this.parts = parts;
-    /** @type {string | null} */
     this.runId = null;
     this.queryTab = "wb-tab-stored";
     this.bringBack(parts.memory);
@@ -34,7 +25,6 @@ export class Trial {
     window.addEventListener("pagehide", () => void this.cancel({ keepalive: true }));
   }
 
-  /** @param {import("./memory.js").PageMemory} memory */
   bringBack(memory) {
     for (const [name, id] of Object.values(SANDBOX_FIELDS)) {
       byId(id).value = memory.kept[name];
@@ -57,51 +47,32 @@ export class Trial {
     return this.attempt("explain", (answer) => this.parts.results.showPlan(answer));
   }
 
-  /** @param {{keepalive?: boolean}} [options] keepalive: the page may go before the answer comes */
+  /** Cancel the run; with `keepalive` the page may go before the answer comes. */
   async cancel(options = {}) {
     const runId = this.runId;
     if (runId === null) return;
     byId("wb-cancel").disabled = true;
     this.say("Cancelling …");
     try {
-      await this.askToCancel(runId, options);
+      await endRun(this.addresses.cancel, runId, () => this.runId === runId, options);
     } catch (error) {
-      if (!(error instanceof RequestFailed)) throw error;
-      this.say(error.error.code === "run_not_found" ? "It was not running, or is over." : error.message);
+      this.say(failureOf(error).message);
       byId("wb-cancel").disabled = false;
     }
   }
 
-  /** The service knows of a run a moment after the click on Run: a Cancel that comes sooner is sent again. */
-  async askToCancel(runId, options) {
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return await post(this.addresses.cancel, { run_id: runId }, options);
-      } catch (error) {
-        const isEarly = error instanceof RequestFailed && error.error.code === "run_not_found";
-        if (!isEarly || attempt === CANCEL_ATTEMPTS || this.runId !== runId) throw error;
-        await new Promise((resolve) => setTimeout(resolve, CANCEL_PAUSE_MS));
-      }
-    }
-  }
-
-  /**
-   * @param {"run" | "explain"} word
-   * @param {(answer: any) => string} done shows the answer, returns what is said of it
-   */
+  /** Run or explain the draft; `done` shows the answer and gives what is said of it. */
   async attempt(word, done) {
     if (this.runId !== null) return;
-    const started = performance.now();
     const draft = this.parts.draft.read();
-    const stop = this.start(started, Number(draft.statement_timeout_seconds));
+    const stop = this.start(Number(draft.statement_timeout_seconds));
     try {
       const body = { draft, call: this.call(), run_id: this.runId };
       const answer = await post(this.addresses[word], body);
       this.say(done(answer));
       byId("wb-result-views").scrollIntoView({ block: "nearest", behavior: "smooth" });
     } catch (error) {
-      if (!(error instanceof RequestFailed)) throw error;
-      this.failed(error, started);
+      this.failed(failureOf(error), stop());
     } finally {
       stop();
     }
@@ -113,26 +84,70 @@ export class Trial {
     return sandbox ? { ...call, [sandbox[0]]: byId(sandbox[1]).value } : call;
   }
 
-  start(started, limit) {
-    this.runId = crypto.randomUUID?.() ?? [...crypto.getRandomValues(new Uint8Array(16))].join("-");
-    this.parts.failure.clear();
+  /** Show that it runs, and how long, of the seconds after which PostgreSQL cancels; what is returned ends that. */
+  start(limit) {
+    this.runId = newRunId();
+    this.clearFailure();
     this.say("Running …");
     this.busy(true);
-    const stop = showElapsed(started, limit);
+    const progress = byId("wb-progress");
+    progress.max = limit > 0 ? limit : 1;
+    const stop = stopwatch((seconds) => {
+      show(byId("wb-elapsed"), `${seconds.toFixed(1)} s${limit > 0 ? ` of at most ${limit} s` : ""}`);
+      progress.value = Math.min(seconds, progress.max);
+    });
     return () => {
-      stop();
       this.runId = null;
       this.busy(false);
+      show(byId("wb-elapsed"));
+      return stop();
     };
   }
 
-  failed(failure, started) {
-    if (failure.error.code === "draft_cancelled") {
-      this.say(`Cancelled after ${seconds(started).toFixed(1)} s. PostgreSQL has stopped the query.`);
+  failed({ error }, seconds) {
+    if (error.code === "draft_cancelled") {
+      this.say(`Cancelled after ${seconds.toFixed(1)} s. PostgreSQL has stopped the query.`);
       return;
     }
     this.say("Failed.");
-    this.parts.failure.show(failure);
+    this.showFailure(error);
+  }
+
+  clearFailure() {
+    byId("wb-error").hidden = true;
+    show(byId("wb-error"));
+    this.parts.inputs.mark([]);
+  }
+
+  /** Say what failed where it belongs: at the argument, at the line of the SQL, or above the result. */
+  showFailure(error) {
+    const { operator } = error;
+    const details = error.details.filter(({ reason }) => !reason || !error.message.includes(reason));
+    show(
+      byId("wb-error"),
+      h("p", { class: "wb-error-message" }, error.message),
+      cause(operator, "wb-error-cause"),
+      operator && this.link(operator),
+      details.length > 0 && h("ul", { class: "wb-error-details" }, details.map((one) => h("li", {}, this.detail(one)))),
+      h("p", { class: "wb-hint" }, facts(error)),
+    );
+    byId("wb-error").hidden = false;
+    if (error.code === "invalid_parameters") this.parts.inputs.mark(error.details);
+  }
+
+  detail(detail) {
+    if (typeof detail.severity === "string") return [detail.message, " ", this.link({ ...detail, field: "sql" })];
+    return Object.entries(detail).map(([name, value]) => `${name}: ${value}`).join(", ");
+  }
+
+  link({ field, line, column }) {
+    if (line === null) return null;
+    const sent = SENT_FIELDS[field];
+    const go = () => {
+      if (sent) select(byId(sent), offsetOf(byId(sent).value, line, column), 1);
+      else this.parts.editor.goTo(line, column);
+    };
+    return button("wb-link", go, `Go to line ${line}${sent ? " of the sandbox query" : ""}`);
   }
 
   busy(runs) {
@@ -153,4 +168,11 @@ export class Trial {
       void this.run();
     }
   }
+}
+
+function facts({ code, consumer_status: status, operator }) {
+  const parts = [code];
+  if (operator?.sqlstate) parts.push(`SQLSTATE ${operator.sqlstate}`);
+  if (status) parts.push(`a consumer would get ${status}`);
+  return parts.join(" · ");
 }

@@ -2,10 +2,6 @@
 
 /** A number with the text that PostgreSQL wrote it as. */
 export class ExactNumber {
-  /**
-   * @param {number} value
-   * @param {string} text
-   */
   constructor(value, text) {
     this.value = value;
     this.text = text;
@@ -17,17 +13,14 @@ export class ExactNumber {
 
   /** Kept in nested values too, when they are shown as JSON. */
   toJSON() {
-    return "rawJSON" in JSON ? /** @type {any} */ (JSON).rawJSON(this.text) : this.value;
+    return "rawJSON" in JSON ? JSON.rawJSON(this.text) : this.value;
   }
 }
 
-/**
- * @param {string} text
- * @returns {any} as JSON.parse, each number as ExactNumber
- */
+/** As JSON.parse, each number as ExactNumber. */
 export function parseExactly(text) {
   // The third argument is the value's source text; browsers without it (before 2025) give the rounded number.
-  return JSON.parse(text, /** @type {any} */ (keepText));
+  return JSON.parse(text, keepText);
 }
 
 function keepText(_key, value, context) {
@@ -36,11 +29,7 @@ function keepText(_key, value, context) {
 
 const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
 
-/**
- * Lay JSON out with one value a line; empty objects and arrays stay on theirs.
- * @param {string} text
- * @returns {string}
- */
+/** Lay JSON out with one value a line; empty objects and arrays stay on theirs. */
 export function layOut(text) {
   const lines = [];
   let depth = 0;

@@ -1,17 +1,16 @@
 /** The rows that were found, newest first: a line each, which unfolds into the row's JSON. */
 
-import { byId, h } from "../workbench/dom.js";
-import { writeMoment } from "./range.js";
-import { rowJson } from "./row_json.js";
+import { copyButton } from "../shared/copying.js";
+import { button, byId, h } from "../shared/dom.js";
+import { writeMoment } from "../shared/time_axis.js";
+import { isObject, scalar } from "./knowledge.js";
 
-/** @typedef {Record<string, any>} Row */
-
+const MAX_LINES = 500; // a page of rows with thousands of values each would be slow
 const LEVELS = { info: "info", log: "info", notice: "info", warning: "warning", warn: "warning" };
 const BAD_LEVELS = new Set(["error", "critical", "alert", "emergency", "fatal", "panic"]);
 const BASE = new Set(["timestamp", "project", "id", "event_message", "metadata"]);
 
 export class RowList {
-  /** @param {{addFilter: import("./row_json.js").AddFilter, around: (moment: Date) => void}} actions */
   constructor(actions) {
     this.actions = actions;
     this.place = byId("lx-list");
@@ -19,17 +18,12 @@ export class RowList {
   }
 
   clear() {
-    /** @type {Set<string>} */
     this.keys = new Set();
-    /** @type {Row[]} */
     this.rows = [];
     this.place.replaceChildren();
   }
 
-  /**
-   * @param {Row[]} rows of which those that are there already are left out
-   * @returns {Row[]} the new ones
-   */
+  /** Add those rows that are not there yet; what is returned are these. */
   add(rows) {
     const added = rows.filter((row) => {
       const key = JSON.stringify([row.timestamp, row.id, row.project ?? null]);
@@ -40,7 +34,7 @@ export class RowList {
     return added;
   }
 
-  /** @returns {{timestamp: string, rows: number} | null} where the rows end, as the service asks for it */
+  /** Where the rows end, as the service asks for it. */
   get mark() {
     const oldest = this.rows.at(-1)?.timestamp;
     if (oldest === undefined) return null;
@@ -66,17 +60,10 @@ export class RowList {
   }
 
   unfolded(row) {
-    const copy = h("button", { type: "button", class: "lx-button lx-small" }, "Copy JSON");
-    copy.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(JSON.stringify(row, null, 2));
-      copy.textContent = "Copied";
-    });
-    const around = h(
-      "button",
-      { type: "button", class: "lx-button lx-small", onclick: () => this.actions.around(new Date(row.timestamp)) },
-      "What happened around it",
-    );
-    const actions = h("div", { class: "lx-actions" }, navigator.clipboard ? copy : null, around);
+    const copy = copyButton("lx-button lx-small", "Copy JSON", () => JSON.stringify(row, null, 2));
+    const lookAround = () => this.actions.around(new Date(row.timestamp));
+    const around = button("lx-button lx-small", lookAround, "What happened around it");
+    const actions = h("div", { class: "lx-actions" }, copy, around);
     return h("div", { class: "lx-unfolded" }, actions, rowJson(row, this.actions.addFilter));
   }
 }
@@ -109,4 +96,52 @@ function one(value) {
 function precise(moment) {
   const text = writeMoment(moment);
   return text.includes(".") ? text : `${text}.000`;
+}
+
+/** A row's JSON, a value a line, each with buttons that filter for it or filter it out. */
+function rowJson(row, addFilter) {
+  let left = MAX_LINES;
+
+  const object = (value, keys) => {
+    const entries = Object.entries(value);
+    if (!entries.length) return h("span", { class: "lx-empty-value" }, "{}");
+    return h("ul", { class: "lx-object" }, entries.map(([key, part]) => line(key, part, [...keys, ...path(key, keys)])));
+  };
+  const line = (key, value, keys) => item(h("span", { class: "lx-key" }, `${key}:`), value, keys);
+  const item = (name, several, keys) => {
+    left -= 1;
+    if (left < 0) return null;
+    // An array of one reads as what is in it, as it does in LQL.
+    let value = several;
+    while (Array.isArray(value) && value.length === 1) [value] = value;
+    const isNested = isObject(value) || Array.isArray(value);
+    return h("li", { class: isNested ? "lx-nested" : "lx-leaf" }, name, " ", part(value, keys));
+  };
+  const part = (value, keys) => {
+    if (isObject(value)) return object(value, keys);
+    if (!Array.isArray(value)) return leaf(value, keys, addFilter);
+    if (!value.length) return h("span", { class: "lx-empty-value" }, "[]");
+    return h("ul", { class: "lx-array" }, value.map((element) => item(null, element, keys)));
+  };
+
+  const whole = object(row, []);
+  const cut = left < 0 ? h("p", { class: "lx-hint" }, `Only the first ${MAX_LINES} values; Copy JSON has all.`) : null;
+  return h("div", { class: "lx-json" }, whole, cut);
+}
+
+/** A selected column is called after its path: metadata.request.path. */
+function path(key, keys) {
+  return keys.length === 0 && key.startsWith("metadata.") ? key.split(".") : [key];
+}
+
+function leaf(value, keys, addFilter) {
+  const { kind, text } = scalar(value);
+  const shown = h("span", { class: `lx-scalar lx-${kind}` }, kind === "null" ? "null" : text === "" ? '""' : text);
+  if (keys.join() === "timestamp") return shown; // a moment is looked around, not filtered for
+  const filter = (sign, label, negated) => {
+    const named = { title: label, "aria-label": `${label}: ${keys.join(".")} ${text}` };
+    const onclick = () => addFilter(keys, { kind, text }, negated);
+    return h("button", { type: "button", class: "lx-mini", ...named, onclick }, sign);
+  };
+  return [shown, h("span", { class: "lx-minis" }, filter("+", "Filter for", false), filter("−", "Filter out", true))];
 }

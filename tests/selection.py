@@ -21,8 +21,17 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 TESTS = Path(__file__).resolve().parent
-# Whole installations. They begin first, and a folder's tests stay on one worker, since they share one.
-INSTALLATIONS = ("faults", "browser", "endpoints/management/test_demo.py")
+# Whole installations. They begin first, in this order, and a folder's tests stay on one worker, since they share one.
+INSTALLATIONS = ("browser", "faults", "endpoints/management/test_demo.py")
+# Drills that mostly wait for their own clocks. They come after the others, the longest first, module by module to
+# whichever worker is free; the drills that load the machine stay together, so that no two of them meet.
+WAITING_DRILLS = (
+    "faults/test_slow_clients.py",
+    "faults/test_simulated_hour.py",
+    "faults/test_web_processes.py",
+    "faults/test_worker_drills.py",
+    "faults/test_clock_steps.py",
+)
 # Files that start servers of their own, in any version.
 OWN_SERVERS = (
     *INSTALLATIONS,
@@ -81,9 +90,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         else:
             left_out.append(item)
             config.stash[_left_out][reason] += 1
-    # One installation after the other: two of them at once would take the time of each other.
-    items[:] = sorted(taken, key=lambda item: [not _is_below(item, [place]) for place in INSTALLATIONS])
+    # What takes longest comes first, so that no worker is left alone with it at the end.
+    items[:] = sorted(taken, key=_rank)
     config.hook.pytest_deselected(items=left_out)
+
+
+def _rank(item: pytest.Item) -> int:
+    """Return when a test's turn is: the last place that fits is the most exact one."""
+    places = [number for number, place in enumerate((*INSTALLATIONS, *WAITING_DRILLS)) if _is_below(item, [place])]
+    return max(places, default=len(INSTALLATIONS) + len(WAITING_DRILLS))
 
 
 def _reason_to_leave_out(item: pytest.Item, config: pytest.Config) -> str | None:
@@ -124,9 +139,14 @@ class SetUpScheduling(LoadScopeScheduling):
     """Hands a worker tests that share their set-up together: those of an installation, or of a module."""
 
     def _split_scope(self, nodeid: str) -> str:
-        module = nodeid.partition("::")[0]
-        folders = Path(module).relative_to(TESTS.name).parts[:-1]
-        return folders[0] if folders[:1] and folders[0] in INSTALLATIONS else module
+        return scope(nodeid.partition("::")[0])
+
+
+def scope(module: str) -> str:
+    """Return what the tests of a module (`tests/faults/test_bodies.py`) share their worker with: a folder, or it."""
+    path = Path(module).relative_to(TESTS.name)
+    is_alone = path.as_posix() in WAITING_DRILLS or path.parts[0] not in INSTALLATIONS
+    return module if is_alone else path.parts[0]
 
 
 # --- What was left out: counted by the processes that collect, told by the one that reports ---------------------------

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from tests import selection
-from tests.selection import Tool, sentence
+from tests.selection import TESTS, Tool, scope, sentence
 
 pytest_plugins = ["pytester"]
 
@@ -88,6 +88,44 @@ def test_another_postgresql_gets_the_tests_that_use_the_database(suite: pytest.P
     result = run(suite, "--postgres=/some/folder", "--installations=without")
     result.assert_outcomes(passed=1, deselected=3)
     result.stdout.fnmatch_lines(["Left out: 1 that start *; 1 that need *; 1 that use no database."])
+
+
+def test_installations_begin_first_and_drills_that_wait_come_after_the_others(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selection, "FOLDER_TOOLS", {})
+    monkeypatch.setattr(selection, "WAITING_DRILLS", ("faults/test_slow.py", "faults/test_calm.py"))
+    for path in ("faults/test_calm.py", "faults/test_slow.py", "browser/test_page.py"):
+        suite.path.joinpath(path).parent.mkdir(exist_ok=True)
+        suite.path.joinpath(path).write_text("def test_it():\n    pass\n")
+    result = run(suite, "--collect-only", "-q", "-k", "not with_the_tool")
+    found = [line.partition("::")[0] for line in result.outlines if "::" in line]
+    assert found == [
+        "browser/test_page.py",
+        "faults/test_drill.py",
+        "faults/test_slow.py",
+        "faults/test_calm.py",
+        "test_some.py",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("module", "shared"),
+    [
+        ("tests/browser/test_pages.py", "browser"),
+        ("tests/faults/test_bodies.py", "faults"),
+        ("tests/faults/test_simulated_hour.py", "tests/faults/test_simulated_hour.py"),
+        ("tests/endpoints/management/test_demo.py", "tests/endpoints/management/test_demo.py"),
+        ("tests/test_docs.py", "tests/test_docs.py"),
+    ],
+)
+def test_a_worker_gets_the_tests_of_one_installation_together(module: str, shared: str) -> None:
+    assert scope(module) == shared
+
+
+@pytest.mark.parametrize("place", [*selection.INSTALLATIONS, *selection.WAITING_DRILLS])
+def test_every_place_is_there(place: str) -> None:
+    assert (TESTS / place).exists()
 
 
 def test_the_sentence_names_everything_once() -> None:

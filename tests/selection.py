@@ -4,7 +4,8 @@
 - `pytest --installations=without` (`make test`) leaves out what starts whole installations, which takes minutes;
   `--installations=only` takes nothing else.
 - `pytest --require-all` (`.ci/run`) fails when anything is left out, so that nothing can be missing without a word.
-- `pytest --postgres=FOLDER` takes the tests that use the suite's own databases; the others say nothing of that server.
+- `pytest --postgres=FOLDER` takes the tests that use the suite's own databases, except of rooms that write no SQL; the
+  others say nothing of that server.
 
 Every run says in one line at its end what it left out and how to get it.
 """
@@ -42,6 +43,8 @@ OWN_SERVERS = (
     "config/test_processes.py",
     "config/test_state_database.py",
 )
+# Rooms that write no SQL: what their pages show is asked for by the rooms below, whose tests another PostgreSQL gets.
+WITHOUT_SQL = ("endpoints/admin", "endpoints/cache", "endpoints/api/test_openapi.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,8 @@ def _reason_to_leave_out(item: pytest.Item, config: pytest.Config) -> str | None
             return "embedded"
         if not _uses_database(item):
             return "no database"
+        if _is_below(item, WITHOUT_SQL):
+            return "no SQL"
     return None
 
 
@@ -200,6 +205,8 @@ def sentence(left_out: Counter[str]) -> str:
         parts.append(f"{count} that start embedded servers, whatever --postgres says")
     if count := left_out["no database"]:
         parts.append(f"{count} that use no database")
+    if count := left_out["no SQL"]:
+        parts.append(f"{count} of rooms that write no SQL")
     if count := left_out["others"]:
         parts.append(f"{count} that start no installation")
     return f"Left out: {'; '.join(parts)}."

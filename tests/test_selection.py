@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import pytest
 
 from tests import selection
+from tests.files import PROJECT
 from tests.selection import TESTS, Tool, scope, sentence
 
 pytest_plugins = ["pytester"]
@@ -82,12 +84,28 @@ def test_only_installations_are_the_drills_and_says_so(suite: pytest.Pytester) -
     result.stdout.fnmatch_lines(["Left out: 1 that need *; 1 that start no installation."])
 
 
-def test_another_postgresql_gets_the_tests_that_use_the_database(suite: pytest.Pytester) -> None:
+def test_another_postgresql_gets_the_tests_that_use_the_database(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     suite.makeconftest(WITH_POSTGRES_OPTION)
     suite.makepyfile(test_rows="def test_rows(db):\n    pass\n")
+    suite.mkdir("pages").joinpath("test_page.py").write_text("def test_page(db):\n    pass\n")
+    monkeypatch.setattr(selection, "WITHOUT_SQL", ("pages",))
     result = run(suite, "--postgres=/some/folder", "--installations=without")
-    result.assert_outcomes(passed=1, deselected=3)
-    result.stdout.fnmatch_lines(["Left out: 1 that start *; 1 that need *; 1 that use no database."])
+    result.assert_outcomes(passed=1, deselected=4)
+    result.stdout.fnmatch_lines(
+        ["Left out: 1 that start *; 1 that need *; 1 that use no database; 1 of rooms that write no SQL."]
+    )
+
+
+@pytest.mark.parametrize("place", selection.WITHOUT_SQL)
+def test_what_another_postgresql_does_not_get_is_of_code_that_writes_no_sql(place: str) -> None:
+    """Tests mirror the tree; a room that begins to write SQL leaves the list."""
+    room = PROJECT / place.replace("test_", "")
+    modules = [room] if room.suffix else sorted(room.rglob("*.py"))
+    assert modules
+    writing = r"psycopg|\.cursor\(|connection\.execute|RawSQL|\.raw\("
+    assert [module.name for module in modules if re.search(writing, module.read_text(encoding="utf-8"))] == []
 
 
 def test_installations_begin_first_and_drills_that_wait_come_after_the_others(
@@ -123,7 +141,7 @@ def test_a_worker_gets_the_tests_of_one_installation_together(module: str, share
     assert scope(module) == shared
 
 
-@pytest.mark.parametrize("place", [*selection.INSTALLATIONS, *selection.WAITING_DRILLS])
+@pytest.mark.parametrize("place", [*selection.INSTALLATIONS, *selection.WAITING_DRILLS, *selection.OWN_SERVERS])
 def test_every_place_is_there(place: str) -> None:
     assert (TESTS / place).exists()
 

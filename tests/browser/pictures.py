@@ -1,6 +1,6 @@
-"""A page at two widths, light and dark: it fits into the window; with ENDPOINTS_PICTURES=yes, pictures of it for people.
+"""A page at two widths, light and dark: it fits into the window. ENDPOINTS_PICTURES=yes also takes pictures of it.
 
-They are below `.local/pictures`. No test reads them, and making them takes longer than all else that is done here.
+They are for people, below `.local/pictures`; no test reads them, and making them takes longer than all else here.
 """
 
 from __future__ import annotations

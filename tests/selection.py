@@ -33,6 +33,15 @@ WAITING_DRILLS = (
     "faults/test_worker_drills.py",
     "faults/test_clock_steps.py",
 )
+# Modules that take a worker longest: begun last, one of them would leave the other workers without work.
+LONG_MODULES = (
+    "endpoints/admin/test_addresses.py",
+    "endpoints/sandbox/test_large_operands.py",
+    "logsources/test_hardening.py",
+    "endpoints/api/test_existing_clients.py",
+    "endpoints/test_guarantees.py",
+    "endpoints/api/test_openapi.py",
+)
 # Files that start servers of their own, in any version.
 OWN_SERVERS = (
     *INSTALLATIONS,
@@ -43,6 +52,7 @@ OWN_SERVERS = (
     "config/test_processes.py",
     "config/test_state_database.py",
 )
+IN_ORDER = (*INSTALLATIONS, *WAITING_DRILLS, *LONG_MODULES)  # the others follow at random
 # Rooms that write no SQL: what their pages show is asked for by the rooms below, whose tests another PostgreSQL gets.
 WITHOUT_SQL = ("endpoints/admin", "endpoints/cache", "endpoints/api/test_openapi.py")
 
@@ -100,8 +110,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _rank(item: pytest.Item) -> int:
     """Return when a test's turn is: the last place that fits is the most exact one."""
-    places = [number for number, place in enumerate((*INSTALLATIONS, *WAITING_DRILLS)) if _is_below(item, [place])]
-    return max(places, default=len(INSTALLATIONS) + len(WAITING_DRILLS))
+    fitting = [number for number, place in enumerate(IN_ORDER) if _is_below(item, [place])]
+    return max(fitting, default=len(IN_ORDER))
 
 
 def _reason_to_leave_out(item: pytest.Item, config: pytest.Config) -> str | None:

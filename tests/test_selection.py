@@ -108,12 +108,13 @@ def test_what_another_postgresql_does_not_get_is_of_code_that_writes_no_sql(plac
     assert [module.name for module in modules if re.search(writing, module.read_text(encoding="utf-8"))] == []
 
 
-def test_installations_begin_first_and_drills_that_wait_come_after_the_others(
+def test_installations_begin_first_then_drills_that_wait_then_what_takes_long(
     suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(selection, "FOLDER_TOOLS", {})
-    monkeypatch.setattr(selection, "WAITING_DRILLS", ("faults/test_slow.py", "faults/test_calm.py"))
-    for path in ("faults/test_calm.py", "faults/test_slow.py", "browser/test_page.py"):
+    in_order = ("browser", "faults", "faults/test_slow.py", "faults/test_calm.py", "rooms/test_long.py")
+    monkeypatch.setattr(selection, "IN_ORDER", in_order)
+    for path in ("rooms/test_long.py", "faults/test_calm.py", "faults/test_slow.py", "browser/test_page.py"):
         suite.path.joinpath(path).parent.mkdir(exist_ok=True)
         suite.path.joinpath(path).write_text("def test_it():\n    pass\n")
     result = run(suite, "--collect-only", "-q", "-k", "not with_the_tool")
@@ -123,6 +124,7 @@ def test_installations_begin_first_and_drills_that_wait_come_after_the_others(
         "faults/test_drill.py",
         "faults/test_slow.py",
         "faults/test_calm.py",
+        "rooms/test_long.py",
         "test_some.py",
     ]
 
@@ -141,7 +143,7 @@ def test_a_worker_gets_the_tests_of_one_installation_together(module: str, share
     assert scope(module) == shared
 
 
-@pytest.mark.parametrize("place", [*selection.INSTALLATIONS, *selection.WAITING_DRILLS, *selection.OWN_SERVERS])
+@pytest.mark.parametrize("place", [*selection.IN_ORDER, *selection.OWN_SERVERS, *selection.WITHOUT_SQL])
 def test_every_place_is_there(place: str) -> None:
     assert (TESTS / place).exists()
 

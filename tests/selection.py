@@ -35,12 +35,18 @@ WAITING_DRILLS = (
 )
 # Modules that take a worker longest: begun last, one of them would leave the other workers without work.
 LONG_MODULES = (
+    "endpoints/results/test_redaction.py",
+    "endpoints/sql/sandbox/test_fuzzing.py",
     "endpoints/admin/test_addresses.py",
-    "endpoints/sandbox/test_large_operands.py",
+    "config/test_embedded_recovery.py",
+    "config/test_settings.py",
+    "endpoints/lql/test_semantics.py",
+    "endpoints/cache/test_outages.py",
+    "endpoints/defining/test_endpoint_files.py",
+    "endpoints/dialects/bigquery/test_fuzzing.py",
     "logsources/test_hardening.py",
-    "endpoints/api/test_existing_clients.py",
-    "endpoints/test_guarantees.py",
-    "endpoints/api/test_openapi.py",
+    "endpoints/sandbox/test_second_wall.py",
+    "endpoints/sandbox/test_large_operands.py",
 )
 # Files that start servers of their own, in any version.
 OWN_SERVERS = (

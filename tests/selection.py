@@ -4,7 +4,8 @@
 - `pytest --installations=without` (`make test`) leaves out what starts whole installations, which takes minutes;
   `--installations=only` takes nothing else.
 - `pytest --require-all` (`.ci/run`) fails when anything is left out, so that nothing can be missing without a word.
-- `pytest --postgres=FOLDER` takes the tests that use the suite's own databases; the others say nothing of that server.
+- `pytest --postgres=FOLDER` takes the tests that use the suite's own databases, except of rooms that write no SQL; the
+  others say nothing of that server.
 
 Every run says in one line at its end what it left out and how to get it.
 """
@@ -21,8 +22,32 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 TESTS = Path(__file__).resolve().parent
-# Whole installations. They begin first, and a folder's tests stay on one worker, since they share one.
-INSTALLATIONS = ("faults", "browser", "endpoints/management/test_demo.py")
+# Whole installations. They begin first, in this order, and a folder's tests stay on one worker, since they share one.
+INSTALLATIONS = ("browser", "faults", "endpoints/management/test_demo.py")
+# Drills that mostly wait for their own clocks. They come after the others, the longest first, module by module to
+# whichever worker is free; the drills that load the machine stay together, so that no two of them meet.
+WAITING_DRILLS = (
+    "faults/test_slow_clients.py",
+    "faults/test_simulated_hour.py",
+    "faults/test_web_processes.py",
+    "faults/test_worker_drills.py",
+    "faults/test_clock_steps.py",
+)
+# Modules that take a worker longest: begun last, one of them would leave the other workers without work.
+LONG_MODULES = (
+    "endpoints/results/test_redaction.py",
+    "endpoints/sql/sandbox/test_fuzzing.py",
+    "endpoints/admin/test_addresses.py",
+    "config/test_embedded_recovery.py",
+    "config/test_settings.py",
+    "endpoints/lql/test_semantics.py",
+    "endpoints/cache/test_outages.py",
+    "endpoints/defining/test_endpoint_files.py",
+    "endpoints/dialects/bigquery/test_fuzzing.py",
+    "logsources/test_hardening.py",
+    "endpoints/sandbox/test_second_wall.py",
+    "endpoints/sandbox/test_large_operands.py",
+)
 # Files that start servers of their own, in any version.
 OWN_SERVERS = (
     *INSTALLATIONS,
@@ -33,6 +58,9 @@ OWN_SERVERS = (
     "config/test_processes.py",
     "config/test_state_database.py",
 )
+IN_ORDER = (*INSTALLATIONS, *WAITING_DRILLS, *LONG_MODULES)  # the others follow at random
+# Rooms that write no SQL: what their pages show is asked for by the rooms below, whose tests another PostgreSQL gets.
+WITHOUT_SQL = ("endpoints/admin", "endpoints/cache", "endpoints/api/test_openapi.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +109,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         else:
             left_out.append(item)
             config.stash[_left_out][reason] += 1
-    # One installation after the other: two of them at once would take the time of each other.
-    items[:] = sorted(taken, key=lambda item: [not _is_below(item, [place]) for place in INSTALLATIONS])
+    # What takes longest comes first, so that no worker is left alone with it at the end.
+    items[:] = sorted(taken, key=_rank)
     config.hook.pytest_deselected(items=left_out)
+
+
+def _rank(item: pytest.Item) -> int:
+    """Return when a test's turn is: the last place that fits is the most exact one."""
+    fitting = [number for number, place in enumerate(IN_ORDER) if _is_below(item, [place])]
+    return max(fitting, default=len(IN_ORDER))
 
 
 def _reason_to_leave_out(item: pytest.Item, config: pytest.Config) -> str | None:
@@ -103,6 +137,8 @@ def _reason_to_leave_out(item: pytest.Item, config: pytest.Config) -> str | None
             return "embedded"
         if not _uses_database(item):
             return "no database"
+        if _is_below(item, WITHOUT_SQL):
+            return "no SQL"
     return None
 
 
@@ -124,9 +160,14 @@ class SetUpScheduling(LoadScopeScheduling):
     """Hands a worker tests that share their set-up together: those of an installation, or of a module."""
 
     def _split_scope(self, nodeid: str) -> str:
-        module = nodeid.partition("::")[0]
-        folders = Path(module).relative_to(TESTS.name).parts[:-1]
-        return folders[0] if folders[:1] and folders[0] in INSTALLATIONS else module
+        return scope(nodeid.partition("::")[0])
+
+
+def scope(module: str) -> str:
+    """Return what the tests of a module (`tests/faults/test_bodies.py`) share their worker with: a folder, or it."""
+    path = Path(module).relative_to(TESTS.name)
+    is_alone = path.as_posix() in WAITING_DRILLS or path.parts[0] not in INSTALLATIONS
+    return module if is_alone else path.parts[0]
 
 
 # --- What was left out: counted by the processes that collect, told by the one that reports ---------------------------
@@ -180,6 +221,8 @@ def sentence(left_out: Counter[str]) -> str:
         parts.append(f"{count} that start embedded servers, whatever --postgres says")
     if count := left_out["no database"]:
         parts.append(f"{count} that use no database")
+    if count := left_out["no SQL"]:
+        parts.append(f"{count} of rooms that write no SQL")
     if count := left_out["others"]:
         parts.append(f"{count} that start no installation")
     return f"Left out: {'; '.join(parts)}."

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import pytest
 
 from tests import selection
-from tests.selection import Tool, sentence
+from tests.files import PROJECT
+from tests.selection import TESTS, Tool, scope, sentence
 
 pytest_plugins = ["pytester"]
 
@@ -82,12 +84,68 @@ def test_only_installations_are_the_drills_and_says_so(suite: pytest.Pytester) -
     result.stdout.fnmatch_lines(["Left out: 1 that need *; 1 that start no installation."])
 
 
-def test_another_postgresql_gets_the_tests_that_use_the_database(suite: pytest.Pytester) -> None:
+def test_another_postgresql_gets_the_tests_that_use_the_database(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     suite.makeconftest(WITH_POSTGRES_OPTION)
     suite.makepyfile(test_rows="def test_rows(db):\n    pass\n")
+    suite.mkdir("pages").joinpath("test_page.py").write_text("def test_page(db):\n    pass\n")
+    monkeypatch.setattr(selection, "WITHOUT_SQL", ("pages",))
     result = run(suite, "--postgres=/some/folder", "--installations=without")
-    result.assert_outcomes(passed=1, deselected=3)
-    result.stdout.fnmatch_lines(["Left out: 1 that start *; 1 that need *; 1 that use no database."])
+    result.assert_outcomes(passed=1, deselected=4)
+    result.stdout.fnmatch_lines(
+        ["Left out: 1 that start *; 1 that need *; 1 that use no database; 1 of rooms that write no SQL."]
+    )
+
+
+@pytest.mark.parametrize("place", selection.WITHOUT_SQL)
+def test_what_another_postgresql_does_not_get_is_of_code_that_writes_no_sql(place: str) -> None:
+    """Tests mirror the tree; a room that begins to write SQL leaves the list."""
+    room = PROJECT / place.replace("test_", "")
+    modules = [room] if room.suffix else sorted(room.rglob("*.py"))
+    assert modules
+    writing = r"psycopg|\.cursor\(|connection\.execute|RawSQL|\.raw\("
+    assert [module.name for module in modules if re.search(writing, module.read_text(encoding="utf-8"))] == []
+
+
+def test_installations_begin_first_then_drills_that_wait_then_what_takes_long(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selection, "FOLDER_TOOLS", {})
+    in_order = ("browser", "faults", "faults/test_slow.py", "faults/test_calm.py", "rooms/test_long.py")
+    monkeypatch.setattr(selection, "IN_ORDER", in_order)
+    for path in ("rooms/test_long.py", "faults/test_calm.py", "faults/test_slow.py", "browser/test_page.py"):
+        suite.path.joinpath(path).parent.mkdir(exist_ok=True)
+        suite.path.joinpath(path).write_text("def test_it():\n    pass\n")
+    result = run(suite, "--collect-only", "-q", "-k", "not with_the_tool")
+    found = [line.partition("::")[0] for line in result.outlines if "::" in line]
+    assert found == [
+        "browser/test_page.py",
+        "faults/test_drill.py",
+        "faults/test_slow.py",
+        "faults/test_calm.py",
+        "rooms/test_long.py",
+        "test_some.py",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("module", "shared"),
+    [
+        ("tests/browser/test_pages.py", "browser"),
+        ("tests/faults/test_bodies.py", "faults"),
+        ("tests/faults/test_simulated_hour.py", "tests/faults/test_simulated_hour.py"),
+        ("tests/endpoints/management/test_demo.py", "tests/endpoints/management/test_demo.py"),
+        ("tests/test_docs.py", "tests/test_docs.py"),
+    ],
+)
+def test_a_worker_gets_the_tests_of_one_installation_together(module: str, shared: str) -> None:
+    assert scope(module) == shared
+
+
+@pytest.mark.parametrize("place", [*selection.IN_ORDER, *selection.OWN_SERVERS, *selection.WITHOUT_SQL])
+def test_every_place_is_there(place: str) -> None:
+    assert (TESTS / place).exists()
 
 
 def test_the_sentence_names_everything_once() -> None:

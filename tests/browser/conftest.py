@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 
 from config.embedded import places
-from tests.browser.accessibility import violations
+from tests.browser.accessibility import severe
 from tests.browser.pictures import HEIGHTS, WIDE
 from tests.browser.site import PASSWORD, Site
 from tests.browser.watching import Watch
@@ -139,7 +139,7 @@ def log_in() -> Callable[[Page, str], None]:
 @pytest.fixture
 def check_accessibility() -> Callable[[Page], None]:
     def check(page: Page) -> None:
-        found = violations(page)
+        found = severe(page)
         assert found == []
 
     return check

@@ -71,7 +71,8 @@ def test_three_hundred_cold_callers_make_one_statement(
 
 def test_every_thread_of_many_waits_for_the_same_statement(installation: Installation, name: str) -> None:
     installation.save(name, SLOW, parameters=LABEL, cache_seconds=600, statement_timeout_seconds=10)
-    everybody = {"ENDPOINTS_WAITING_CALLS": "30"}  # whoever gets a thread may wait
+    # More than there are threads: whoever gets one may wait, even where all of a process wait for one result.
+    everybody = {"ENDPOINTS_WAITING_CALLS": "40"}
     with installation.another_web(workers=2, threads=30, **everybody) as (_, port), ExitStack() as stack:
         callers = [stack.enter_context(installation.caller(port=port)) for _ in range(150)]
         for caller in callers:

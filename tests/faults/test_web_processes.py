@@ -24,12 +24,25 @@ UNREAD_SECONDS = 2
 
 
 class Web:
+    """A web server that is started again where a drill has ended it."""
+
     def __init__(self, installation: Installation) -> None:
         self.installation = installation
         self.port = free_port()
+        self.process = self._start()
+
+    def put_in_order(self) -> None:
+        """Wait until both processes answer, whatever the drill before has done to them."""
+        if not self.process.is_running:
+            self.process = self._start()
+        wait_until_ready(self.process, self.port)
+        until(lambda: len(self.workers()) == 2, seconds=10)
+        until(self.answers_everywhere, seconds=20)
+
+    def _start(self) -> Process:
         arguments = web_server(self.port, workers=2, threads=4)
         arguments += ["--silent-seconds", str(SILENT_SECONDS), "--unread-seconds", str(UNREAD_SECONDS)]
-        self.process: Process = installation.start(f"web-{self.port}", *arguments)
+        return self.installation.start(f"web-{self.port}", *arguments)
 
     def workers(self) -> list[int]:
         return children(self.process.id)
@@ -44,15 +57,17 @@ class Web:
         return True
 
 
+@pytest.fixture(scope="module")
+def running_web(running_installation: Installation) -> Iterator[Web]:
+    web = Web(running_installation)
+    yield web
+    web.process.kill()
+
+
 @pytest.fixture
-def web(installation: Installation) -> Iterator[Web]:
-    web = Web(installation)
-    try:
-        wait_until_ready(web.process, web.port)
-        until(lambda: len(web.workers()) == 2, seconds=10)
-        yield web
-    finally:
-        web.process.kill()
+def web(installation: Installation, running_web: Web) -> Web:
+    running_web.put_in_order()
+    return running_web
 
 
 def is_replaced(web: Web, victim: int) -> bool:

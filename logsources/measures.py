@@ -5,7 +5,9 @@ Rows are estimated from PostgreSQL's statistics: rows per page at the last ANALY
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
@@ -14,7 +16,9 @@ from typing import Any, Final, LiteralString
 import psycopg
 from psycopg import Connection, sql
 
-from logsources.introspection import partitions_by_table
+from config.deadlines import answer_within
+from logsources.databases import owner_connection
+from logsources.introspection import partitions_by_table, sample_rows
 from logsources.partitions import default_partition_name, partition_day
 from logsources.roles import LOGS_SCHEMA
 
@@ -198,3 +202,39 @@ def _with_span(conn: Connection[Any], name: str, partitions: Iterable[MeasuredPa
         # Too many projects to walk through, or the table is being altered at this moment.
         return Measure(measure.partitions, span_known=False)
     return Measure(measure.partitions, oldest, newest)
+
+
+# --- Inspection -------------------------------------------------------------------------------------------------------
+# The view of the log tables for operators, with a time limit whatever the log database does.
+ANSWER_SECONDS: Final = 2.0  # a person waits for the page; anything that takes longer is shown as unknown
+SAMPLES: Final = 5
+
+logger = logging.getLogger(__name__)
+
+
+def inspect_sources(names: Sequence[str]) -> dict[str, Measure] | None:
+    """Return the measure of each source that has a table; None if the log database does not answer in time."""
+    try:
+        with _bounded_connection() as conn:
+            return measure_sources(conn, names)
+    except psycopg.Error:
+        logger.warning("Log sources not measured", exc_info=True)
+        return None
+
+
+def inspect_rows(name: str) -> list[dict[str, Any]] | None:
+    """Return up to SAMPLES recently loaded rows, newest first; None if the log database does not answer in time."""
+    try:
+        with _bounded_connection() as conn:
+            return sample_rows(conn, name, partitions_by_table(conn).get(name, ()), rows=SAMPLES)
+    except psycopg.Error:
+        logger.warning("Rows not sampled", exc_info=True, extra={"source": name})
+        return None
+
+
+@contextmanager
+def _bounded_connection() -> Iterator[Connection[Any]]:
+    with answer_within(ANSWER_SECONDS), owner_connection() as conn:
+        # For a locked table: PostgreSQL gives up before the connection has to be closed.
+        conn.execute("SELECT set_config('statement_timeout', %s, false)", [f"{ANSWER_SECONDS * 0.8}s"])
+        yield conn

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import psycopg
 from django.contrib import admin
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
@@ -17,53 +13,12 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
-from psycopg import Connection
 from unfold.admin import ModelAdmin
 
-from config.deadlines import answer_within
 from endpoints.admin.explorer import may_explore, sees_every_project
-from logsources.databases import owner_connection
-from logsources.introspection import partitions_by_table, sample_rows
-from logsources.measures import Measure, MeasuredPartition, measure_sources
+from logsources.measures import Measure, MeasuredPartition, inspect_rows, inspect_sources
 from logsources.models import LogSource, ProjectLocation
 
-# --- Inspection -------------------------------------------------------------------------------------------------------
-# The view of the log tables for operators, with a time limit whatever the log database does.
-ANSWER_SECONDS: Final = 2.0  # a person waits for the page; anything that takes longer is shown as unknown
-SAMPLES: Final = 5
-
-logger = logging.getLogger(__name__)
-
-
-def inspect_sources(names: Sequence[str]) -> dict[str, Measure] | None:
-    """Return the measure of each source that has a table; None if the log database does not answer in time."""
-    try:
-        with _bounded_connection() as conn:
-            return measure_sources(conn, names)
-    except psycopg.Error:
-        logger.warning("Log sources not measured", exc_info=True)
-        return None
-
-
-def inspect_rows(name: str) -> list[dict[str, Any]] | None:
-    """Return up to SAMPLES recently loaded rows, newest first; None if the log database does not answer in time."""
-    try:
-        with _bounded_connection() as conn:
-            return sample_rows(conn, name, partitions_by_table(conn).get(name, ()), rows=SAMPLES)
-    except psycopg.Error:
-        logger.warning("Rows not sampled", exc_info=True, extra={"source": name})
-        return None
-
-
-@contextmanager
-def _bounded_connection() -> Iterator[Connection[Any]]:
-    with answer_within(ANSWER_SECONDS), owner_connection() as conn:
-        # For a locked table: PostgreSQL gives up before the connection has to be closed.
-        conn.execute("SELECT set_config('statement_timeout', %s, false)", [f"{ANSWER_SECONDS * 0.8}s"])
-        yield conn
-
-
-# --- Measured admin ---------------------------------------------------------------------------------------------------
 _NOT_TOLD: Final = "not told in time"
 
 

@@ -67,7 +67,7 @@ def _bounded_connection() -> Iterator[Connection[Any]]:
 EXPLORING: Final = "endpoints.run_draft"
 EVERY_PROJECT: Final = ("endpoints.add_endpoint", "endpoints.change_endpoint")
 
-_NOT_TOLD: Final = "not told in time"
+_NOT_TOLD: Final = "no answer in time"
 
 
 class MeasuredAdmin(ModelAdmin):  # type: ignore[misc]

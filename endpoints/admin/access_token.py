@@ -37,7 +37,6 @@ from endpoints.models import AccessToken, Endpoint
 from logsources.edit_conflicts import ConflictAdmin
 
 # --- Revoking ---------------------------------------------------------------------------------------------------------
-# Revoking access tokens in the admin: from the list or from a token's page, after a page that asks.
 _CONFIRMED = "confirmed"
 
 
@@ -168,7 +167,7 @@ class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, ReadableHistoryAdmin):
             return "every endpoint"
         return ", ".join(endpoint.name for endpoint in self._endpoints(token)) or "nothing"
 
-    @admin.display(description="limits of its own", empty_value="none but the defaults")
+    @admin.display(description="own limits", empty_value="none but the defaults")
     def own_limits(self, token: AccessToken) -> str | None:
         return words_of_own_limits(OwnLimits.of(token)) or None
 

@@ -23,7 +23,6 @@ from logsources.edit_conflicts import ConflictForm
 
 
 # --- Access token limits ----------------------------------------------------------------------------------------------
-# The limits of an access token and how much of them is in use, in words.
 def words_of_own_limits(own: OwnLimits) -> str:
     """Return what differs from the installation's defaults: 600 calls a minute, no limit of calls at the same time."""
     limits = {
@@ -43,7 +42,7 @@ def words_of_use(token: AccessToken) -> str:
     try:
         use = limits_use(token.prefix, OwnLimits.of(token))
     except CacheUnavailable:
-        return "not known while Redis is away: each process keeps the limits by itself"
+        return "unknown while Redis does not answer: each process applies the limits by itself"
     limits = limits_in_force(OwnLimits.of(token))
     parts = [
         f"calls: {use.calls} of {limits.calls}" if limits.calls else "calls: no limit",
@@ -62,7 +61,6 @@ def _used(what: str, used: int, limit: int | None) -> str:
 
 
 # --- Access token states ----------------------------------------------------------------------------------------------
-# What an access token's state is called, and the filter of the list by it.
 # Time enough to issue the next one and to bring it to whoever uses it.
 EXPIRES_SOON: Final = timedelta(days=14)
 
@@ -130,18 +128,18 @@ class AccessTokenForm(ConflictForm):
         queryset=Endpoint.objects.all(),
         required=False,
         widget=CheckboxList,
-        help_text="The endpoints it may call, where it may not call every one.",
+        help_text="The endpoints that it may call, if it may not call all of them.",
     )
     bound_arguments = AssignmentsField(
-        help_text="One NAME=VALUE a line, such as project=acme: a call with another value is refused, a call without "
+        help_text="One NAME=VALUE per line, such as project=acme: a call with another value is refused, a call without "
         "it gets this one, and endpoints without this parameter cannot be called.",
     )
     calls_a_minute = LimitField(help_text="Calls of every kind, cached ones too. A number, or none; blank = default.")
     calls_at_once = LimitField(
-        label="Calls at the same time", help_text="Of those that the cache cannot answer. A number, or none."
+        label="Calls at the same time", help_text="Only calls that the cache cannot answer. A number, or none."
     )
     sandbox_queries_at_once = LimitField(
-        label="Sandbox queries at the same time", help_text="Of the calls with sql or lql. A number, or none."
+        label="Sandbox queries at the same time", help_text="Only calls with sql or lql. A number, or none."
     )
 
     class Meta:

@@ -20,7 +20,7 @@ Requests::
 
     DRAFT = {"id": UUID of the saved endpoint or null, "sql": text, "parameters": [PARAMETER, …],
              and every name in SETTINGS_IN_DRAFTS (endpoints.definition): a text, an integer or a boolean}
-            Only "sql" has to be there. Integers may be sent as the text of their form field; one that is none of both
+            Only "sql" has to be there. Integers may be sent as the text of their form field; anything else
             is a problem of its field. The parameters are the declared ones, in their order.
     PARAMETER = {"name": text, "type": "text" | "integer" | "number" | "boolean" | "timestamp" | "date" | "uuid"
                  | "list of text", "required": boolean, "default": text, "allowed_values": [text, …], "minimum": text,
@@ -152,7 +152,7 @@ class DraftViews:
     def cancel(self, request: HttpRequest) -> Json:
         self._require_operator(request)
         if not cancel_draft_run(own_run_id(request, read_run_id(read_body(request)))):
-            raise Refusal(404, "run_not_found", "No run of yours has this id, or it is over.")
+            raise Refusal(404, "run_not_found", "You have no run with this id, or it is over.")
         return {"cancelled": True}
 
     def catalogue(self, request: HttpRequest) -> Json:

@@ -154,7 +154,7 @@ class EndpointAdmin(ConflictAdmin, PrefilledAdmin, TransferAdmin, VersionedAdmin
         try:
             response: HttpResponse = super().changeform_view(request, *args, **kwargs)
         except ValidationError:
-            # Somebody has just taken the name that was free when the form was checked: checked again, it says so.
+            # Another endpoint has just taken the name, which was free at the first check: a second one reports it.
             response = super().changeform_view(request, *args, **kwargs)
         return response
 

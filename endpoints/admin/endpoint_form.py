@@ -73,7 +73,7 @@ class EndpointForm(ConflictForm):
 
 
 class ParameterForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable at run time
-    allowed_values = LinesField(help_text="One a line; blank = every value.")
+    allowed_values = LinesField(help_text="One per line; blank = every value.")
 
     class Meta:
         model = Parameter
@@ -128,7 +128,7 @@ class ParameterInline(StackedInline):  # type: ignore[misc]
     form = ParameterForm
     formset = ParameterFormSet
     extra = 0
-    verbose_name_plural = "parameters: what is not declared here is optional text"
+    verbose_name_plural = "parameters: a parameter that is not declared here is optional text"
     fields = (
         ("name", "type", "required", "default"),
         ("allowed_values", "pattern", "minimum", "maximum"),
@@ -139,8 +139,8 @@ class ParameterInline(StackedInline):  # type: ignore[misc]
 # --- Prefilling -------------------------------------------------------------------------------------------------------
 # The form of a new endpoint, filled in from what was looked at in the log explorer.
 #
-# ``add/?log_source=edge_logs&every_project=1&lql=m.level:error`` names what is wanted; the SQL is made here, so that
-# no link can put SQL of its own into somebody's form.
+# ``add/?log_source=edge_logs&every_project=1&lql=m.level:error`` names what is wanted; the SQL is made here, so
+# that no link can put SQL of its own into somebody's form.
 SOURCE: Final = "log_source"
 EVERY_PROJECT: Final = "every_project"
 LQL: Final = "lql"
@@ -155,7 +155,7 @@ class PrefilledAdmin(ModelAdmin):  # type: ignore[misc]
         try:
             draft = _explored_draft(request)
         except (InvalidExploration, InvalidLQL) as error:
-            messages.warning(request, f"The form is empty, as what was explored cannot be saved. {error}")
+            messages.warning(request, f"The form is empty, because the explored query cannot be saved. {error}")
             return {}
         if draft is None:
             return {}

@@ -71,14 +71,14 @@ def read_mark(body: Json) -> Mark | None:
         return None
     rows = mark.get("rows") if isinstance(mark, dict) else None
     if not isinstance(mark, dict) or not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
-        raise Malformed("mark is neither null nor a timestamp with a number of rows.")
+        raise Malformed("mark must be null, or a timestamp with a number of rows.")
     return Mark(_time(mark, "timestamp"), rows)
 
 
 def read_path(body: Json) -> list[str]:
     keys = body.get("path")
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-        raise Malformed("path is not a list of texts.")
+        raise Malformed("path must be a list of texts.")
     return keys
 
 
@@ -86,7 +86,7 @@ def read_value(body: Json) -> object:
     """Return the value to filter by, as `add_filter` takes it. Raises NotFilterable too."""
     value = body.get("value")
     if not isinstance(value, dict):
-        raise Malformed("value is not an object.")
+        raise Malformed("value must be an object.")
     match read_text(value, "kind"):
         case "text":
             return read_text(value, "text")
@@ -97,20 +97,20 @@ def read_value(body: Json) -> object:
         case "null":
             return None
         case _:
-            raise Malformed("value.kind is none of text, number, boolean, null.")
+            raise Malformed("value.kind must be text, number, boolean or null.")
 
 
 def read_text(body: Json, name: str) -> str:
     value = body.get(name, "")
     if not isinstance(value, str):
-        raise Malformed(f"{name} is not a text.")
+        raise Malformed(f"{name} must be a text.")
     return value
 
 
 def read_flag(body: Json, name: str) -> bool:
     value = body.get(name, False)
     if not isinstance(value, bool):
-        raise Malformed(f"{name} is not true or false.")
+        raise Malformed(f"{name} must be true or false.")
     return value
 
 
@@ -118,9 +118,9 @@ def _time(body: Json, name: str) -> datetime:
     try:
         moment = datetime.fromisoformat(read_text(body, name))
     except ValueError as error:
-        raise Malformed(f"{name} is not a time in ISO 8601.") from error
+        raise Malformed(f"{name} must be a time in ISO 8601.") from error
     if not 1 < moment.year < 9999:  # so that a zone, or a step further, still has a date
-        raise Malformed(f"{name} is not in the years 2 to 9998.")
+        raise Malformed(f"{name} must be in the years 2 to 9998.")
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
@@ -179,7 +179,7 @@ def _for_operators(handler: Handler) -> Handler:
         if not admin.site.has_permission(request):
             raise Refusal(401, "not_logged_in", "Your session is over. Log in again in another tab; the query stays.")
         if not may_explore(request):
-            raise Refusal(403, "not_permitted", "Your role may not look into log sources.")
+            raise Refusal(403, "not_permitted", "Your role may not read log sources.")
         return handler(request)
 
     return checked
@@ -244,7 +244,7 @@ def _filter(request: HttpRequest) -> Json:
 
 def _cancel(request: HttpRequest) -> Json:
     if not cancel_draft_run(own_run_id(request, read_run_id(read_body(request)))):
-        raise Refusal(404, "run_not_found", "No run of yours has this id, or it is over.")
+        raise Refusal(404, "run_not_found", "You have no run with this id, or it is over.")
     return {"cancelled": True}
 
 
@@ -252,7 +252,7 @@ def _exploration(request: HttpRequest, body: Json) -> Exploration:
     """Return what is asked for. Raises Malformed, and Refusal where this person has to name a project."""
     exploration = read_exploration(body)
     if exploration.project is None and not _sees_every_project(request):
-        raise _invalid(InvalidExploration("project", "Name a project: your role may not read the rows of every one."))
+        raise _invalid(InvalidExploration("project", "Name a project: your role may not read rows of all projects."))
     return exploration
 
 

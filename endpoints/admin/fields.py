@@ -64,7 +64,7 @@ class AssignmentsField(LinesField):
         for line in super().to_python(value):
             name, equals, text = (part.strip() for part in line.partition("="))
             if not (name and equals and text):
-                raise ValidationError(f"Write one NAME=VALUE a line, such as project=acme; not “{line}”.")
+                raise ValidationError(f"Write one NAME=VALUE per line, such as project=acme; not “{line}”.")
             if name in assignments:
                 raise ValidationError(f"{name} is named twice.")
             assignments[name] = text

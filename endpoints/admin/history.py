@@ -95,7 +95,6 @@ class ReadableHistoryAdmin(SimpleHistoryAdmin, ModelAdmin):  # type: ignore[misc
 
 
 # --- Versions ---------------------------------------------------------------------------------------------------------
-# The versions of an endpoint in the admin: what each changed, word by word, and a button that puts one back.
 RESTORE_URL_NAME = "endpoints_endpoint_restore"
 
 
@@ -166,6 +165,6 @@ class VersionedAdmin(ReadableHistoryAdmin):
             address = reverse("admin:endpoints_endpoint_simple_history", args=[object_id, history_id])
             return HttpResponseRedirect(address)
         self.log_change(request, saved, f"Restored version {record.version} as version {saved.version}.")
-        message = f"Version {record.version} is back, as version {saved.version}."
+        message = f"Version {record.version} was restored as version {saved.version}."
         self.message_user(request, message, messages.SUCCESS)
         return HttpResponseRedirect(reverse("admin:endpoints_endpoint_change", args=[object_id]))

@@ -89,7 +89,7 @@ def _failure(error: Exception) -> tuple[int, dict[str, Any]]:
             return 400, _error("invalid_request", str(error))
         case InvalidDraft():
             problems = [problem_json(problem) for problem in error.problems]
-            return 422, _error("invalid_draft", "The draft cannot be tried like this.", problems)
+            return 422, _error("invalid_draft", "The draft cannot be tried because of these problems.", problems)
         case DraftCancelled():
             return 409, _error("draft_cancelled", str(error))
         case DraftFailed():

@@ -135,15 +135,15 @@ class FailedLoginAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no typ
         now = timezone.now()
         lock_out = find_lock_out(attempt.username, attempt.ip_address, now=now)
         if lock_out is not None:
-            whom = "every user name from there" if lock_out.of_address else "locked out"
+            whom = "every user name from this address" if lock_out.of_address else "locked out"
             return "locked out", f"{whom}, until {lock_out.until:%H:%M:%S} UTC"
         is_old = (now - attempt.attempt_time).total_seconds() >= settings.LOGIN_LOCKOUT_SECONDS
-        return ("forgotten soon", "counts no more") if is_old else ("counted", "counted")
+        return ("forgotten soon", "no longer counts") if is_old else ("counted", "counted")
 
     @admin.action(description="Lift the lock-out and forget the failures", permissions=["delete"])
     def lift(self, request: HttpRequest, queryset: QuerySet[AccessAttempt]) -> None:
         rows = lift_lock_outs(queryset)
-        self.message_user(request, f"{rows} forgotten; logins count from zero again.", messages.SUCCESS)
+        self.message_user(request, f"{rows} forgotten; failures count from zero again.", messages.SUCCESS)
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         actions: dict[str, Any] = super().get_actions(request)

@@ -33,13 +33,12 @@ from endpoints.access.admin_roles import permissions_of_roles
 from endpoints.admin.fields import CheckboxList
 
 # --- People -----------------------------------------------------------------------------------------------------------
-# Users and groups of the admin, in the look of the other pages.
 admin.site.unregister(User)
 admin.site.unregister(Group)
 
 _ROLES_HELP = (
-    "viewer looks; editor also makes, changes and tries endpoints; owner also deletes them, issues access tokens and "
-    "looks after log sources, schedules and people."
+    "viewer reads; editor also creates, changes and tries endpoints; owner also deletes them, issues access tokens and "
+    "manages log sources, schedules and people."
 )
 _PASSWORD_HELP = mark_safe(
     "Only its hash is stored, so nobody can see it. "
@@ -122,8 +121,8 @@ class GroupForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
         model = Group
         fields = ("name", "permissions")
         help_texts = {
-            "name": "viewer, editor and owner are put back by `manage.py sync_roles` and `load_fixtures`: for other "
-            "permissions make a group of another name."
+            "name": "`manage.py sync_roles` and `load_fixtures` restore viewer, editor and owner: for other "
+            "permissions, create a group with another name."
         }
 
 

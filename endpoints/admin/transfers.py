@@ -115,9 +115,11 @@ def _uploaded_contents(files: Sequence[UploadedFile[bytes]]) -> dict[str, bytes]
         for name, size, read in _members(file):
             left -= size
             if left < 0:
-                raise ValidationError(f"Too much at once: {MAX_IMPORT_BYTES} bytes are taken, unpacked.")
+                raise ValidationError(
+                    f"The files are too large: unpacked, they may have at most {MAX_IMPORT_BYTES} bytes together."
+                )
             if name in contents:
-                raise ValidationError(f"Two files are called {name}.")
+                raise ValidationError(f"Two files have the name {name}.")
             contents[name] = read()
     if not contents:
         raise ValidationError("Choose at least one file, .sql or .zip.")

@@ -62,7 +62,7 @@ def _classes(base: type[EndpointError] = EndpointError) -> dict[str, type[Endpoi
 # How many threads of a process may wait for what others compute, and for how long.
 #
 # A process answers with a fixed number of threads. Without a bound, callers of one slow result would take all of
-# them, and nobody else got an answer. So ENDPOINTS_WAITING_CALLS of them may wait until the result is there, all but
+# them, so nobody else got an answer. So ENDPOINTS_WAITING_CALLS of them may wait until the result is there, all but
 # one of those for the same one. Any more wait for a moment, in which most results are made, and are then sent away;
 # while that has happened to a result a few seconds ago, they are sent away at once.
 GRACE_SECONDS: Final = 1.0  # since the work began, for callers beyond the limits
@@ -100,7 +100,7 @@ class WaitingRoom:
             if len(self._crowded_until) >= _CROWDED_LIMIT:
                 self._crowded_until.clear()
             self._crowded_until[key] = self._clock() + CROWDED_SECONDS
-        message = "This result is being computed, and as many calls as may wait for it do so."
+        message = "This result is being computed, and the largest allowed number of calls already wait for it."
         return Overloaded(_RETRY_AFTER_SECONDS, message=message)
 
     def _take_place(self, key: Hashable, *, leads: bool) -> bool:

@@ -1,11 +1,11 @@
 """How many of something run at the same time, over all processes: exact, and without a question to Redis for each.
 
 Each process holds permits, and Redis knows how many: never more than the limit over all of them. A call that begins
-takes one that its process holds; only where none is left Redis is asked for more. A call that ends leaves its permit to
+takes one that its process holds; if none is left, it asks Redis for more. A call that ends leaves its permit to
 the next. Ten times a second the process tells Redis what it still needs, so that the others get the rest; where there
 is not enough for all, each gets its share of what is wanted.
 
-A process that dies loses its permits after LEASE_SECONDS. While Redis is away each process keeps the limit by itself.
+A process that dies loses its permits after LEASE_SECONDS. While Redis is away, each process keeps the limit by itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from endpoints.cache.keys import PREFIX
 
 LEASE_SECONDS: Final = 5.0
 TICK_SECONDS: Final = 0.1
-# A permit of so small a limit is given back at once: kept until the next tick it would stop another process.
+# For a limit this small a permit is returned at once: kept until the next tick, it would stop another process.
 _SMALL_LIMIT: Final = 3
 
 # A hash for each limited thing: process -> "running waiting held wanted until", the last in milliseconds of the

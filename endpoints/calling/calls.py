@@ -114,7 +114,7 @@ def find_endpoint(reference: str, *, caller: Caller | None = None) -> Version:
 
     Raises EndpointNotFound, also when the caller may not call it, and DatabaseUnavailable.
 
-    A caller bound to an argument may only call endpoints that have this parameter: elsewhere the bond would not hold.
+    A caller bound to an argument may only call endpoints that have this parameter: others would ignore the bond.
     """
     endpoint = KNOWN_RECORDS.endpoint(reference)
     if not _may_call(caller, endpoint.pk, endpoint.parameters):

@@ -85,7 +85,6 @@ class Remembered(Generic[Key, Value]):
 
 
 # --- Sandbox queries --------------------------------------------------------------------------------------------------
-# Prepare a consumer's own SQL: checked (wall 1), to run as sandbox_reader over the version's views (wall 2).
 logger = structlog.get_logger(__name__)
 
 _CheckKey = tuple[UUID, int, str, tuple[PublishedTable, ...], int]
@@ -190,7 +189,7 @@ def read_lql(lql: str) -> Rules:
     """
     limit = settings.ENDPOINTS_SANDBOX_MAX_SQL_BYTES
     if len(lql.encode("utf-8", "surrogatepass")) > limit:
-        raise RequestTooLarge(f"A sandbox query has at most {limit} bytes.")
+        raise RequestTooLarge(f"A sandbox query may have at most {limit} bytes.")
     rules, canonical = _read(lql)
     structlog.contextvars.bind_contextvars(lql=canonical)
     return rules

@@ -47,7 +47,7 @@ CHECK_SECONDS: Final = 0.5
 LOG_SOURCES_SECONDS: Final = 1.0
 # Beat sends a heartbeat every minute and writes down what it has sent every three.
 SILENCE_SECONDS: Final = 600
-_START: Final = "It is started with celery -A config"
+_START: Final = "Start it with celery -A config"
 
 
 class State(StrEnum):
@@ -92,10 +92,10 @@ def note_worker_heartbeat() -> None:
 def look_at_installation() -> Installation:
     """Return how the databases, Redis, worker and beat do, in that order; never raises for what any of them does."""
     state_database = _answering(
-        "Django database", _check_state_database, "What the processes know is used as long as it can be."
+        "Django database", _check_state_database, "Processes use what they already know for as long as possible."
     )
-    log_database = _answering("Log database", _check_log_database, "Cached results are given; other calls get a 503.")
-    redis = _answering("Redis", _check_redis, "Calls go on without the cache; worker and beat wait.")
+    log_database = _answering("Log database", _check_log_database, "Callers get cached results; other calls get a 503.")
+    redis = _answering("Redis", _check_redis, "Calls continue without the cache; worker and beat wait.")
     scheduling = _scheduling(redis_answers=redis.state is State.RUNNING)
     # Not asked again where it has just kept the operator waiting.
     sources = _source_ages() if log_database.state is State.RUNNING else None
@@ -152,7 +152,7 @@ def _scheduling(*, redis_answers: bool) -> tuple[Part, Part]:
     if not worker_is_late:
         worker = Part("Worker", State.RUNNING, seen)
     elif not redis_answers:
-        worker = Part("Worker", State.UNKNOWN, "Its sign of life is in Redis.")
+        worker = Part("Worker", State.UNKNOWN, "It reports to Redis, which does not answer.")
     elif beat_is_late:
         worker = Part("Worker", State.UNKNOWN, f"{seen or 'Not seen yet.'} Without beat it has nothing to run.")
     else:

@@ -140,7 +140,7 @@ def _read(load: Load, body: bytes, source: RolledSource) -> Batch:
             body, project_path=source.shape.project_path, now=now, sending=load.sending, max_rows=max_rows
         )
     except TooManyRows as fault:
-        raise RequestTooLarge(f"A load has at most {fault.limit} {fault.what}; send several.") from None
+        raise RequestTooLarge(f"A load may have at most {fault.limit} {fault.what}; send several loads.") from None
     except BadJSON as fault:
         raise InvalidRequest(f"The rows cannot be read: {fault.reason}.") from None
 
@@ -182,7 +182,7 @@ def _on_living_connection(source: RolledSource, batch: Batch, *, skip_bad_rows: 
 def _invalid_rows(bad_rows: BadRows, *, rows: int) -> InvalidRows:
     listed = "" if bad_rows.count == len(bad_rows.listed) else f"; the first {len(bad_rows.listed)} are in details"
     return InvalidRows(
-        f"{bad_rows.count} of {rows} rows cannot be stored, so none was{listed}.",
+        f"{bad_rows.count} of {rows} rows cannot be stored, so none was stored{listed}.",
         details=[{"index": bad_row.index, "reason": bad_row.reason} for bad_row in bad_rows.listed],
     )
 

@@ -206,7 +206,7 @@ def is_of_budget(failure: StatementFailed) -> bool:
 
 
 def over_budget(language: str) -> EndpointError:
-    """Return what the caller is told of a result over its budget."""
+    """Return the error for a result over its budget."""
     error = _OVER_BUDGET[language]
     hint = "Select fewer columns or rows." if language else "Ask for fewer rows, such as those of a shorter time."
     reason = f"The result is larger than {max_result_bytes(language) / _MEBIBYTE:g} MiB."

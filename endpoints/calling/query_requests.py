@@ -86,7 +86,7 @@ def _arguments(endpoint: Version, call: Call, caller: Caller | None) -> Mapping[
         if parameter.name in call.repeated_names and parameter.type is not ParameterType.TEXT_LIST
     ]
     if repeated:
-        raise InvalidRequest(details=[{"name": name, "reason": "is given more than once"} for name in repeated])
+        raise InvalidRequest(details=[{"name": name, "reason": "is sent more than once"} for name in repeated])
     bound = caller.bound_arguments if caller else {}
     raw = {**call.arguments, **{name: value for name, value in bound.items() if is_absent(call.arguments.get(name))}}
     arguments = coerce_arguments(parameters, raw)

@@ -38,8 +38,8 @@ class WarmRun:
 def warm_endpoint(endpoint_id: uuid.UUID) -> WarmRun:
     """Renew what is worth it, within the budget; at most one run per endpoint, at most N over all endpoints.
 
-    A failing argument set is logged, counted and left alone for a while; its old entry stays. Never raises for what
-    a query, Redis or the log database does.
+    A failing argument set is logged, counted and left alone for a while; its old entry stays. Never raises for failures
+    of a query, Redis or the log database.
     """
     row = Endpoint.objects.filter(pk=endpoint_id, version__gt=0).first()
     if row is None or not row.warm_every_seconds:
@@ -50,11 +50,11 @@ def warm_endpoint(endpoint_id: uuid.UUID) -> WarmRun:
     try:
         warmer = cache.acquire(f"lqe:warmer:{endpoint.pk.hex}", seconds=lease_seconds)
         if warmer is None:
-            return WarmRun(skipped_because="another run of this endpoint goes on")
+            return WarmRun(skipped_because="another run of this endpoint is in progress")
         try:
             place = cache.slot(settings.ENDPOINTS_WARM_CONCURRENCY, seconds=lease_seconds)
             if place is None:
-                return WarmRun(skipped_because="as many endpoints as allowed are being warmed")
+                return WarmRun(skipped_because="the largest allowed number of endpoints is being warmed")
             with place:
                 run = _Run(endpoint).run()
         finally:

@@ -195,13 +195,13 @@ def read_endpoint_file(text: str) -> Definition:
     """Return what a file holds. Raises EndpointFileError with every problem and its line."""
     lines = find_lines(text)
     if not lines.begin_as_they_should:
-        raise EndpointFileError((FileProblem(1, f"the file of an endpoint begins with the line `{FIRST_LINE}`"),))
+        raise EndpointFileError((FileProblem(1, f"the file of an endpoint must begin with the line `{FIRST_LINE}`"),))
     if not lines.header_ends:
-        raise EndpointFileError((FileProblem(1, f"the header has no end: a line that is `{LAST_LINE}` alone"),))
+        raise EndpointFileError((FileProblem(1, f"the header needs an end: a line with only `{LAST_LINE}`"),))
     document = _read_header(lines.header)
     problems = sorted(_problems(document, lines), key=lambda problem: problem.line or 0)
     if not lines.sql.strip():
-        problems.append(FileProblem(len(lines.header) + 1, "there is no SQL behind the header"))
+        problems.append(FileProblem(len(lines.header) + 1, "there is no SQL after the header"))
     if problems:
         raise EndpointFileError(tuple(problems))
     parameters = tuple(_declared(fields) for fields in document.pop("parameters", ()))
@@ -213,7 +213,7 @@ def _read_header(header: Sequence[str]) -> dict[str, Any]:
         # A comment that opens in the header would go on behind it, and one that ends in it would make the rest SQL.
         for mark, spelled in (("/*", "/\\u002A"), ("*/", "*\\u002F")):
             if mark in text:
-                message = f"`{mark}` cannot stand in the header, which is a comment; in a string write {spelled}"
+                message = f"`{mark}` cannot be used in the header, which is a comment; in a string, write {spelled}"
                 raise EndpointFileError((FileProblem(place, message),))
     try:
         # An empty line for the first one: line numbers stay. Numbers with a fraction keep their digits.
@@ -241,7 +241,7 @@ def _problems(document: Mapping[str, Any], lines: FileLines) -> Iterator[FilePro
 def _parameters_problems(value: Any, lines: FileLines) -> Iterator[FileProblem]:
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
         line = lines.of_table("parameters")
-        yield FileProblem(line, "parameters are written as [[parameters]], one such line before each")
+        yield FileProblem(line, "each parameter must begin with a line [[parameters]]")
         return
     for number, fields_of_one in enumerate(value):
         for key, given in fields_of_one.items():

@@ -131,7 +131,7 @@ def _plan(file: str, content: bytes) -> _Plan:
         wanted = read_endpoint_file(text)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        return _Plan(_refused(result, [FileProblem(line, f"this is not UTF-8: {error.reason}")]))
+        return _Plan(_refused(result, [FileProblem(line, f"the file is not UTF-8: {error.reason}")]))
     except EndpointFileError as error:
         return _Plan(_refused(result, error.problems))
     stored = Endpoint.objects.filter(name=wanted.name).first()
@@ -154,7 +154,7 @@ def _refuse_repeated_names(planned: Sequence[_Plan]) -> list[_Plan]:
     """A second file of the same endpoint would overwrite the first."""
     names = Counter(plan.result.name for plan in planned if plan.result.name)
     return [
-        _Plan(_refused(plan.result, [f"another file names the endpoint {plan.result.name} too"]))
+        _Plan(_refused(plan.result, [f"another file also names the endpoint {plan.result.name}"]))
         if names[plan.result.name] > 1
         else plan
         for plan in planned

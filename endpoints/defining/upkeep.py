@@ -59,7 +59,7 @@ def keep_warming_schedule(endpoint: Endpoint) -> None:
             "interval": every,
             "args": json.dumps([str(endpoint.pk)]),
             "enabled": True,
-            "description": f"Warms the cache of {endpoint.name}. Made and changed by saving the endpoint.",
+            "description": f"Warms the cache of {endpoint.name}. Saving the endpoint creates and changes it.",
             # A run that waited for a worker until the next one was due has nothing left to do.
             "expire_seconds": endpoint.warm_every_seconds,
         },

@@ -139,7 +139,7 @@ def explored_sources() -> list[LogSource]:
 def source_draft(source: str, *, every_project: bool) -> Draft:
     """Return the endpoint over one log source that an exploration runs as. Raises InvalidExploration."""
     if not LogSource.objects.filter(name=source).exists():
-        raise InvalidExploration("source", "There is no log source of this name.")
+        raise InvalidExploration("source", "There is no log source with this name.")
     parameters: tuple[DeclaredParameter, ...] = (
         DeclaredParameter("iso_timestamp_start", ParameterType.TIMESTAMP, description="Rows at or after this moment."),
         DeclaredParameter("iso_timestamp_end", ParameterType.TIMESTAMP, description="Rows before this moment."),

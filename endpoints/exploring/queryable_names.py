@@ -78,7 +78,7 @@ _kept: _Kept | None = None
 
 
 def catalogue() -> tuple[CatalogueSource, ...]:
-    """Return every log source, at most a minute old. Raises DatabaseUnavailable when a database cannot say in time."""
+    """Return every log source, at most a minute old. Raises DatabaseUnavailable if that takes too long."""
     kept = _kept
     if kept is None or monotonic() - kept.read_at >= KEPT_SECONDS:
         kept = _reading.result()
@@ -169,7 +169,7 @@ def source_fields(source: str, *, every_project: bool) -> Fields:
     What the log database does not tell in time is left out. Raises InvalidExploration.
     """
     if not LogSource.objects.filter(name=source).exists():
-        raise InvalidExploration("source", "There is no log source of this name.")
+        raise InvalidExploration("source", "There is no log source with this name.")
     columns = explored_columns(every_project=every_project)
     if not every_project:
         return Fields(columns)

@@ -214,7 +214,7 @@ def _calendar_day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise ValueError("names a day that the calendar does not have") from None
+        raise ValueError("is a day that the calendar does not have") from None
 
 
 def canonical_timestamp(raw: RawScalar) -> str:
@@ -248,7 +248,7 @@ def canonical_timestamp(raw: RawScalar) -> str:
 def _offset(match: re.Match[str]) -> timedelta:
     hours, minutes = int(match["zone_hours"] or 0), int(match["zone_minutes"] or 0)
     if hours > 23 or minutes > 59:
-        raise ValueError("has an offset from UTC of a day or more, or more than 59 minutes in it")
+        raise ValueError("has an offset from UTC of a day or more, or with more than 59 minutes")
     offset = timedelta(hours=hours, minutes=minutes)
     return -offset if (match["sign"] or "").endswith("-") else offset
 

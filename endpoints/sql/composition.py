@@ -45,7 +45,7 @@ def is_over_budget(sqlstate: str, message: str) -> bool:
 
 
 # --- Planner settings -------------------------------------------------------------------------------------------------
-# How PostgreSQL is to plan a stored query, as operators write it: `plan_cache_mode = force_generic_plan, jit = off`.
+# Planner settings of a stored query, as operators write them: `plan_cache_mode = force_generic_plan, jit = off`.
 #
 # Only settings that choose among plans (PostgreSQL manual, "Query Planning"): none changes the rows, a limit or a
 # right.
@@ -74,14 +74,18 @@ def parse_planner_settings(text: str) -> dict[str, str]:
     for part in text.split(",") if text.strip() else ():
         pair = _PAIR.fullmatch(part)
         if pair is None:
-            raise PlannerSettingsError(f"“{part.strip()}” is not of the form name = value; commas stand between them.")
+            raise PlannerSettingsError(
+                f"“{part.strip()}” does not have the form name = value; separate settings with commas."
+            )
         name, value = pair[1].lower(), pair[2].lower()
         if name not in _VALUES:
-            raise PlannerSettingsError(f"{name} is none of the planner settings: {', '.join(sorted(_VALUES))}.")
+            raise PlannerSettingsError(
+                f"{name} is not a planner setting. The planner settings are {', '.join(sorted(_VALUES))}."
+            )
         if value not in _VALUES[name]:
-            raise PlannerSettingsError(f"{name} is one of {', '.join(_VALUES[name])}, not {value}.")
+            raise PlannerSettingsError(f"{name} must be one of {', '.join(_VALUES[name])}; not {value}.")
         if name in settings:
-            raise PlannerSettingsError(f"{name} stands there twice.")
+            raise PlannerSettingsError(f"{name} is set twice.")
         settings[name] = value
     return settings
 

@@ -31,18 +31,18 @@ def format_sql(sql: str) -> str:
     would read the same lexemes in it.
     """
     if len(sql) > MAX_FORMATTED_CHARACTERS:
-        raise NotFormattable(f"More than {MAX_FORMATTED_CHARACTERS} characters are not formatted.")
+        raise NotFormattable(f"SQL of more than {MAX_FORMATTED_CHARACTERS} characters is not formatted.")
     try:
         before = _meaning(lex(sql))
     except LexicalError as error:
-        raise NotFormattable(f"It cannot be read: {error.message}.") from error
+        raise NotFormattable(f"The SQL cannot be read: {error.message}.") from error
     try:
         formatted = sqlparse.format(sql, reindent=True, indent_width=2, wrap_after=100).strip()
         laid_out = lex(formatted)
     except (LexicalError, sqlparse.exceptions.SQLParseError) as error:
-        raise NotFormattable("It cannot be laid out without changing what it means.") from error
+        raise NotFormattable("The SQL cannot be formatted without a change of its meaning.") from error
     if _meaning(laid_out) != before:
-        raise NotFormattable("It cannot be laid out without changing what it means.")
+        raise NotFormattable("The SQL cannot be formatted without a change of its meaning.")
     return "".join(_capitalised(laid_out))
 
 

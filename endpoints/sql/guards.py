@@ -8,8 +8,8 @@ which refuse operands that are too large together:
 * `SEARCHES`: functions of a text and a pattern; the checker pins their names to log_functions instead of pg_catalog;
 * `OPERATORS`: the search path of sandbox queries has log_functions before pg_catalog, and an operator there hides
   PostgreSQL's own of the same name and types. Syntax such as LIKE finds it too, and no precedence changes;
-* `BOUNDED_RESULTS`: what can make large values; the checker puts the twin of the same name around the call. How
-  large they may be, `largest_value` says for each query;
+* `BOUNDED_RESULTS`: what can make large values; the checker puts the twin of the same name around the call.
+  `largest_value` says for each query how large they may be;
 * array_to_string(): its delimiter times the elements;
 * `HASHES`: linear, but a row can have hundreds of them: their operand is bounded;
 * widths that a query writes down: `FORMAT_WIDTH`, `LARGEST_WIDTH`.
@@ -45,8 +45,8 @@ GUARD_MESSAGE: Final = "the operands are too large together"
 class Search:
     """A function whose time is the size of its first argument times the size of its second.
 
-    `straight` is the size in bytes up to which a pattern goes to PostgreSQL's own without a look at the product. With
-    `grows` the third argument is put in the place of what is found.
+    `straight` is the size in bytes up to which a pattern goes to PostgreSQL's own without a check of the product.
+    With `grows` the third argument replaces what is found.
     """
 
     name: str

@@ -158,8 +158,8 @@ _FAULTS: Final = tuple(
         (r"/\*", f"a comment is never closed, or comments nest deeper than {MAX_COMMENT_DEPTH} levels"),
         (rf"[$](?:{_TAG})?[$]", "a dollar-quoted string is never closed"),
         (r"[$][0-9]", "a positional parameter is followed directly by a letter"),
-        (r"[$]", "`$` begins neither a positional parameter nor a dollar-quoted string"),
-        (r"@[A-Za-z_]", "a parameter's name has ASCII letters, digits and `_` only, and no quote directly behind it"),
+        (r"[$]", "`$` does not begin a positional parameter or a dollar-quoted string"),
+        (r"@[A-Za-z_]", "a parameter's name may have only ASCII letters, digits and `_`, and no quote after it"),
         (r"\.?[0-9]", "a number is malformed, or followed directly by a letter or `$`"),
         (r"[~!@#%^&|`?+\-*/<>=]", f"an operator is longer than {MAX_OPERATOR_CHARACTERS} characters"),
     )

@@ -209,9 +209,7 @@ def _unused_reason(name: str, sql: str) -> str:
     if f"@{name}" not in sql:
         return reason
     # x <@limit  ->  the operator <@ and a column
-    return (
-        f"{reason}: `@{name}` stands only in a string, a comment, or behind an operator such as `<@`, without a space"
-    )
+    return f"{reason}: `@{name}` appears only in a string, in a comment, or directly after an operator such as `<@`"
 
 
 def _name_problems(names: Sequence[str]) -> Iterator[DeclarationProblem]:

@@ -128,7 +128,7 @@ def stored_tables(sql: str) -> tuple[StoredTable, ...]:
     seen: set[str] = set()
     for table in tables:
         if table.name in seen:
-            raise StoredTablesError(f"the CTE `{table.name}` is there twice", table.position)
+            raise StoredTablesError(f"the CTE `{table.name}` is defined twice", table.position)
         seen.add(table.name)
     return tables
 

@@ -55,7 +55,7 @@ def cancellable_run(run_id: str, *, timeout_seconds: float) -> Iterator[RunAtten
     Raises DraftCancelled instead of what the cancelled statement raised.
     """
     if not RUN_ID.fullmatch(run_id):
-        raise ValueError("a run id has 8 to 100 letters, digits and dashes")
+        raise ValueError("a run id must have 8 to 100 letters, digits and dashes")
     attendance = RunAttendance(run_id)
     with suppress(CacheUnavailable):
         ask_for("SET", _name("run", run_id), "1", "EX", round(timeout_seconds) + KEPT_BEYOND_TIMEOUT_SECONDS)

@@ -106,7 +106,7 @@ def _unreadable_tables(draft: Draft, tables: tuple[PublishedTable, ...], session
         try:
             describe_statement(table_statement(table.name), session)
         except StatementFailed as failure:
-            message = f"the CTE `{table.name}` cannot be read as a sandbox table: {failure.primary_message}."
+            message = f"the CTE `{table.name}` cannot be used as a sandbox table: {failure.primary_message}."
             yield Problem("sql", message, place=Place.at(draft.sql, positions[table.name]))
 
 
@@ -126,7 +126,7 @@ def place_in_draft(draft: Draft, failure: StatementFailed) -> Place | None:
 
 def _without_bound(draft: Draft, table: str) -> Problem:
     message = (
-        f"logs.{table} is read without a time bound, so every day of it is: compare its timestamp, as in"
+        f"logs.{table} is read without a time range, so PostgreSQL reads every day of it: compare its timestamp, as in"
         f" {table}.timestamp >= @start. A comparison inside OR, CASE or a function skips no partition."
     )
     return Problem("sql", message, severity=Severity.WARNING, place=_place_of_table(draft.sql, table))

@@ -165,7 +165,7 @@ def undeclared_parameters(draft: Draft, uses: Sequence[ParameterUse]) -> Iterato
     for use in uses:
         if use.name in declared:
             continue
-        message = f"@{use.name}: is not declared, and so optional text"
+        message = f"@{use.name}: is not declared, so it is optional text"
         if use.guessed_type is not None:
             message += f"; it is used as {use.guessed_type}"
         place = Place.at(draft.sql, use.offsets[0])
@@ -183,7 +183,7 @@ def composition_problems(draft: Draft) -> Iterator[Problem]:
 
 
 def default_table_problems(draft: Draft) -> Iterator[Problem]:
-    """Yield why LQL would not find its default table. Raises CompositionError; what is no table is told elsewhere."""
+    """Yield why LQL would not find its default table. Raises CompositionError; unusable CTEs are reported elsewhere."""
     if not (draft.sandboxing and draft.default_sandbox_table):
         return  # what is chosen waits for sandboxing to be switched on again
     try:

@@ -74,7 +74,7 @@ def require_known_columns(reader: Reader) -> None:
         if not all(reference.attribute in columns for columns in candidates):
             similar = similar_names(reference.attribute, frozenset.intersection(*candidates))
             raise reader.refusal(
-                "is not a known column; give the column a name with AS where it comes from",
+                "is not a known column; name the column with AS in the query it comes from",
                 construct=f"{reference.owner}.{reference.attribute}",
                 index=reference.token,
                 similar=similar,
@@ -97,7 +97,7 @@ def _element_type(reader: Reader) -> None:
         _modifiers(reader, word)
     elif word == "double":
         if reader.following() != "precision":
-            raise reader.refusal("has to be DOUBLE PRECISION")
+            raise reader.refusal("must be DOUBLE PRECISION")
         reader.read("double", "precision")
     elif word in ("char", "character") and reader.following() == "varying":
         reader.take('pg_catalog."varchar"')
@@ -118,7 +118,7 @@ def _modifiers(reader: Reader, word: str) -> None:
     index = reader.index
     width = reader.small_integer()
     if word in PADDED_TYPES and width > LARGEST_WIDTH:
-        reason = f"is more than {LARGEST_WIDTH:,}, to which {word} pads at most; use varchar or text"
+        reason = f"is larger than {LARGEST_WIDTH:,}, the maximum width of {word}; use varchar or text"
         raise reader.refusal(reason, index=index)
     if reader.accept(","):
         reader.small_integer()

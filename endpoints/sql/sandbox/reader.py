@@ -22,7 +22,7 @@ Part = str | Callable[["Reader"], object]  # of a rule: a word or sign, or a fun
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """The rules that a module needs from further up: operands hold expressions and queries, which hold operands."""
+    """The rules that a module needs from further up: operands contain expressions and queries, and these operands."""
 
     expression: Callable[[Reader], Output]
     simple_expression: Callable[[Reader], None]
@@ -219,7 +219,6 @@ def is_identifier(symbol: str) -> bool:
 
 
 # --- Brackets ---------------------------------------------------------------------------------------------------------
-# Brackets that may hold a query or expressions: telling which, and reading either.
 _QUERY_BEGINNINGS: Final = frozenset({"select", "with"})
 _BEHIND_QUERY: Final = SET_OPERATIONS | {")", "order", "limit", "offset", "fetch"}
 

@@ -107,7 +107,7 @@ TYPES_WITH_MODIFIERS: Final = _words(
 )
 
 # Why some words are refused wherever they turn up; the others are just "not expected here".
-_ROLE = "tells about the database session"
+_ROLE = "shows details of the database session"
 _LOCK = "locks rows"
 _NO_TABLE = "is not part of sandbox queries; write SELECT * FROM"
 REASONS: Final = {

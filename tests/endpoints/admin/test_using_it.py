@@ -161,7 +161,7 @@ def test_before_the_first_call_it_says_what_to_do(admin_client: Client, endpoint
     text = page(admin_client, endpoint)
     assert "Nobody has called it yet." in text
     assert "Nobody may call it yet" in text
-    assert "It has not run yet: the worker and beat have to run" in text
+    assert "It has not run yet: the worker and beat must run" in text
 
 
 def test_it_tells_of_the_cache_and_its_warming(admin_client: Client, endpoint: Endpoint) -> None:
@@ -191,7 +191,7 @@ def test_without_redis_the_rest_is_there_and_soon(
     monkeypatch.setattr(connection, "_breaker", connection._Breaker())
     settings.CACHES = {"default": settings.CACHES["default"] | {"LOCATION": "redis://127.0.0.1:1/0"}}
     text = page(admin_client, endpoint)
-    assert "Redis does not answer, and calls are counted there" in text
+    assert "Calls are counted in Redis, which does not answer" in text
     assert "Redis does not answer: every call runs the query." in text
     assert "curl --get" in text
 

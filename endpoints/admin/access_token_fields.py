@@ -1,4 +1,4 @@
-"""What the admin shows and asks of an access token: its limits and its state in words, and its form."""
+"""An access token in the admin: its limits and its state in words, and its form."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from logsources.edit_conflicts import ConflictForm
 
 # --- Access token limits ----------------------------------------------------------------------------------------------
 def words_of_own_limits(own: OwnLimits) -> str:
-    """Return what differs from the installation's defaults: 600 calls a minute, no limit of calls at the same time."""
+    """Return the limits that differ from the installation's defaults: 600 calls a minute, no limit of calls."""
     limits = {
         "calls a minute": own.calls_a_minute,
         "calls at the same time": own.calls_at_once,
@@ -38,7 +38,7 @@ def words_of_own_limits(own: OwnLimits) -> str:
 
 
 def words_of_use(token: AccessToken) -> str:
-    """Return what the access token uses at this moment of the limits that hold for it, over all processes."""
+    """Return how much of its limits the access token uses at this moment, over all processes."""
     try:
         use = limits_use(token.prefix, OwnLimits.of(token))
     except CacheUnavailable:
@@ -61,12 +61,12 @@ def _used(what: str, used: int, limit: int | None) -> str:
 
 
 # --- Access token states ----------------------------------------------------------------------------------------------
-# Time enough to issue the next one and to bring it to whoever uses it.
+# Enough time to issue the next one and to hand it to its user.
 EXPIRES_SOON: Final = timedelta(days=14)
 
 
 class TokenState(StrEnum):
-    """Each access token is in one of these."""
+    """The states of an access token."""
 
     VALID = "valid"
     EXPIRES_SOON = "expires soon"

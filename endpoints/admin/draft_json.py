@@ -1,4 +1,4 @@
-"""The JSON of drafts: what the page sends, read strictly, and what it gets. The shapes are told in `draft_views`."""
+"""The JSON of drafts: what the page sends, read strictly, and what it gets. `draft_views` describes the shapes."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _read_id(value: Any) -> uuid.UUID | None:
 
 
 def _read_settings(draft: Json) -> dict[str, Any]:
-    """Return the settings that were sent, and under `not_numbers` those that should be whole numbers and are not."""
+    """Return the settings that were sent, and in `not_numbers` those that should be whole numbers and are not."""
     types = {name: setting.type for name, setting in SETTINGS_IN_DRAFTS.items() if name in draft}
     values = {
         name: _read_number(draft[name]) if type_ is int else _typed(draft[name], type_, f"draft.{name}")
@@ -235,7 +235,7 @@ def catalogue_json(sources: tuple[CatalogueSource, ...]) -> Json:
 
 
 def operator_json(detail: OperatorDetail) -> Json:
-    """Return what PostgreSQL said as JSON."""
+    """Return PostgreSQL's message as JSON."""
     return {
         "sqlstate": detail.sqlstate,
         "message": detail.message,

@@ -5,7 +5,7 @@ Addresses, below ``/admin/logs/``; as URL names ``log_explorer`` and ``log_explo
     GET               the page; ?source=, project=, lql=, range=, start=, end=, redact= fill it in
     GET  fields/      ?source= -> {"columns": [{"name": text, "type": text}, …], "paths": [{"path": text, "type": text,
                       "rows": n}, …], "sampled_rows": n, "projects": [text, …], "newest": time or null}; only columns
-                      for those who may not see every project, and while the log database does not tell
+                      for those who may not see every project, and while the log database does not answer
     POST rows/        {EXPLORATION, "mark": null or {"timestamp": time, "rows": n}, "run_id": RUN_ID}
                       -> {"result_json": text, "row_count": n (shown), "more": boolean, "seconds": x}
     POST histogram/   {EXPLORATION, "run_id": RUN_ID}
@@ -18,7 +18,7 @@ Addresses, below ``/admin/logs/``; as URL names ``log_explorer`` and ``log_explo
     VALUE = {"kind": "text" | "number" | "boolean" | "null", "text": text}
     RUN_ID as in `draft_views`; failures as in `json_views`, for one part of the exploration with details [{"field": …}]
 
-`mark` is where the rows shown so far end: rows of that very timestamp come again, told apart by id and timestamp.
+`mark` is where the rows shown so far end: rows with that very timestamp come again; id and timestamp identify them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from endpoints.lql.writing import NotFilterable, WrittenNumber, add_filter
 
 
 # --- Exploration json -------------------------------------------------------------------------------------------------
-# What the log explorer's script sends, read from JSON; each function raises Malformed for what is not as described.
+# What the log explorer's script sends, read from JSON; each function raises Malformed for anything else.
 def read_exploration(body: Json) -> Exploration:
     return Exploration(
         source=read_text(body, "source"),
@@ -126,7 +126,7 @@ def _time(body: Json, name: str) -> datetime:
 
 # --- Explorer ---------------------------------------------------------------------------------------------------------
 VIEW_PERMISSION: Final = "logsources.view_logsource"
-# Rows of every project are for whoever may write an endpoint that reads them.
+# Rows of every project are for people who may write an endpoint that reads them.
 EVERY_PROJECT_PERMISSIONS: Final = ("endpoints.add_endpoint", "endpoints.change_endpoint")
 
 logger = structlog.get_logger(__name__)
@@ -146,12 +146,12 @@ def explorer_urls() -> list[URLPattern]:
 
 
 def may_explore(request: HttpRequest) -> bool:
-    """Tell whether this person may look into log sources."""
+    """Return whether this person may read log sources."""
     return request.user.has_perm(PERMISSION) and request.user.has_perm(VIEW_PERMISSION)
 
 
 def explorer_page(request: HttpRequest) -> HttpResponse:
-    """Show the page; refuses whom its addresses would refuse."""
+    """Show the page; refuses the same people as its addresses."""
     if not may_explore(request):
         raise PermissionDenied
     words = ("fields", "rows", "histogram", "filter", "cancel")
@@ -249,7 +249,7 @@ def _cancel(request: HttpRequest) -> Json:
 
 
 def _exploration(request: HttpRequest, body: Json) -> Exploration:
-    """Return what is asked for. Raises Malformed, and Refusal where this person has to name a project."""
+    """Return the exploration. Raises Malformed, and Refusal if this person must name a project."""
     exploration = read_exploration(body)
     if exploration.project is None and not _sees_every_project(request):
         raise _invalid(InvalidExploration("project", "Name a project: your role may not read rows of all projects."))
@@ -261,7 +261,7 @@ def _invalid(error: InvalidExploration) -> Refusal:
 
 
 def _note(request: HttpRequest, exploration: Exploration, **facts: Any) -> None:
-    """Log who looked into what: an operator may read rows of every project."""
+    """Log who read what: an operator may read rows of every project."""
     logger.info(
         "logs_explored",
         user=request.user.get_username(),

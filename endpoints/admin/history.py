@@ -24,15 +24,15 @@ _KINDS: Mapping[str, str] = {"+": "created", "~": "changed", "-": "deleted"}
 
 
 class ReadableHistoryAdmin(SimpleHistoryAdmin, ModelAdmin):  # type: ignore[misc]
-    """Lists earlier states and shows one as text. Putting one back is a new save, checked like any other."""
+    """Lists earlier states and shows one as text. Restoring one is a new save, checked like any other."""
 
     object_history_template = "endpoints/history.html"
     object_history_form_template = "endpoints/history_entry.html"
-    # Fields whose change is named in the list, by the name that people know them by.
+    # Fields whose change is listed, by the name that people know.
     history_fields: Mapping[str, str] = {}
 
     def history_title(self, record: Any) -> str:
-        """Return what an entry is called in the list."""
+        """Return the name of an entry in the list."""
         return str(record.history_object)
 
     def render_history_view(
@@ -89,7 +89,7 @@ class ReadableHistoryAdmin(SimpleHistoryAdmin, ModelAdmin):  # type: ignore[misc
         return (*self.readonly_fields, *self.form.Meta.fields)
 
     def shows_history(self, request: HttpRequest) -> bool:
-        """Tell whether the page shows an earlier state."""
+        """Return whether the page shows an earlier state."""
         match = request.resolver_match
         return bool(match and match.url_name and match.url_name.endswith("_simple_history"))
 
@@ -148,7 +148,7 @@ class VersionedAdmin(ReadableHistoryAdmin):
         }
 
     def restore_view(self, request: HttpRequest, object_id: UUID, history_id: int) -> HttpResponse:
-        """Save an earlier version as the newest, or say why it does not pass the checks any more."""
+        """Save an earlier version as the newest, or report why it no longer passes the checks."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         if not self.has_change_permission(request):

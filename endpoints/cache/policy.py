@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class CachePolicy:
     """For how long a result is fresh, how much longer it may be returned stale, and how long its runner may take.
 
-    The lease has to outlast the run, or two run at once; for as long the others wait for a runner that died.
+    The lease must outlast the run, or two run at once; the others wait that long for a runner that died.
     """
 
     fresh_seconds: float
@@ -23,7 +23,7 @@ class CachePolicy:
 
     def is_usable(self, age: float) -> bool:
         """Tell whether a result of this age, in seconds, may be returned at all."""
-        # Less than nothing: the clock of Redis has gone back, and nobody knows how old the result is.
+        # Negative: the clock of Redis has gone back, so the age of the result is unknown.
         return 0 <= age < self.kept_seconds
 
     def is_fresh(self, age: float) -> bool:

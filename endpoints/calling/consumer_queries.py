@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 # --- Remembering ------------------------------------------------------------------------------------------------------
-# What was computed before, for who computes the same again: pure results only, bounded in number and in bytes.
+# Earlier results, for callers that compute the same again: pure results only, bounded in number and in bytes.
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
@@ -50,7 +50,7 @@ _LARGEST_PART: Final = 16  # one value takes at most this part of the room for a
 
 
 class Remembered(Generic[Key, Value]):
-    """Results by what they were made of, for all threads of a process; full, it forgets everything.
+    """Results by their inputs, for all threads of a process; when it is full, it forgets everything.
 
     Unlike functools.lru_cache it takes what need not be part of the key from `make`, counts bytes, and keeps no order:
     a hit is one look-up.
@@ -64,9 +64,9 @@ class Remembered(Generic[Key, Value]):
         self._lock = threading.Lock()
 
     def get(self, key: Key, make: Callable[[], Value], *, size: int) -> Value:
-        """Return the value of this key, made where it is not known; errors of `make` are raised, not remembered.
+        """Return the value of this key, made if it is not known; errors of `make` are raised, not remembered.
 
-        `size` is about how many bytes key and value take; what is large is made anew each time.
+        `size` is about how many bytes key and value take; a large value is made again each time.
         """
         try:
             return self._values[key]
@@ -139,7 +139,7 @@ def _check(endpoint: Version, sql: str, tables: Sequence[PublishedTable]) -> Che
         try:
             return check_bigquery(sql, tables=log_tables, parameters=endpoint.parameters, limits=limits)
         except TranslationBug as bug:
-            # The fingerprint tells whether two reports are about the same text, which itself is not for the log.
+            # The fingerprint shows whether two reports are about the same text; the text itself is never logged.
             fingerprint = hashlib.sha256(sql.encode("utf-8", "surrogatepass")).hexdigest()[:16]
             logger.error("bigquery_translation_failed", cause=bug.cause, place=bug.place, fingerprint=fingerprint)
             raise
@@ -185,7 +185,7 @@ def _invalid_sql(message: str, hint: str, sql: str, offset: int | None) -> Inval
 def read_lql(lql: str) -> Rules:
     """Return the rules of a consumer's text; its canonical form goes into the log line of the call.
 
-    Raises InvalidLQL, and RequestTooLarge where the text is over the limit.
+    Raises InvalidLQL, and RequestTooLarge if the text is over the limit.
     """
     limit = settings.ENDPOINTS_SANDBOX_MAX_SQL_BYTES
     if len(lql.encode("utf-8", "surrogatepass")) > limit:

@@ -1,4 +1,4 @@
-"""From what a consumer sent to what is run: arguments judged, sandbox query allowed, redaction and format settled."""
+"""From the request of a consumer to its recipe: arguments checked, sandbox query allowed, redaction and format set."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from endpoints.sql.parameters import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """What a consumer asks for, read from the request and not yet judged; each is equal to itself alone.
+    """The request of a consumer, read and not yet checked; each is equal only to itself.
 
-    `weight` is about how many bytes it takes where this very object may come again, 0 where it cannot: what was read
-    from a body is read anew from the next one.
+    `weight` is about how many bytes it takes if this very object may come again, 0 if it cannot: a body is always
+    read again.
     """
 
     arguments: Mapping[str, RawValue] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Keep an endpoint's results warm: run again, ahead of time, what was asked for within the caching period."""
+"""Keep an endpoint's results warm: run again, ahead of time, what was requested within the caching period."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from endpoints.models import Endpoint
 
 logger = structlog.get_logger(__name__)
 
-FRESH_ENOUGH: Final = 0.5  # of the warming interval: an entry as young as that was renewed by somebody else just now
+FRESH_ENOUGH: Final = 0.5  # of the warming interval: an entry as young as that was renewed by another process just now
 
 
 @dataclass(frozen=True, slots=True)

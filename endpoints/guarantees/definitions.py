@@ -18,7 +18,7 @@ from endpoints.guarantees.probes import LogDatabase
 from logsources.roles import SANDBOX_READER
 
 # --- Limit probes -----------------------------------------------------------------------------------------------------
-# Tests whether a server process of the log database has a memory limit: by trying, since no setting shows it.
+# Tests whether a server process of the log database has a memory limit: it tries, because no setting shows it.
 #
 # It is a limit of the operating system (docs/production.md, "Memory of PostgreSQL"). If there is none, the test takes
 # over a gigabyte for a moment, so the service itself never runs it; `check_sandbox` does.

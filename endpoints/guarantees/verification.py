@@ -114,14 +114,14 @@ def sandbox_refusal() -> str | None:
     """Return why sandbox queries are not served, None if they are; ask this before each of them.
 
     The answer is kept for minutes, a refusal for seconds, and renewed in the background before that time is over. If
-    there is none yet, or nobody asked for so long, all callers wait for the same answer, at most WAIT_SECONDS.
+    there is no valid answer, all callers wait for the same new one, at most WAIT_SECONDS.
     Raises DatabaseUnavailable if the log database cannot be asked.
     """
     return _verification.answer().refusal
 
 
 def forget_answer() -> None:
-    """Have the next sandbox query ask the log database again."""
+    """Make the next sandbox query ask the log database again."""
     global _verification
     _verification = _Verification()
 

@@ -1,4 +1,4 @@
-"""What was sent for a parameter → the canonical text that is bound to ``$n``.
+"""The value sent for a parameter → the canonical text that is bound to ``$n``.
 
 Equal values have equal canonical texts, whatever form they were sent in; cache keys and the bound arguments of
 access tokens are compared on them. PostgreSQL casts the text to the parameter's type.
@@ -121,7 +121,7 @@ def canonical_text(type_: ParameterType, raw: RawScalar) -> str:
 
 
 def sort_key(type_: ParameterType, canonical: str) -> Decimal | str:
-    """Return what orders canonical texts of an ordered type; those of timestamps and dates order as they are."""
+    """Return the sort key of a canonical text; those of timestamps and dates sort as they are."""
     return Decimal(canonical) if type_ in (ParameterType.INTEGER, ParameterType.NUMBER) else canonical
 
 
@@ -221,7 +221,7 @@ def canonical_timestamp(raw: RawScalar) -> str:
     """Return an ISO 8601 time as UTC with microseconds and ``Z``.
 
     A date alone is its midnight; without a zone it is UTC; offsets are ``Z``, ``+02``, ``+0200``, ``+02:00`` with a
-    space for the ``+`` where it was sent unencoded. Between date and time stands ``T`` or a space. Up to nine digits
+    space for the ``+`` where it was sent unencoded. ``T`` or a space separates date and time. Up to nine digits
     of a second are read and cut to six. As in PostgreSQL, ``24:00`` is the next midnight and second 60, a leap
     second, the next minute. Numbers are refused: seconds and milliseconds since 1970 cannot be told apart.
     """

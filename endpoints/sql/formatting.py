@@ -1,4 +1,4 @@
-"""Lay out a stored query anew: one clause a line, reserved words in capitals, and not one lexeme more or less."""
+"""Format a stored query: one clause per line, reserved words in capitals, and not one lexeme more or less."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sqlparse
 from endpoints.sql.lexemes import Kind, Lexeme, LexicalError, lex
 
 MAX_FORMATTED_CHARACTERS: Final = 100_000  # sqlparse takes some seconds for more
-# Reserved in PostgreSQL (manual, appendix C) or never a name where they stand; sqlparse's own list has columns on it
+# Reserved in PostgreSQL (manual, appendix C), or never a name in their place; sqlparse's own list contains columns
 # too, such as "level" and "timestamp".
 _CAPITALS: Final = frozenset({
     "ALL", "AND", "ANY", "ARRAY", "AS", "ASC", "BETWEEN", "BY", "CASE", "CAST", "COALESCE", "CROSS", "DESC",
@@ -21,7 +21,7 @@ _CAPITALS: Final = frozenset({
 
 
 class NotFormattable(ValueError):
-    """SQL that is too long, cannot be read, or would not mean the same afterwards; the message tells which."""
+    """SQL that is too long, cannot be read, or would not mean the same afterwards; the message says which."""
 
 
 def format_sql(sql: str) -> str:
@@ -47,7 +47,7 @@ def format_sql(sql: str) -> str:
 
 
 def _capitalised(lexemes: tuple[Lexeme, ...]) -> Iterator[str]:
-    # t.left and t."left" are columns: reserved or not, what stands behind a dot is a name
+    # t.left and t."left" are columns: reserved or not, a word after a dot is a name
     before = ""
     for lexeme in lexemes:
         is_word = lexeme.kind is Kind.WORD and before != "." and lexeme.text.upper() in _CAPITALS
@@ -57,7 +57,7 @@ def _capitalised(lexemes: tuple[Lexeme, ...]) -> Iterator[str]:
 
 def _meaning(lexemes: tuple[Lexeme, ...]) -> list[str]:
     """Return what PostgreSQL reads: an unquoted word means the same in every case, white space means nothing."""
-    # Comments count, so that none gets lost; white space inside and behind them does not.
+    # Comments count, so that none gets lost; white space inside and after them does not.
     return [
         " ".join(lexeme.text.split()) if lexeme.kind is Kind.COMMENT else _folded(lexeme)
         for lexeme in lexemes

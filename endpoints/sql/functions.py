@@ -1,13 +1,13 @@
 """The functions a sandbox query may call: an allowlist, in groups that the documentation and the grants are made from.
 
 A function is here only if it computes its result from its arguments (and, for times, the clock): it reads no row and
-no file, keeps no effect, runs no text as SQL, and tells nothing of the server, its roles, settings or catalogs.
+no file, keeps no effect, runs no text as SQL, and reveals nothing about the server, its roles, settings or catalogs.
 That must be true for **every** function of that name in schema pg_catalog, because a query chooses its arguments'
 types; a query reaches no value of a type it may not name, such as age()'s xid. Of other schemas a query reaches only
 `LOG_FUNCTIONS`, which this service makes itself (logsources.log_functions). A name that a server does not have yet is
 harmless.
 
-Left out although they compute: what only serves to fill memory (repeat, lpad, rpad), and those that read types or
+Left out although they compute: functions that only fill memory (repeat, lpad, rpad), and those that read types or
 rows by name (json_populate_record, pg_typeof, the xml functions).
 """
 
@@ -19,7 +19,7 @@ from typing import Final
 
 from endpoints.sql.guards import GUARDED_FUNCTIONS
 
-MAX_SUGGESTIONS: Final = 3  # near names told for a misspelt one
+MAX_SUGGESTIONS: Final = 3  # similar names in the message about a misspelt one
 
 
 @dataclass(frozen=True, slots=True)

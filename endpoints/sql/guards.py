@@ -8,14 +8,14 @@ which refuse operands that are too large together:
 * `SEARCHES`: functions of a text and a pattern; the checker pins their names to log_functions instead of pg_catalog;
 * `OPERATORS`: the search path of sandbox queries has log_functions before pg_catalog, and an operator there hides
   PostgreSQL's own of the same name and types. Syntax such as LIKE finds it too, and no precedence changes;
-* `BOUNDED_RESULTS`: what can make large values; the checker puts the twin of the same name around the call.
+* `BOUNDED_RESULTS`: functions that can make large values; the checker puts the twin of the same name around the call.
   `largest_value` says for each query how large they may be;
 * array_to_string(): its delimiter times the elements;
 * `HASHES`: linear, but a row can have hundreds of them: their operand is bounded;
 * widths that a query writes down: `FORMAT_WIDTH`, `LARGEST_WIDTH`.
 
-A twin is a SQL expression that PostgreSQL inlines: with a short literal as the pattern nothing of it is left but the
-function itself. Everything else of the allowlist ends in time by itself: tests/fuzz/large_operands.py tries it.
+A twin is a SQL expression that PostgreSQL inlines: with a short literal as the pattern only the
+function itself is left. Everything else of the allowlist ends in time by itself: tests/fuzz/large_operands.py tries it.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ GUARDED_FUNCTIONS: Final = frozenset(
     {*(search.name for search in SEARCHES), *(passed[0] for passed in PASSED_ON), *HASHES, "array_to_string"}
 )
 
-# `||` has the precedence of OPERATOR(), so that one stands for the other.
+# `||` has the precedence of OPERATOR(), so one can replace the other.
 GUARDED_CONCATENATION: Final = "OPERATOR(log_functions.||)"
 MAX_APPENDED_ARGUMENTS: Final = 4  # `|| @name` in one query that PostgreSQL's own operator joins
 
@@ -114,5 +114,5 @@ def largest_value(sql: str) -> int:
 
 
 def is_wide_template(template: str) -> bool:
-    """Tell whether format() would pad to more than `LARGEST_WIDTH` characters, or to a width that is an argument."""
+    """Return whether format() would pad to more than `LARGEST_WIDTH` characters, or to a width that is an argument."""
     return _WIDE.search(template) is not None

@@ -34,7 +34,7 @@ class Explanation:
     hint: str = ""
 
 
-# `{name}` becomes the name in question in backticks, or "a name" where the error points to none.
+# `{name}` becomes the name in question in backticks, or "this place" if the error points to none.
 _EXPLANATIONS: Final[dict[str, Explanation]] = {
     "0A000": Explanation("The query uses something that PostgreSQL does not support here."),
     "21000": Explanation(
@@ -143,7 +143,7 @@ def _suggestion(name: str, known_names: Iterable[str]) -> str:
 
 
 def name_at(sql: str, offset: int) -> str:
-    """Return what stands at an offset of a text that has been lexed before: ``table.column``, a word or an operator.
+    """Return the name at an offset of a text that has been lexed before: ``table.column``, a word or an operator.
 
     Nothing for a literal, which is data.
     """

@@ -15,11 +15,11 @@ from endpoints.sql.sandbox.vocabulary import OPERATORS, PREFIX_OPERATORS, QUANTI
 
 
 # --- Operands ---------------------------------------------------------------------------------------------------------
-# Operands: literals, parameters, names, calls and bracketed expressions, with the casts and subscripts behind them.
+# Operands: literals, parameters, names, calls and bracketed expressions, with the casts and subscripts after them.
 #
 # Every function that returns an `Output` returns what a select list would get from what it read.
 def operand(reader: Reader) -> Output:
-    """Take signs and NOT, one primary, and the casts and subscripts behind it."""
+    """Take signs and NOT, one primary, and the casts and subscripts after it."""
     prefixes = 0
     while reader.symbol in PREFIX_OPERATORS:
         prefixes += 1

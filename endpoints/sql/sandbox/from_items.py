@@ -161,7 +161,7 @@ def _alias_name(reader: Reader) -> str | None:
 
 
 def _column_definitions(reader: Reader) -> None:
-    """Take ``[AS] alias ( column type, … )``, which a function returning `record` has to have, and enter the item."""
+    """Take ``[AS] alias ( column type, … )``, which a function returning `record` must have, and enter the item."""
     alias = _alias_name(reader)
     if alias is None or not reader.accept("("):
         raise reader.refusal("is not expected here; expected AS name(column type, …)")

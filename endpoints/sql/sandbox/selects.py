@@ -17,7 +17,7 @@ _ROWS: Final = ("row", "rows")
 
 
 def statement(reader: Reader) -> None:
-    """Take the whole text: one query, and one ``;`` at most behind it."""
+    """Take the whole text: one query, and at most one ``;`` after it."""
     if reader.symbol == END:
         raise reader.refusal("is empty", construct=THE_QUERY)
     if reader.symbol not in ("select", "with", "("):
@@ -31,7 +31,7 @@ def statement(reader: Reader) -> None:
 
 
 def query(reader: Reader) -> tuple[Columns, Scope]:
-    """Take a query; return its sure columns, and the scope in which a clause behind its brackets is read."""
+    """Take a query; return its sure columns, and the scope in which a clause after its brackets is read."""
     outer = reader.scope
     scope = reader.scope = Scope(outer)
     if reader.accept("with"):

@@ -1,6 +1,6 @@
 """Lexemes → the tokens that the sandbox's grammar reads: blanks gone, every form checked, literals re-quoted.
 
-A token is told by its symbol: a word folded to lower case, an operator or punctuation as it is written, and for
+A token is identified by its symbol: a word folded to lower case, an operator or punctuation as it is written, and for
 all else one of the constants below. Quoted identifiers have their own symbol, so ``"select"`` is never the key word.
 """
 
@@ -28,7 +28,7 @@ _WORD: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _QUOTED: Final = re.compile(r'"[ !#-\[\]-~]+"')  # printable ASCII but the double quote and the backslash
 _NUMBER: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")  # the same in 15 and in 18
 _STRING: Final = re.compile("'(?:[^']|'')*+'")  # one piece, not several continued over line ends
-# Roughly the lexemes of a text, counted fast: what surely has too many never reaches the lexer.
+# Roughly the lexemes of a text, counted fast: a text that surely has too many never reaches the lexer.
 _ROUGH_LEXEME: Final = re.compile(
     r"--[^\n\r]*+|/[*][\s\S]*?[*]/|'[^']*+'|\"[^\"]*+\"|[A-Za-z_][A-Za-z0-9_]*+|[0-9]++|\s++|."
 )
@@ -37,7 +37,7 @@ _CLOSING: Final = {"(": ")", "[": "]"}
 
 @dataclass(frozen=True, slots=True)
 class SandboxLimits:
-    """How much a sandbox query may be; each limit bounds the time for checking or for PostgreSQL's planner."""
+    """The limits of a sandbox query; each one bounds the time for checking or for PostgreSQL's planner."""
 
     bytes: int = 16 * 1024  # of the text in UTF-8
     tokens: int = 3_000
@@ -70,7 +70,7 @@ class TokenReader:
         self._tables = tables
 
     def read(self) -> Tokens:
-        """Return the tokens. Also raises RequestTooLarge when the text is over the length limit."""
+        """Return the tokens. Also raises RequestTooLarge if the text is over the length limit."""
         self._refuse_long_text()
         if unwanted := _UNWANTED.search(self._sql):
             name = f"U+{ord(unwanted.group()):04X}"
@@ -125,7 +125,7 @@ class TokenReader:
         return folded, folded
 
     def read_quoted_identifier(self, lexeme: Lexeme) -> tuple[str, str]:
-        """Return what stands between the double quotes."""
+        """Return the text between the double quotes."""
         if not _QUOTED.fullmatch(lexeme.text):
             reason = 'is not a name: a name in quotes may have only printable ASCII characters, without `"` and `\\`'
             raise self._refusal(lexeme.start, lexeme.text, reason)

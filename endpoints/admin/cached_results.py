@@ -29,7 +29,7 @@ def cache_facts(report: CacheReport) -> list[tuple[str, str]]:
         ("hits", figures.count(statistics.hits)),
         ("stale hits", figures.count(statistics.stale)),
         ("misses", figures.count(statistics.misses)),
-        ("past the cache", figures.count(statistics.bypass)),
+        ("without the cache", figures.count(statistics.bypass)),
     ]
 
 

@@ -175,7 +175,7 @@ def _use(endpoint: Endpoint) -> dict[str, Any]:
         ("from the cache", figures.percent(activity.cached_share)),
     ]
     figures_of_hour = [
-        ("half took up to (p50)", figures.duration(activity.durations.quantile_ms(0.5))),
+        ("50 % took up to (p50)", figures.duration(activity.durations.quantile_ms(0.5))),
         ("95 % took up to (p95)", figures.duration(activity.durations.quantile_ms(0.95))),
     ]
     return {

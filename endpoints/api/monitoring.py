@@ -136,7 +136,7 @@ class _CacheCollector(Collector):
 
 def _families(reports: list[CacheReport]) -> Iterator[Metric]:
     by_endpoint = ("endpoint",)
-    calls = CounterMetricFamily("endpoints_calls", "Calls, by what the cache did.", labels=("endpoint", "cache"))
+    calls = CounterMetricFamily("endpoints_calls", "Calls by their use of the cache.", labels=("endpoint", "cache"))
     warmed = CounterMetricFamily("endpoints_warmed", "Results renewed ahead of time.", labels=by_endpoint)
     runs = CounterMetricFamily("endpoints_warm_runs", "Warm runs.", labels=by_endpoint)
     failures = CounterMetricFamily(

@@ -163,7 +163,7 @@ if redis.call('PTTL', index) < lifetime then redis.call('PEXPIRE', index, lifeti
 return 1
 """)
 
-# Redis may have evicted an entry before its time, so each one is looked at.
+# Redis may have evicted an entry before its time, so each one is checked.
 _COUNT = Script("""
 local index, prefix = KEYS[1], ARGV[1]
 for _, member in ipairs(redis.call('ZRANGE', index, 0, -1)) do
@@ -175,7 +175,7 @@ return redis.call('ZCARD', index)
 
 @dataclass(frozen=True)
 class Entry:
-    """A stored result; the body stays compressed until `outcome` is first asked for."""
+    """A stored result; the body stays compressed until the first access to `outcome`."""
 
     header: Header
     stored_body: bytes
@@ -221,7 +221,7 @@ def fetch(key: ResultKey, policy: CachePolicy) -> Entry | None:
 
 
 def store(key: ResultKey, outcome: Outcome, policy: CachePolicy, *, lease: Lease, etag: str | None = None) -> bool:
-    """Store a result for as long as it is usable; False when the lease is no longer held and nothing was stored.
+    """Store a result for as long as it is usable; False if the lease is no longer held and nothing was stored.
 
     `etag` spares hashing the body again. Raises CacheUnavailable.
     """

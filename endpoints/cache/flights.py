@@ -1,7 +1,7 @@
 """Threads of this process that want the same result share a flight: one leads it, the others follow.
 
 A new caller follows the flight of its key, or leads a new one if it may follow none. The leader ends its
-flight with a result, with an error, or with neither: then one of its followers leads.
+flight with a result, with an error, or without both: then one of its followers leads.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _classes(base: type[EndpointError] = EndpointError) -> dict[str, type[Endpoi
 # one of those for the same one. Any more wait for a moment, in which most results are made, and are then sent away;
 # while that has happened to a result a few seconds ago, they are sent away at once.
 GRACE_SECONDS: Final = 1.0  # since the work began, for callers beyond the limits
-CROWDED_SECONDS: Final = 10.0  # after somebody was sent away: no grace for this result
+CROWDED_SECONDS: Final = 10.0  # after a caller was sent away: no grace for this result
 _CROWDED_LIMIT: Final = 1000
 _RETRY_AFTER_SECONDS: Final = 2
 
@@ -234,7 +234,7 @@ class Flight:
             raise
         finally:
             with _lock:
-                if _flights.get(self._key) is self:  # else it was overtaken
+                if _flights.get(self._key) is self:  # otherwise another one has replaced it
                     del _flights[self._key]
             self._ended.set()
 

@@ -33,7 +33,7 @@ class Recipe:
         """The canonical form: equal recipes give equal bytes, different ones different bytes.
 
         JSON keeps null, "", [] and ["x"] apart by itself and quotes every separator. `surrogatepass`, not escapes:
-        an escaped pair of lone surrogates would read like the character that the pair stands for.
+        an escaped pair of lone surrogates would read like the character of the pair.
         """
         fields = [
             sorted(self.arguments.items(), key=lambda argument: argument[0]),

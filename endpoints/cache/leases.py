@@ -64,7 +64,7 @@ def acquire(name: str, *, seconds: float) -> Lease | None:
 
 
 def contend(name: str, *, seconds: float) -> Lease | str:
-    """Return the lease, or who holds it (for `wait_for_note`). Raises CacheUnavailable."""
+    """Return the lease, or its holder (for `wait_for_note`). Raises CacheUnavailable."""
     _finish_late()
     lease = Lease(name=name, owner=secrets.token_hex(16))
     milliseconds = max(1, round(seconds * 1000))
@@ -131,7 +131,7 @@ def slot(limit: int, *, seconds: float) -> Slot | None:
     Raises CacheUnavailable.
     """
     places = list(range(limit))
-    random.shuffle(places)  # two that look at the same moment should not meet at each place
+    random.shuffle(places)  # two that try at the same moment should not meet at each place
     for place in places:
         lease = acquire(f"{PREFIX}:warm-slot:{place}", seconds=seconds)
         if lease is not None:

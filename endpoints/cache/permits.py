@@ -169,7 +169,7 @@ class Permits:
                 running, waiting, limit = counter.running, counter.waiting, counter.limit
                 wanted = max(counter.peak, running + waiting)
                 counter.peak = running + waiting
-                counter.held = min(counter.held, running)  # nothing begins that Redis is not being told of
+                counter.held = min(counter.held, running)  # no permit is used that Redis does not know
                 asked_at = monotonic()
             numbers = (self._process, running, waiting, wanted, limit, round(LEASE_SECONDS * 1000))
             try:

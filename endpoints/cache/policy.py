@@ -22,7 +22,7 @@ class CachePolicy:
         return self.fresh_seconds + self.stale_seconds
 
     def is_usable(self, age: float) -> bool:
-        """Tell whether a result of this age, in seconds, may be returned at all."""
+        """Tell whether a result of this age, in seconds, may be returned."""
         # Negative: the clock of Redis has gone back, so the age of the result is unknown.
         return 0 <= age < self.kept_seconds
 
@@ -31,5 +31,5 @@ class CachePolicy:
         return age < self.fresh_seconds
 
     def remaining(self, age: float) -> float:
-        """Return for how many seconds a result of this age is still fresh, 0 when it is stale."""
+        """Return for how many seconds a result of this age is still fresh, 0 if it is stale."""
         return max(0.0, self.fresh_seconds - age)

@@ -22,7 +22,7 @@ CAPACITY_BYTES: Final = 16 * 1024 * 1024  # of result bodies, in each process
 
 @dataclass(frozen=True, slots=True)
 class RecentEntry:
-    """An entry, and how long ago this process asked for it."""
+    """An entry, and how long ago this process fetched it."""
 
     entry: Entry
     seconds_ago: float

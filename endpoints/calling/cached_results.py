@@ -1,8 +1,8 @@
 """Answer a recipe from the cache, or run it once for all callers that request it at that moment.
 
 fresh entry                          → hit
-expired entry, somebody renews it    → stale, at once
-expired entry, nobody does           → renewed by this call (miss); stale if PostgreSQL does not answer
+expired entry, another one renews it → stale, at once
+expired entry, nobody renews it      → renewed by this call (miss); stale if PostgreSQL does not answer
 no entry                             → one caller runs the query, over all processes; the others wait (miss)
 caching off, or Redis does not answer → bypass: the query runs for this call
 """

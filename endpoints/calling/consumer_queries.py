@@ -154,7 +154,7 @@ def _check(endpoint: Version, sql: str, tables: Sequence[PublishedTable]) -> Che
 def _refusal_of_sql(
     failure: StatementFailed, sql: str, offset: int | None, tables: Sequence[PublishedTable]
 ) -> EndpointError:
-    """Return what the consumer is told."""
+    """Return the error for the consumer."""
     log = logger.error if failure.sqlstate == INSUFFICIENT_PRIVILEGE else logger.info
     log("sandbox_query_failed", sqlstate=failure.sqlstate)
     if is_of_budget(failure):
@@ -231,7 +231,7 @@ def prepare_lql(endpoint: Version, lql: str, arguments: Mapping[str, BoundValue]
 def _refusal_of_lql(
     failure: StatementFailed, rules: Rules, lowered: LoweredQuery, session: ReaderSession
 ) -> EndpointError:
-    """Return what the consumer is told. Of what they sent, only a pattern can fail."""
+    """Return the error for the consumer. Only a pattern of their text can fail."""
     if failure.sqlstate == INVALID_REGULAR_EXPRESSION:
         patterns = [pattern for pattern, _ in lowered.regular_expressions]
         index = first_invalid_regular_expression(patterns, session)

@@ -66,7 +66,7 @@ class LoadTarget:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A body of rows; `sending` tells bodies apart that say the same and are meant to be stored twice.
+    """A body of rows; `sending` distinguishes equal bodies that should both be stored.
 
     `receive` reads the body and returns what makes rows of it, which takes many times its memory: each is called when
     it is its turn. Both may raise an EndpointError.

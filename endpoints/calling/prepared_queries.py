@@ -46,7 +46,7 @@ def sandbox_session(endpoint: Version, schema: str, arguments: Mapping[str, Boun
     """Return the session of a sandbox query: over the views of the schema, which read the arguments themselves."""
     return ReaderSession(
         role=SANDBOX_READER,
-        # Named, because PostgreSQL else looks into pg_catalog before the schema, and into pg_temp before both.
+        # Named, because otherwise PostgreSQL searches pg_catalog before the schema, and into pg_temp before both.
         # Operators of log_functions hide PostgreSQL's own (endpoints.sql.guards).
         search_path=f'"{schema}", log_functions, pg_catalog, pg_temp',
         statement_timeout_seconds=endpoint.statement_timeout_seconds,
@@ -67,7 +67,7 @@ def _tenant(endpoint: Version, arguments: Mapping[str, BoundValue]) -> str | Non
 def refuse_invalid_regular_expression(
     parameters: Sequence[DeclaredParameter], arguments: Mapping[str, BoundValue], session: ReaderSession
 ) -> None:
-    """Raise InvalidParameters when an argument, not the query, holds the invalid regular expression."""
+    """Raise InvalidParameters if an argument, not the query, contains the invalid regular expression."""
     candidates = [
         (parameter.name, value)
         for parameter in parameters
@@ -166,7 +166,7 @@ def sandboxed_query(
 ) -> PreparedQuery:
     """Return a consumer's statement under its byte budget, over the views of a sandbox.
 
-    The views read the call's `arguments` themselves, and one of those may hold an invalid regular expression.
+    The views read the call's `arguments` themselves, and one of those may contain an invalid regular expression.
     """
     session = sandbox_session(endpoint, sandbox.schema, arguments)
     limited, _ = limit_bytes(statement.sql, max_bytes=max_result_bytes(language))

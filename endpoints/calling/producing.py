@@ -28,7 +28,7 @@ from endpoints.results.encoding import encode_rows
 from endpoints.results.outcomes import Outcome, OverBudget, Rows, TimestampForm
 
 # --- Sandboxes --------------------------------------------------------------------------------------------------------
-# The sandbox of a version: the schema with its tables, published when it is first used, behind the guarantees.
+# The sandbox of a version: the schema with its tables, published at its first use, if the guarantees hold.
 logger = structlog.get_logger(__name__)
 
 PUBLISHED_WITHIN_SECONDS: Final = 10.0  # a call waits for it, and it may wait for locks

@@ -72,7 +72,7 @@ def recall_recipe(endpoint: Version, call: Call, caller: Caller | None) -> Recip
     if not call.weight or call.sandbox_lql:  # reading LQL also writes its canonical form to the log's context
         return read_recipe(endpoint, call, caller)
     key = (id(endpoint), call, tuple(caller.bound_arguments.items()) if caller else ())
-    # The endpoint is kept with its recipe: its id belongs to nobody else meanwhile.
+    # The endpoint is kept with its recipe: no other object can get its id meanwhile.
     remembered = _remembered.get(key, lambda: (endpoint, read_recipe(endpoint, call, caller)), size=call.weight)
     return remembered[1]
 

@@ -24,7 +24,7 @@ FRESH_ENOUGH: Final = 0.5  # of the warming interval: an entry as young as that 
 
 @dataclass(frozen=True, slots=True)
 class WarmRun:
-    """What one run did, in numbers of argument sets; `skipped_because` says why it did not run at all."""
+    """What one run did, in numbers of argument sets; `skipped_because` says why it did not run."""
 
     warmed: int = 0
     fresh_enough: int = 0

@@ -65,7 +65,7 @@ class ImportResult:
 
 
 def exported_file(endpoint: Endpoint) -> tuple[str, str]:
-    """Return name and text of the file that holds this endpoint."""
+    """Return name and text of the file of this endpoint."""
     return f"{endpoint.name}{FILE_SUFFIX}", write_endpoint_file(_as_file(endpoint))
 
 

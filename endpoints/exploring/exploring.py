@@ -38,7 +38,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bucket: `start` to `end` (exclusive), cut to the range; `value` None where an aggregate has nothing."""
+    """One bucket: `start` to `end` (exclusive), cut to the range; `value` None if an aggregate has no rows."""
 
     start: datetime
     end: datetime

@@ -104,7 +104,7 @@ def _read_and_keep() -> _Kept:
     return kept
 
 
-# One request at a time looks into the tables.
+# One request at a time reads the tables.
 _reading = SharedWork("catalogue", _read_and_keep, seconds=READ_SECONDS)
 
 

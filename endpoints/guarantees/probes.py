@@ -35,7 +35,7 @@ POWERS: Final[LiteralString] = "rolsuper OR rolbypassrls OR rolcreaterole OR rol
 
 @dataclass(frozen=True)
 class LogDatabase:
-    """The connections of the probes, and answers that several probes need, each asked for once."""
+    """The connections of the probes, and answers that several probes need, each queried once."""
 
     owner: Connection[Any]
     gate: Connection[Any]

@@ -223,7 +223,7 @@ def canonical_timestamp(raw: RawScalar) -> str:
     A date alone is its midnight; without a zone it is UTC; offsets are ``Z``, ``+02``, ``+0200``, ``+02:00`` with a
     space for the ``+`` where it was sent unencoded. ``T`` or a space separates date and time. Up to nine digits
     of a second are read and cut to six. As in PostgreSQL, ``24:00`` is the next midnight and second 60, a leap
-    second, the next minute. Numbers are refused: seconds and milliseconds since 1970 cannot be told apart.
+    second, the next minute. Numbers are refused: seconds and milliseconds since 1970 look the same.
     """
     if _NUMBER.fullmatch(_token(raw)):
         raise ValueError("is a number; send a time in ISO 8601, such as 2025-06-02T08:15:02Z")

@@ -197,7 +197,7 @@ def replace_parameters(sql: str, replacement: Callable[[str], str]) -> str:
 def original_offset(sql: str, parameters: Sequence[DeclaredParameter], offset: int) -> int:
     """Return where in `sql` an offset of the statement that `compile_query` made of it belongs: for error positions.
 
-    An offset inside a placeholder belongs to its ``@name``; one behind the query to the query's end.
+    An offset inside a placeholder belongs to its ``@name``; one after the query to the query's end.
     """
     types = _types(parameters)
     emitted = len(LIMIT_PREFIX)

@@ -185,7 +185,7 @@ SET_RETURNING: Final[dict[str, frozenset[str] | None]] = {
     **dict.fromkeys(_names("json_elements")),
     **dict.fromkeys(_names("unnest json_to_record jsonb_to_record json_to_recordset jsonb_to_recordset"), frozenset()),
 }
-# These return `record`: the query has to say the columns and their types.
+# These return `record`: the query must name the columns and their types.
 RECORD_RETURNING: Final = _names("json_to_record jsonb_to_record json_to_recordset jsonb_to_recordset")
 
 

@@ -1,6 +1,6 @@
 """Which functions and operators of sandbox queries are guarded against large operands, and how.
 
-PostgreSQL looks at its clock between rows and in some loops, but not inside most functions. Where the time of one call
+PostgreSQL looks at its clock between rows and in some loops, but not inside most functions. If the time of one call
 is a product of two sizes, a consumer's kilobyte of SQL makes it minutes, which neither statement_timeout nor
 pg_terminate_backend() ends. So these are called by twins in the schema log_functions (logsources.guard_definitions),
 which refuse operands that are too large together:
@@ -109,7 +109,7 @@ _WIDE: Final = re.compile(FORMAT_WIDTH)
 
 
 def largest_value(sql: str) -> int:
-    """Return how many bytes a value may have that this query builds; LARGEST_VALUE_SETTING tells it to the twins."""
+    """Return how many bytes a value may have that this query builds; LARGEST_VALUE_SETTING passes it to the twins."""
     return max(SMALL_VALUE, min(LARGEST_VALUE, LARGEST_CHAIN // max(1, len(sql))))
 
 

@@ -217,7 +217,7 @@ def _name_problems(names: Sequence[str]) -> Iterator[DeclarationProblem]:
         if count > 1:
             yield DeclarationProblem(name, "is declared more than once")
         if not PARAMETER_NAME.fullmatch(name):
-            yield DeclarationProblem(name, "is not a name: ASCII letters, digits and `_`, not beginning with a digit")
+            yield DeclarationProblem(name, "is not a name: use only ASCII letters, digits and `_`, no digit first")
         if len(name) > MAX_NAME_CHARACTERS:
             yield DeclarationProblem(name, f"is longer than {MAX_NAME_CHARACTERS} characters")
         if name.lower() in RESERVED_NAMES:

@@ -86,7 +86,7 @@ class CountedCall:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Counts by minute, MINUTES of them, the last one that of the moment asked for; durations of the last 60."""
+    """Counts by minute, MINUTES of them, the last one for the requested moment; durations of the last 60."""
 
     calls: tuple[int, ...]
     refused: tuple[int, ...]  # status 4xx: the caller must correct the call
@@ -212,7 +212,7 @@ def flush() -> None:
     """Write what was noted; never raises. Calls leave that to FLUSHER."""
     noted: list[tuple[str, RecentCall]] = []
     with suppress(IndexError):
-        while len(noted) < _PENDING_LIMIT:  # others go on noting
+        while len(noted) < _PENDING_LIMIT:  # others continue to note calls
             noted.append(_pending.popleft())
     if noted:
         with suppress(CacheUnavailable):

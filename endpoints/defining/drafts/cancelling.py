@@ -71,7 +71,7 @@ def cancellable_run(run_id: str, *, timeout_seconds: float) -> Iterator[RunAtten
 
 
 class RunAttendance:
-    """Watches for the wish to cancel one run, while its statement runs."""
+    """Watches for a request to cancel one run, while its statement runs."""
 
     def __init__(self, run_id: str) -> None:
         self._wish = _name("cancel", run_id)
@@ -79,7 +79,7 @@ class RunAttendance:
 
     @contextmanager
     def attend(self, connection: GateConnection) -> Iterator[None]:
-        """Cancel what runs on the connection inside the block, as soon as somebody wishes it.
+        """Cancel the statement that runs on the connection inside the block, as soon as somebody requests it.
 
         Raises Overloaded if no thread is available to watch for it.
         """
@@ -93,7 +93,7 @@ class RunAttendance:
             yield
         finally:
             over.set()
-            # Bounded by Redis's and PostgreSQL's own time limits. Nobody else may have the connection before.
+            # Bounded by Redis's and PostgreSQL's own time limits. No other caller may get the connection before.
             watcher.join()
             if self.cancelled:
                 connection.close()

@@ -166,7 +166,7 @@ def simple_expression(reader: Reader) -> None:
 
 
 def _operator_sign(reader: Reader) -> None:
-    # `||` is the one operator whose twin is written out. With a literal behind it nothing grows by more than the
+    # `||` is the one operator whose twin is written out. With a literal after it nothing grows by more than the
     # text of the query; so it is with a few arguments. PostgreSQL computes '%' || @x || '%' while planning then.
     if reader.symbol == "||" and reader.following() != STRING:
         reader.appended_arguments += reader.following() == PARAMETER

@@ -104,7 +104,7 @@ def _substring(reader: Reader) -> None:
     form = len(reader.pieces)
     reader.read("substring", "(", Reader.expression)
     if reader.symbol == "," or reader.symbol == ")":
-        # With commas it is an ordinary call, which has to be pinned like the others.
+        # With commas it is an ordinary call, which must be pinned like the others.
         reader.pieces[form] = 'pg_catalog."substring"'
         if reader.accept(","):
             reader.expressions()

@@ -145,7 +145,7 @@ def _refuse_taken_port(arguments: Sequence[str]) -> None:
     while port_is_taken(port):
         if time.monotonic() > deadline:
             raise LocalSetupError(
-                f"Port {port} is taken by another program: stop it, or choose another port (make demo PORT={port + 1})."
+                f"Port {port} is used by another program: stop it, or choose another port (make demo PORT={port + 1})."
             )
         time.sleep(0.1)
 

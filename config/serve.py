@@ -214,7 +214,7 @@ def _parser() -> argparse.ArgumentParser:
         "--max-rss-mib",
         type=_number(0, 1_048_576),
         default=1024,
-        help="replace a process that takes more memory, MiB; 0: never; default: %(default)s",
+        help="replace a process that uses more memory than this, MiB; 0: never; default: %(default)s",
     )
     add(
         "--lifetime-seconds",
@@ -226,13 +226,13 @@ def _parser() -> argparse.ArgumentParser:
         "--silent-seconds",
         type=_number(2, 3600),
         default=10,
-        help="kill and replace a process that has done nothing for so long; default: %(default)s",
+        help="kill and replace a process that has done nothing for this time; default: %(default)s",
     )
     add(
         "--unread-seconds",
         type=_number(1, 3600),
         default=30,
-        help="close a connection whose client takes next to nothing of its answer for so long; default: %(default)s",
+        help="close a connection whose client reads almost no data for this time; default: %(default)s",
     )
     return parser
 

@@ -21,7 +21,7 @@ def switch(name: str, *, default: bool) -> bool:
     if not word:
         return default
     if word not in _YES | _NO:
-        raise ImproperlyConfigured(f"{name} is {word!r}: write true or false.")
+        raise ImproperlyConfigured(f"{name} must be true or false, not {word!r}.")
     return word in _YES
 
 
@@ -51,7 +51,7 @@ def read_rate(text: str, *, setting: str) -> Rate | None:
     match = _RATE.fullmatch(text)
     if match is None:
         raise ImproperlyConfigured(
-            f"{setting} is written number/second, /minute, /hour or /day, such as 600/minute; not {text!r}."
+            f"{setting} must be a number with /second, /minute, /hour or /day, such as 600/minute; not {text!r}."
         )
     return Rate(calls=int(match[1]), seconds=_SECONDS[match[2]])
 
@@ -69,7 +69,7 @@ def parse_limit(text: str) -> int | None:
     if text == NO_LIMIT:
         return None
     if _LIMIT.fullmatch(text) is None:
-        raise ValueError(f"is a number of at least 1, or {NO_LIMIT}; not {text!r}.")
+        raise ValueError(f"must be a number of at least 1, or {NO_LIMIT}; not {text!r}.")
     return int(text)
 
 

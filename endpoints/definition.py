@@ -74,7 +74,7 @@ class Definition:
         BEFORE_QUERY,
     )
     description: str = _setting(
-        "", "What it answers, for the people who call it.", BEFORE_QUERY, beside=True, in_drafts=False
+        "", "What it returns, for the people who call it.", BEFORE_QUERY, beside=True, in_drafts=False
     )
     tenant_parameter: str = _setting(
         "",
@@ -83,7 +83,7 @@ class Definition:
         LIMITS,
     )
     max_rows: int = _setting(
-        1000, "More rows are cut, and the answer says so.", LIMITS, minimum=1, maximum=MAX_ROWS_LIMIT
+        1000, "Extra rows are dropped; the response says so.", LIMITS, minimum=1, maximum=MAX_ROWS_LIMIT
     )
     statement_timeout_seconds: int = _setting(
         15,
@@ -103,7 +103,7 @@ class Definition:
     )
     cache_seconds: int = _setting(
         0,
-        "How long a result may be answered from the cache; 0 = caching disabled.",
+        "How long a result may come from the cache; 0 = caching disabled.",
         CACHE,
         label="caching",
         title="caching (seconds)",
@@ -112,7 +112,7 @@ class Definition:
     )
     warm_every_seconds: int = _setting(
         0,
-        "How often the results that were asked for are renewed ahead of time; 0 = off.",
+        "How often requested results are renewed ahead of time; 0 = off.",
         CACHE,
         beside=True,
         label="cache warming",
@@ -122,25 +122,25 @@ class Definition:
     )
     sandboxing: bool = _setting(
         False,
-        "Consumers may send a SELECT of their own, which reads the CTEs of this query as its tables and "
-        "nothing else. The query must then begin with WITH; every CTE becomes readable.",
+        "Consumers may send their own SELECT. It can read the CTEs of this query as tables, and nothing else. "
+        "The query must then begin with WITH; consumers can read every CTE.",
         CONSUMERS,
     )
     default_sandbox_table: str = _setting(
         "",
-        "The CTE that LQL queries read which name no table. Blank = they must name one, unless there is one only.",
+        "The table an LQL query reads when it names none. Blank = it must name one, unless there is only one.",
         CONSUMERS,
         beside=True,
     )
     sandbox_dialect: str = _setting(
         SandboxDialect.POSTGRESQL.value,
-        "What consumers write their SQL in. BigQuery is for clients that cannot be changed.",
+        "The SQL dialect of consumers. BigQuery is for clients that cannot be changed.",
         CONSUMERS,
         choices=((SandboxDialect.POSTGRESQL.value, "PostgreSQL"), (SandboxDialect.BIGQUERY.value, "BigQuery")),
     )
     timestamps_as: str = _setting(
         TimestampForm.ISO.value,
-        "How timestamps are written in every answer, to stored and sandbox queries alike.",
+        "How timestamps are written in every answer, for stored and sandbox queries.",
         CONSUMERS,
         beside=True,
         label="timestamps",
@@ -152,7 +152,7 @@ class Definition:
     )
     redact_pii: bool = _setting(
         False,
-        "Addresses and e-mail addresses become REDACTED in every answer; no caller can switch it off.",
+        "IP and e-mail addresses become REDACTED in every answer; no caller can switch it off.",
         CONSUMERS,
         label="redaction",
         title="redact PII by default",

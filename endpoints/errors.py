@@ -181,7 +181,7 @@ class EndpointNotFound(EndpointError):
 class LogSourceNotFound(EndpointError):
     status = 404
     code = "log_source_not_found"
-    default_message = "There is no log source of this name."
+    default_message = "There is no log source with this name."
 
 
 class RouteNotFound(EndpointError):
@@ -235,7 +235,7 @@ class UnsupportedMediaType(EndpointError):
 
     def __init__(self, accepted: Sequence[str]) -> None:
         super().__init__(
-            f"The body's content type is not one this service reads; send {' or '.join(accepted)}.",
+            f"This service does not read the body's content type; send {' or '.join(accepted)}.",
             details=[{"media_type": media_type} for media_type in accepted],
         )
 
@@ -248,7 +248,7 @@ class UnsupportedEncoding(EndpointError):
 
     def __init__(self, accepted: Sequence[str]) -> None:
         super().__init__(
-            f"The body's content encoding is not one this service reads; send {' or '.join(accepted)}, or none.",
+            f"This service does not read the body's content encoding; send {' or '.join(accepted)}, or none.",
             headers={"Accept-Encoding": ", ".join(accepted)},
         )
 
@@ -256,14 +256,14 @@ class UnsupportedEncoding(EndpointError):
 class LimitReached(EndpointError):
     """A limit of the caller's access token: it says nothing about what was asked for, nor about other callers.
 
-    The answer names the limit, its value, and when to come back.
+    The answer names the limit, its value, and when to try again.
     """
 
     limit: str = ""  # as the admin and `details` call it
 
     def __init__(self, message: str, *, value: float, retry_after_seconds: int) -> None:
         super().__init__(
-            f"{message} Come back in {retry_after_seconds} s.",
+            f"{message} Try again in {retry_after_seconds} s.",
             details=[{"limit": self.limit, "value": value, "retry_after_seconds": retry_after_seconds}],
             headers={"Retry-After": str(retry_after_seconds)},
         )

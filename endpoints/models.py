@@ -36,11 +36,11 @@ PARAMETER_TYPES = [(parameter_type.value, parameter_type.value) for parameter_ty
 
 validate_endpoint_name = RegexValidator(
     r"\A[A-Za-z][A-Za-z0-9_.-]{0,99}\Z",
-    "A name starts with a letter and holds up to 100 letters, digits, dots, dashes and underscores.",
+    "A name must start with a letter and may have at most 100 letters, digits, dots, dashes and underscores.",
 )
 validate_parameter_name = RegexValidator(
     r"\A[A-Za-z_][A-Za-z0-9_]{0,47}\Z",
-    "A parameter name starts with a letter or underscore and holds up to 48 letters, digits and underscores.",
+    "A parameter name must start with a letter or underscore and may have at most 48 letters, digits and underscores.",
 )
 
 
@@ -137,7 +137,7 @@ class Endpoint(models.Model):
             raise ValidationError({"warm_every_seconds": "Warming fills the cache: switch caching on first."})
         if self.warm_every_seconds and self.warm_every_seconds >= self.cache_seconds:
             raise ValidationError(
-                {"warm_every_seconds": "Warm more often than results expire, or they go cold in between."}
+                {"warm_every_seconds": "Warm more often than results expire, or the cache is empty in between."}
             )
 
     def take(self, definition: Definition) -> None:
@@ -235,7 +235,7 @@ class AccessToken(models.Model):
         default=dict,
         blank=True,
         help_text='Arguments this access token is bound to, such as {"project": "acme"}: a call with another value is '
-        "refused, a call with none gets this one.",
+        "refused, a call without a value gets this one.",
     )
     may_purge = models.BooleanField(
         "may purge caches",
@@ -249,10 +249,10 @@ class AccessToken(models.Model):
         null=True, blank=True, help_text="Calls of every kind, cached ones too."
     )
     calls_at_once = models.PositiveIntegerField(
-        "calls at the same time", null=True, blank=True, help_text="Of those that are not answered from the cache."
+        "calls at the same time", null=True, blank=True, help_text="Only calls that the cache cannot answer."
     )
     sandbox_queries_at_once = models.PositiveIntegerField(
-        "sandbox queries at the same time", null=True, blank=True, help_text="Of the calls with sql or lql."
+        "sandbox queries at the same time", null=True, blank=True, help_text="Only calls with sql or lql."
     )
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)

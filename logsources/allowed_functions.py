@@ -1,14 +1,14 @@
 """The functions a sandbox query may call: an allowlist, in groups that the documentation and the grants are made from.
 
 A function is here only if it computes its result from its arguments (and, for times, the clock): it reads no row and
-no file, keeps no effect, runs no text as SQL, and tells nothing of the server, its roles, settings or catalogs. That
-has to hold for **every** function of that name in schema pg_catalog, because a query is free to choose its arguments'
+no file, keeps no effect, runs no text as SQL, and reveals nothing about the server, its roles, settings or catalogs.
+That must be true for **every** function of that name in schema pg_catalog, because a query chooses its arguments'
 types; a query reaches no value of a type it may not name, such as age()'s xid. Of other schemas a query reaches only
 `LOG_FUNCTIONS`, which this service makes itself (logsources.log_functions). A name that a server does not have yet is
 harmless.
 
-Left out although they compute: what only serves to fill memory (repeat, lpad, rpad), and what reads types or rows by
-name (json_populate_record, pg_typeof, the xml functions).
+Left out although they compute: functions that only fill memory (repeat, lpad, rpad), and those that read types or
+rows by name (json_populate_record, pg_typeof, the xml functions).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final
 
 from logsources.guards import GUARDED_FUNCTIONS
 
-MAX_SUGGESTIONS: Final = 3  # near names told for a misspelt one
+MAX_SUGGESTIONS: Final = 3  # similar names in the message about a misspelt one
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,9 @@ RANGES: Final = FunctionGroup(
     ),
 )
 LOG_FUNCTIONS: Final = FunctionGroup(
-    "Never failing on a row",
-    "Not PostgreSQL's but this service's: the elements of an array, an object being one element; and readings of text "
-    "or jsonb that give NULL for what is no number, boolean, timestamp or JSON.",
+    "Functions that never fail on a row",
+    "Functions of this service: json_elements returns the elements of an array, and an object as one element; the "
+    "others read text or jsonb, and return NULL if it is not a number, boolean, timestamp or JSON.",
     _names("json_elements try_number try_integer try_boolean try_json try_timestamp"),
 )
 OTHERS: Final = FunctionGroup(
@@ -185,7 +185,7 @@ SET_RETURNING: Final[dict[str, frozenset[str] | None]] = {
     **dict.fromkeys(_names("json_elements")),
     **dict.fromkeys(_names("unnest json_to_record jsonb_to_record json_to_recordset jsonb_to_recordset"), frozenset()),
 }
-# These return `record`: the query has to say the columns and their types.
+# These return `record`: the query must name the columns and their types.
 RECORD_RETURNING: Final = _names("json_to_record jsonb_to_record json_to_recordset jsonb_to_recordset")
 
 

@@ -124,7 +124,7 @@ def check_log_database(
     elif gate["user"] == owner["USER"]:
         messages.append(
             Error(
-                "The gate login owns the log database: row policies do not hold it.",
+                "The gate login owns the log database: row policies do not restrict it.",
                 hint=_GATE_HINT,
                 id="logsources.E002",
             )
@@ -133,14 +133,14 @@ def check_log_database(
         messages.append(
             Warning(
                 "LOGS_GATE_URL and LOGS_DATABASE_URL name different servers.",
-                hint="Right for a standby or a pooler of it; else rows are loaded where nobody reads them.",
+                hint="Right for a standby or a pooler of that server; otherwise nobody reads the loaded rows.",
                 id="logsources.W001",
             )
         )
     if (_server(state, "HOST", "PORT"), state["NAME"]) == (_server(owner, "HOST", "PORT"), owner["NAME"]):
         messages.append(
             Warning(
-                "DATABASE_URL and LOGS_DATABASE_URL name one database.",
+                "DATABASE_URL and LOGS_DATABASE_URL name the same database.",
                 hint="Give Django's tables a database of their own, so that the gate login cannot even connect to it.",
                 id="logsources.W002",
             )

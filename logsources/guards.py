@@ -1,6 +1,6 @@
 """Which functions and operators of sandbox queries are guarded against large operands, and how.
 
-PostgreSQL looks at its clock between rows and in some loops, but not inside most functions. Where the time of one call
+PostgreSQL looks at its clock between rows and in some loops, but not inside most functions. If the time of one call
 is a product of two sizes, a consumer's kilobyte of SQL makes it minutes, which neither statement_timeout nor
 pg_terminate_backend() ends. So these are called by twins in the schema log_functions (logsources.guard_definitions),
 which refuse operands that are too large together:
@@ -8,14 +8,14 @@ which refuse operands that are too large together:
 * `SEARCHES`: functions of a text and a pattern; the checker pins their names to log_functions instead of pg_catalog;
 * `OPERATORS`: the search path of sandbox queries has log_functions before pg_catalog, and an operator there hides
   PostgreSQL's own of the same name and types. Syntax such as LIKE finds it too, and no precedence changes;
-* `BOUNDED_RESULTS`: what can make large values; the checker puts the twin of the same name around the call. How
-  large they may be, `largest_value` says for each query;
+* `BOUNDED_RESULTS`: functions that can make large values; the checker puts the twin of the same name around the call.
+  `largest_value` says for each query how large they may be;
 * array_to_string(): its delimiter times the elements;
 * `HASHES`: linear, but a row can have hundreds of them: their operand is bounded;
 * widths that a query writes down: `FORMAT_WIDTH`, `LARGEST_WIDTH`.
 
-A twin is a SQL expression that PostgreSQL inlines: with a short literal as the pattern nothing of it is left but the
-function itself. Everything else of the allowlist ends in time by itself: tests/fuzz/large_operands.py tries it.
+A twin is a SQL expression that PostgreSQL inlines: with a short literal as the pattern only the
+function itself is left. Everything else of the allowlist ends in time by itself: tests/fuzz/large_operands.py tries it.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ GUARD_MESSAGE: Final = "the operands are too large together"
 class Search:
     """A function whose time is the size of its first argument times the size of its second.
 
-    `straight` is the size in bytes up to which a pattern goes to PostgreSQL's own without a look at the product. With
-    `grows` the third argument is put in the place of what is found.
+    `straight` is the size in bytes up to which a pattern goes to PostgreSQL's own without a check of the product.
+    With `grows` the third argument replaces what is found.
     """
 
     name: str
@@ -101,7 +101,7 @@ GUARDED_FUNCTIONS: Final = frozenset(
     {*(search.name for search in SEARCHES), *(passed[0] for passed in PASSED_ON), *HASHES, "array_to_string"}
 )
 
-# `||` has the precedence of OPERATOR(), so that one stands for the other.
+# `||` has the precedence of OPERATOR(), so one can replace the other.
 GUARDED_CONCATENATION: Final = "OPERATOR(log_functions.||)"
 MAX_APPENDED_ARGUMENTS: Final = 4  # `|| @name` in one query that PostgreSQL's own operator joins
 
@@ -109,10 +109,10 @@ _WIDE: Final = re.compile(FORMAT_WIDTH)
 
 
 def largest_value(sql: str) -> int:
-    """Return how many bytes a value may have that this query builds; LARGEST_VALUE_SETTING tells it to the twins."""
+    """Return how many bytes a value may have that this query builds; LARGEST_VALUE_SETTING passes it to the twins."""
     return max(SMALL_VALUE, min(LARGEST_VALUE, LARGEST_CHAIN // max(1, len(sql))))
 
 
 def is_wide_template(template: str) -> bool:
-    """Tell whether format() would pad to more than `LARGEST_WIDTH` characters, or to a width that is an argument."""
+    """Return whether format() would pad to more than `LARGEST_WIDTH` characters, or to a width that is an argument."""
     return _WIDE.search(template) is not None

@@ -168,8 +168,8 @@ def _require_superuser(conn: Connection[Any]) -> None:
     if not _value(conn, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user"):
         raise HardeningError(
             f'Hardening takes rights on the catalogs from PUBLIC, which only a superuser may do, and "{conn.info.user}"'
-            " is none. Where there is no superuser (managed PostgreSQL), the roles, views and row security still "
-            "hold: see manage.py check_sandbox and ENDPOINTS_SANDBOX_LEVEL."
+            " is not one. Without a superuser (managed PostgreSQL), the roles, views and row security still "
+            "protect the rows: see manage.py check_sandbox and ENDPOINTS_SANDBOX_LEVEL."
         )
 
 
@@ -188,7 +188,7 @@ def _grantee(name: str) -> sql.Composable:
 def _membership_steps(conn: Connection[Any], roles: LogRoles) -> Iterator[Step]:
     group = sql.Identifier(CATALOG_USERS)
     if _value(conn, "SELECT to_regrole(%s)::oid", CATALOG_USERS) is None:
-        yield Step("role catalog_users made", (sql.SQL("CREATE ROLE {} NOLOGIN").format(group),))
+        yield Step("role catalog_users created", (sql.SQL("CREATE ROLE {} NOLOGIN").format(group),))
     members = {
         name
         for (name,) in conn.execute(

@@ -27,7 +27,7 @@ _validate_name = RegexValidator(
     f"{MAX_SOURCE_NAME_LENGTH} characters at most.",
 )
 _validate_path = RegexValidator(
-    PATH_PATTERN + r"\Z", "Keys joined by dots, such as request.url; a key holds letters, digits, _ and -."
+    PATH_PATTERN + r"\Z", "Keys joined by dots, such as request.url; a key may have letters, digits, _ and -."
 )
 _validate_partition_clash = RegexValidator(
     PARTITION_NAME_PATTERN + r"\Z",
@@ -36,7 +36,7 @@ _validate_partition_clash = RegexValidator(
 )
 
 _validate_producer_name = RegexValidator(
-    r"^[^\s,](?:[^,\n\r\t\x00]*[^\s,])?\Z", "A producer's name has neither commas nor spaces at its ends."
+    r"^[^\s,](?:[^,\n\r\t\x00]*[^\s,])?\Z", "A producer's name may not contain commas, or spaces at its ends."
 )
 
 
@@ -54,7 +54,7 @@ class LogSource(models.Model):
         validators=[_validate_name, _validate_partition_clash],
         help_text="The table's name in schema logs, such as edge_logs. It cannot be changed later.",
     )
-    holds = models.CharField(max_length=200, help_text="What the table holds, such as: gateway request logs.")
+    holds = models.CharField(max_length=200, help_text="What the table contains, such as: gateway request logs.")
     project_location = models.CharField(
         max_length=16,
         choices=ProjectLocation.choices,
@@ -67,7 +67,7 @@ class LogSource(models.Model):
         default="",
         validators=[_validate_path],
         help_text="The path of the project inside metadata, such as project_ref. Empty for a field of the row. "
-        "Where and how the project is found cannot be changed once the table holds rows.",
+        "Where and how the project is found cannot be changed once the table contains rows.",
     )
     retention_days = models.PositiveIntegerField(
         null=True,
@@ -80,8 +80,8 @@ class LogSource(models.Model):
         models.CharField(max_length=200, validators=[_validate_producer_name]),
         default=list,
         blank=True,
-        help_text="What producers call this source, such as cloudflare.logs.prod, separated by commas: rows sent to "
-        "/api/logs?source_name= one of them come here.",
+        help_text="The names that producers use for this source, separated by commas, such as cloudflare.logs.prod. "
+        "Rows sent to /api/logs?source_name=NAME are stored here.",
     )
 
     class Meta:
@@ -112,11 +112,11 @@ class LogSource(models.Model):
     def clean(self) -> None:
         super().clean()
         if len(set(self.producer_names)) < len(self.producer_names):
-            raise ValidationError({"producer_names": "A producer's name is there twice."})
+            raise ValidationError({"producer_names": "A producer's name appears twice."})
         others = LogSource.objects.exclude(pk=self.pk).filter(producer_names__overlap=self.producer_names)
         for other in others:
             taken = ", ".join(sorted(set(self.producer_names) & set(other.producer_names)))
-            raise ValidationError({"producer_names": f"{other.name} takes what {taken} writes already."})
+            raise ValidationError({"producer_names": f"{other.name} already has the producer name {taken}."})
 
 
 class ExtractedColumn(models.Model):
@@ -137,10 +137,10 @@ class ExtractedColumn(models.Model):
         max_length=16,
         choices=[(column_type.value, column_type.value) for column_type in ColumnType],
         default=ColumnType.TEXT.value,
-        help_text="A value of another type is NULL. Timestamps are ISO 8601 texts, UTC when they name no zone.",
+        help_text="A value of another type is NULL. Timestamps are ISO 8601 texts, UTC if they name no zone.",
     )
     indexed = models.BooleanField(
-        default=False, help_text="Worth it for a column that is compared with = or a prefix; slows loading a little."
+        default=False, help_text="Useful for a column that is compared with = or a prefix; slows loading a little."
     )
     covered = models.BooleanField(
         default=False,

@@ -146,15 +146,15 @@ def _exactly(text: str) -> Decimal:
     if len(text) <= _MAX_NUMBER_CHARACTERS:
         with suppress(ArithmeticError):
             return Decimal(text)
-    raise BadJSON("it holds a number beyond PostgreSQL's range")
+    raise BadJSON("it contains a number beyond PostgreSQL's range")
 
 
 def _fragment(text: str, exact: Decimal) -> orjson.Fragment:
     exponent = int(exact.as_tuple().exponent)  # finite: JSON has no NaN and no infinity
     if exact.adjusted() >= _MAX_DIGITS_BEFORE_POINT or -exponent > _MAX_DIGITS_AFTER_POINT:
-        raise BadJSON("it holds a number beyond PostgreSQL's range")
+        raise BadJSON("it contains a number beyond PostgreSQL's range")
     return orjson.Fragment(text)
 
 
 def _refuse_constant(constant: str) -> NoReturn:
-    raise BadJSON(f"it is not JSON: it holds {constant}")
+    raise BadJSON(f"it is not JSON: it contains {constant}")

@@ -186,8 +186,8 @@ def _refuse_powerful_gate(conn: Connection[Any], login: str) -> None:
     if powers is not None and any(powers):
         raise RoleSetupError(
             f'The gate login "{login}" of LOGS_GATE_URL is the owner, may become it, or is a superuser or may '
-            "bypass row security, create roles or databases, or replicate. Row policies would not hold it: "
-            "use a login of its own."
+            "bypass row security, create roles or databases, or replicate. Row policies would not restrict "
+            "it: use a separate login."
         )
 
 
@@ -291,7 +291,7 @@ def _limit_gate(conn: Connection[Any], login: str) -> None:
     if statements and not _may_alter(conn, login):
         by_hand = "; ".join(statement.as_string(conn) for statement in statements)
         logger.warning(
-            "The gate login belongs to somebody else, so its limits are not set. Let a superuser run: %s", by_hand
+            "The gate login belongs to another role, so its limits are not set. Ask a superuser to run: %s", by_hand
         )
         return
     for statement in statements:

@@ -70,7 +70,7 @@ def read_row(raw: object, *, project_path: str | None, now: datetime, new_id: Ca
     than a microsecond is cut) or Unix time of 10, 13 or 16 digits.
     """
     if not isinstance(raw, dict):
-        raise BadRow("the row is not a JSON object")
+        raise BadRow("the row must be a JSON object")
     try:
         metadata = _read_metadata(raw.get("metadata"))
         if not FIELDS.issuperset(raw):
@@ -86,7 +86,7 @@ def read_row(raw: object, *, project_path: str | None, now: datetime, new_id: Ca
     except TypeError as fault:  # orjson's error for values that do not fit JSON; it quotes no values
         raise BadRow(f"metadata cannot be stored: {fault}") from None
     if b"\\u0000" in metadata_json and _NUL_ESCAPE.search(metadata_json):
-        raise BadRow("metadata holds a NUL character (\\u0000), which PostgreSQL cannot store")
+        raise BadRow("metadata contains a NUL character (\\u0000), which PostgreSQL cannot store")
     return Row(
         new_id() if raw.get("id") is None else _read_id(raw["id"]),
         project,
@@ -107,7 +107,7 @@ def _read_metadata(value: object) -> list[dict[str, Any]]:
         return [_wrap_object(value)]
     if isinstance(value, list) and all(isinstance(item, dict) for item in value):
         return [_wrap_object(item) for item in value]
-    raise BadRow("metadata is neither an object nor an array of objects")
+    raise BadRow("metadata must be an object or an array of objects")
 
 
 # `__class__ is` and not isinstance(): these two run for every value of every row, and JSON yields no subclasses.
@@ -136,7 +136,7 @@ def _move_other_fields(raw: dict[str, Any], metadata: list[dict[str, Any]]) -> N
     for name, value in others.items():
         if name in first and orjson.dumps(first[name]) != orjson.dumps(value):
             named = name[:_MAX_NAMED_CHARACTERS]
-            raise BadRow(f"the field {named!r} differs from the field of that name in metadata")
+            raise BadRow(f"the field {named!r} differs from the field with the same name in metadata")
         first[name] = value
 
 
@@ -186,10 +186,10 @@ def _put(members: dict[str, Any], keys: list[str], value: str) -> None:
     for key in keys[:-1]:
         inner = members.setdefault(key, [{}])
         if not (isinstance(inner, list) and inner and isinstance(inner[0], dict)):
-            raise BadRow(f"there is no room for project in metadata ({'.'.join(keys)})")
+            raise BadRow(f"project cannot be added to metadata ({'.'.join(keys)})")
         members = inner[0]
     if keys[-1] in members:
-        raise BadRow(f"what is in metadata ({'.'.join(keys)}) cannot be a project")
+        raise BadRow(f"the value in metadata ({'.'.join(keys)}) cannot be a project")
     members[keys[-1]] = value
 
 
@@ -202,12 +202,12 @@ def _read_text(value: object, field: str) -> str:
     if not isinstance(value, str):
         raise BadRow(f"{field} is not text")
     if "\x00" in value:
-        raise BadRow(f"{field} holds a NUL character (\\u0000), which PostgreSQL cannot store")
+        raise BadRow(f"{field} contains a NUL character (\\u0000), which PostgreSQL cannot store")
     if not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise BadRow(f"{field} holds a lone surrogate, which UTF-8 cannot hold") from None
+            raise BadRow(f"{field} contains a lone surrogate, which UTF-8 cannot encode") from None
     return value
 
 
@@ -224,7 +224,7 @@ def _read_id(value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str):
-        raise BadRow("id is neither text nor an integer of 64 bits")
+        raise BadRow("id must be text or an integer of 64 bits")
     return _read_key_text(value, "id")
 
 
@@ -236,7 +236,7 @@ def _read_timestamp(value: object, now: datetime) -> datetime:
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         moment = _from_unix_time(value)
     else:
-        raise BadRow("timestamp is neither text nor a number")
+        raise BadRow("timestamp must be text or a number")
     if not EARLIEST <= moment <= now + LATEST_AHEAD:
         raise BadRow(f"timestamp is before {EARLIEST.year} or more than {LATEST_AHEAD.days} days ahead")
     return moment
@@ -244,18 +244,18 @@ def _read_timestamp(value: object, now: datetime) -> datetime:
 
 def _read_timestamp_text(text: str) -> datetime:
     if len(text) > _MAX_TIMESTAMP_CHARACTERS:
-        raise BadRow("timestamp is neither ISO 8601 nor Unix time of 10, 13 or 16 digits")
+        raise BadRow("timestamp must be ISO 8601 or Unix time of 10, 13 or 16 digits")
     if text.isdecimal() and len(text) != len("20250602"):
         return _from_unix_time(int(text))
     try:
         moment = datetime.fromisoformat(text)
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise BadRow("timestamp is not ISO 8601") from None
+        raise BadRow("timestamp must be ISO 8601") from None
 
 
 def _from_unix_time(number: float) -> datetime:
     for digits, microseconds in _MICROSECONDS_BY_DIGITS.items():
         if 10 ** (digits - 1) <= number < 10**digits:
             return _EPOCH + timedelta(microseconds=round(number * microseconds))
-    raise BadRow("timestamp is not Unix time of 10, 13 or 16 digits")
+    raise BadRow("timestamp must be Unix time of 10, 13 or 16 digits")

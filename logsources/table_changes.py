@@ -72,7 +72,7 @@ def _drop_empty_table(conn: Connection[Any], name: str) -> None:
     row = conn.execute(sql.SQL("SELECT EXISTS (SELECT FROM {})").format(tables.parent(name))).fetchone()
     if row is not None and row[0]:
         raise ValidationError(
-            {"project_path": f"Table {name} holds rows, so its project cannot move. Make a new source instead."}
+            {"project_path": f"Table {name} contains rows, so its project path cannot change. Create a new source."}
         )
     conn.execute(tables.drop_table(name))
 

@@ -127,7 +127,7 @@ def socket_folder(place: Place) -> Path:
         folder = parent / f"{place.name}-{os.geteuid()}"
         if _socket_path_fits(folder / "run") and place.reaches(parent):
             return place.make_folder(_own_folder(folder) / "run")
-    raise EmbeddedServerError(f"No folder has a path short enough for a socket; tried {tempfile.gettempdir()}.")
+    raise EmbeddedServerError(f"Every folder has a path that is too long for a socket; tried {tempfile.gettempdir()}.")
 
 
 def reachable_program(place: Place, packages: Path, program: str, *, trees: Sequence[str]) -> Path:
@@ -196,7 +196,7 @@ def _server_account() -> Account:
         useradd = shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin:/bin")
         if useradd is None:
             raise EmbeddedServerError(
-                f"PostgreSQL does not run as root, and there is no useradd to make an account for it: add a user "
+                f"PostgreSQL does not run as root, and useradd is missing, which would create an account: add a user "
                 f"{SERVER_ACCOUNT}, or run this as another user."
             ) from None
         arguments = ["--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin", SERVER_ACCOUNT]

@@ -161,8 +161,8 @@ class PostgresServer:
         found = (self.data / "PG_VERSION").read_text(encoding="ascii").strip()
         if found != MAJOR_VERSION:
             raise EmbeddedServerError(
-                f"{self.data} was made by PostgreSQL {found}, and this is {MAJOR_VERSION}: dump it with the old one, "
-                f"or remove {self.place.folder} to start anew."
+                f"{self.data} was created by PostgreSQL {found}, this is {MAJOR_VERSION}: dump it with the old one, "
+                f"or remove {self.place.folder} to start again."
             )
 
     def _pid_file(self) -> list[str]:

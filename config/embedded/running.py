@@ -191,8 +191,8 @@ def _first_secrets(root: Path) -> Secrets:
     data = PostgresServer(find_place(root)).data
     if data.exists():
         raise EmbeddedServerError(
-            f"{data} is there, but not its passwords ({root / 'secrets.json'}): put that file back, or remove the "
-            "folder to start anew."
+            f"{data} exists, but the file with its passwords is missing ({root / 'secrets.json'}): put that file back, "
+            "or remove the folder to start again."
         )
     return draw_secrets(root)
 
@@ -211,7 +211,7 @@ def _ensure_postgres(root: Path, secrets: Secrets, listening: Listening, *, sett
     server = PostgresServer(place)
     if server.process_id() is None:
         if place.folder != root:
-            logger.warning("%s is closed to the account that runs PostgreSQL: its files are in %s.", root, place.folder)
+            logger.warning("The account that runs PostgreSQL cannot enter %s: its files are in %s.", root, place.folder)
         if not server.exists():
             server.initialise(secrets.superuser, settings=settings)
             listening = record_listening(root, listening, databases_prepared=False)

@@ -138,5 +138,5 @@ def _read_json(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise EmbeddedServerError(f"{path} is damaged; remove {path.parent} to start anew.") from error
+        raise EmbeddedServerError(f"{path} is damaged; remove {path.parent} to start again.") from error
     return dict(values)

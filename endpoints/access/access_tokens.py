@@ -69,7 +69,7 @@ def issue_access_token(
     Raises ValidationError.
     """
     if no_endpoints and endpoint_names:
-        raise ValidationError({"endpoints": "Name endpoints or say that there are none, not both."})
+        raise ValidationError({"endpoints": "Name endpoints or choose none, not both."})
     endpoints = list(Endpoint.objects.filter(name__in=endpoint_names))
     unknown = sorted(set(endpoint_names) - {endpoint.name for endpoint in endpoints})
     if unknown:

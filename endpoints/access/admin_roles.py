@@ -50,7 +50,7 @@ class RoleChange:
     created: bool
 
     def __str__(self) -> str:
-        return f"role {self.name}: {'created' if self.created else 'permissions put back'}"
+        return f"role {self.name}: {'created' if self.created else 'permissions restored'}"
 
 
 def keep_roles() -> list[RoleChange]:

@@ -37,12 +37,11 @@ from endpoints.calling.installation import ago
 from endpoints.models import AccessToken, Endpoint
 
 # --- Revoking ---------------------------------------------------------------------------------------------------------
-# Revoking access tokens in the admin: from the list or from a token's page, after a page that asks.
 _CONFIRMED = "confirmed"
 
 
 class RevokingAdmin(ModelAdmin):  # type: ignore[misc]
-    """Revokes with permission to change access tokens; what is revoked stays so."""
+    """Revokes with permission to change access tokens; a revoked token stays revoked."""
 
     actions = ("revoke",)
     actions_detail = ("revoke_this",)
@@ -69,7 +68,7 @@ class RevokingAdmin(ModelAdmin):  # type: ignore[misc]
         return HttpResponseRedirect(page)
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
-        """Leave the button away where there is nothing to revoke."""
+        """Leave the button out if there is nothing to revoke."""
         buttons: list[Any] = super().get_actions_detail(request, object_id)
         token = self.get_object(request, str(object_id))
         return buttons if token is not None and token.revoked_at is None else []
@@ -111,7 +110,7 @@ class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, ReadableHistoryAdmin):
         "prefix", "created_at", "last_used_at", "revoked_at", "state_in_words", "reach", "bonds", "expiry", "last_use",
         "own_limits", "use_of_limits",
     )  # fmt: skip
-    # What an access token is bound to may name customers: for those who may change it.
+    # The bound arguments may name customers: shown only to those who may change them.
     seen_by_viewers = ("name", "state", "expiry", "last_use")
     history_fields = {
         "name": "name",
@@ -168,7 +167,7 @@ class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, ReadableHistoryAdmin):
             return "every endpoint"
         return ", ".join(endpoint.name for endpoint in self._endpoints(token)) or "nothing"
 
-    @admin.display(description="limits of its own", empty_value="none but the defaults")
+    @admin.display(description="own limits", empty_value="none but the defaults")
     def own_limits(self, token: AccessToken) -> str | None:
         return words_of_own_limits(OwnLimits.of(token)) or None
 
@@ -247,7 +246,7 @@ class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, ReadableHistoryAdmin):
 
 
 def _needed_arguments(endpoint: Endpoint, token: AccessToken) -> dict[str, Any]:
-    """Return an example of each argument without which a call with this access token is refused."""
+    """Return an example of each argument that a call with this access token must send."""
     parameters = endpoint.parameters_of_version
     needed = {one.name for one in parameters if one.required and one.default is None} - token.bound_arguments.keys()
     examples = example_arguments(parameters, now=timezone.now())

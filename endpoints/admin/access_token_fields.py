@@ -1,4 +1,4 @@
-"""What the admin shows and asks of an access token: its limits and its state in words, and its form."""
+"""An access token in the admin: its limits and its state in words, and its form."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ from endpoints.models import AccessToken, Endpoint
 
 
 # --- Access token limits ----------------------------------------------------------------------------------------------
-# The limits of an access token and how much of them is in use, in words.
 def words_of_own_limits(own: OwnLimits) -> str:
-    """Return what differs from the installation's defaults: 600 calls a minute, no limit of calls at the same time."""
+    """Return the limits that differ from the installation's defaults: 600 calls a minute, no limit of calls."""
     limits = {
         "calls a minute": own.calls_a_minute,
         "calls at the same time": own.calls_at_once,
@@ -39,11 +38,11 @@ def words_of_own_limits(own: OwnLimits) -> str:
 
 
 def words_of_use(token: AccessToken) -> str:
-    """Return what the access token uses at this moment of the limits that hold for it, over all processes."""
+    """Return how much of its limits the access token uses at this moment, over all processes."""
     try:
         use = limits_use(token.prefix, OwnLimits.of(token))
     except CacheUnavailable:
-        return "not known while Redis is away: each process keeps the limits by itself"
+        return "unknown while Redis does not answer: each process applies the limits by itself"
     limits = limits_in_force(OwnLimits.of(token))
     parts = [
         f"calls: {use.calls} of {limits.calls}" if limits.calls else "calls: no limit",
@@ -62,13 +61,12 @@ def _used(what: str, used: int, limit: int | None) -> str:
 
 
 # --- Access token states ----------------------------------------------------------------------------------------------
-# What an access token's state is called, and the filter of the list by it.
-# Time enough to issue the next one and to bring it to whoever uses it.
+# Enough time to issue the next one and to hand it to its user.
 EXPIRES_SOON: Final = timedelta(days=14)
 
 
 class TokenState(StrEnum):
-    """Each access token is in one of these."""
+    """The states of an access token."""
 
     VALID = "valid"
     EXPIRES_SOON = "expires soon"
@@ -130,18 +128,18 @@ class AccessTokenForm(ConflictForm):
         queryset=Endpoint.objects.all(),
         required=False,
         widget=CheckboxList,
-        help_text="The endpoints it may call, where it may not call every one.",
+        help_text="The endpoints that it may call, if it may not call all of them.",
     )
     bound_arguments = AssignmentsField(
-        help_text="One NAME=VALUE a line, such as project=acme: a call with another value is refused, a call without "
+        help_text="One NAME=VALUE per line, such as project=acme: a call with another value is refused, a call without "
         "it gets this one, and endpoints without this parameter cannot be called.",
     )
     calls_a_minute = LimitField(help_text="Calls of every kind, cached ones too. A number, or none; blank = default.")
     calls_at_once = LimitField(
-        label="Calls at the same time", help_text="Of those that the cache cannot answer. A number, or none."
+        label="Calls at the same time", help_text="Only calls that the cache cannot answer. A number, or none."
     )
     sandbox_queries_at_once = LimitField(
-        label="Sandbox queries at the same time", help_text="Of the calls with sql or lql. A number, or none."
+        label="Sandbox queries at the same time", help_text="Only calls with sql or lql. A number, or none."
     )
 
     class Meta:

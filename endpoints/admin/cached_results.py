@@ -1,4 +1,4 @@
-"""An endpoint's cached results: what the cache holds and has done, and the address that empties it."""
+"""An endpoint's cached results: what the cache contains and has done, and the address that empties it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ PURGE_URL_NAME: Final = "endpoints_endpoint_purge"
 
 
 def cache_facts(report: CacheReport) -> list[tuple[str, str]]:
-    """Return what the cache holds and has done, as names and values."""
+    """Return what the cache contains and has done, as names and values."""
     statistics = report.statistics
     return [
         ("results in the cache", figures.count(report.live_entries)),
         ("hits", figures.count(statistics.hits)),
         ("stale hits", figures.count(statistics.stale)),
         ("misses", figures.count(statistics.misses)),
-        ("past the cache", figures.count(statistics.bypass)),
+        ("without the cache", figures.count(statistics.bypass)),
     ]
 
 
@@ -54,7 +54,7 @@ def _when(unix_seconds: float) -> str:
 
 
 def purge_url(admin: ModelAdmin[Endpoint]) -> Any:
-    """Return the address that the button posts to, guarded as the admin's own pages are."""
+    """Return the address that the button posts to, guarded like the admin's own pages."""
 
     def purge(request: HttpRequest, object_id: str) -> HttpResponse:
         endpoint = admin.get_object(request, object_id)

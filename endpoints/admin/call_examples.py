@@ -1,6 +1,6 @@
 """A call of an endpoint as text to copy: curl, Python and JavaScript, with its real address, names and types.
 
-What only the caller knows stands in it as a word to be replaced, such as SOME_PROJECT; the page marks these words, so
+Values that only the caller knows appear as words to be replaced, such as SOME_PROJECT; the page marks these words, so
 that they can be filled in there.
 """
 
@@ -18,7 +18,7 @@ from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
 ACCESS_TOKEN: Final = "YOUR_ACCESS_TOKEN"  # noqa: S105  # a word in its place
 _HEADER: Final = "X-API-KEY"
-_WAIT_SECONDS: Final = 5  # longer than the statement timeout: the answer that says so shall arrive
+_WAIT_SECONDS: Final = 5  # longer than the statement timeout: so that the answer about it arrives
 
 _TIMES: Final = (ParameterType.TIMESTAMP, ParameterType.DATE)
 
@@ -27,7 +27,7 @@ Value = str | int | Decimal | bool | list[str]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of an example; `fill` is the word that stands for something only the caller knows, else ""."""
+    """A piece of an example; `fill` is the word for a value that only the caller knows, else ""."""
 
     text: str
     fill: str = ""
@@ -35,7 +35,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class CallExample:
-    """One call in one language; `name` is what the page's script tells the languages apart by."""
+    """One call in one language; the page's script identifies the language by `name`."""
 
     name: str
     label: str
@@ -48,7 +48,7 @@ class CallExample:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is called: the address, the header that carries the access token, how long an answer may take."""
+    """The called endpoint: the address, the header that carries the access token, how long an answer may take."""
 
     address: str
     statement_timeout_seconds: int
@@ -58,7 +58,7 @@ class Target:
 def example_arguments(parameters: Sequence[DeclaredParameter], *, now: datetime) -> dict[str, Value]:
     """Return an argument for each parameter that is required or has an obvious example: a choice, a default, a time.
 
-    Times are a day ago for the first and `now` for the others, since they mostly are the bounds of a span.
+    Times are a day ago for the first and `now` for the others, because they are mostly the bounds of a range.
     """
     times = iter([now - timedelta(days=1)])
     arguments: dict[str, Value] = {}
@@ -101,7 +101,7 @@ def _texts(value: object) -> list[str]:
 
 
 def _typed(type_: ParameterType, text: str) -> Value:
-    """Return a value as its type is written in JSON; what does not read as one stays text, which is accepted too."""
+    """Return a value as its type is written in JSON; other texts stay text, which is accepted too."""
     try:
         match type_:
             case ParameterType.INTEGER:
@@ -131,7 +131,7 @@ def call_examples(target: Target) -> tuple[CallExample, ...]:
 
 
 def placeholders(arguments: Mapping[str, Value]) -> dict[str, str]:
-    """Return the words that stand for arguments only the caller knows, with the name of the parameter."""
+    """Return the words for arguments that only the caller knows, with the name of the parameter."""
     return {
         word: name for name, value in arguments.items() for word in [f"SOME_{name.upper()}"] if value in (word, [word])
     }
@@ -154,12 +154,12 @@ def _curl(target: Target) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a word of the shell, always in quotes: what is filled in later may need them."""
+    """Return a word of the shell, always in quotes: a later value may need them."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 
 def _pairs(arguments: Mapping[str, Value]) -> list[tuple[str, str]]:
-    """Return what a query string holds: everything as text, a list as its name several times."""
+    """Return the fields of a query string: everything as text, a list as its name several times."""
     pairs: list[tuple[str, str]] = []
     for name, value in arguments.items():
         for element in value if isinstance(value, list) else [value]:

@@ -1,6 +1,6 @@
-"""The admin's first page: how the installation does, what each endpoint is used for, how fresh the logs are.
+"""The admin's first page: the state of the installation, the use of each endpoint, how fresh the logs are.
 
-It is made to answer within two seconds whatever is down: who opens it may well do so because something is.
+It answers within two seconds even if parts are down: people often open it because something is down.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from endpoints.calling.calls import call_activity, visible_endpoints
 from endpoints.calling.installation import Installation, Part, State, ago, look_at_installation
 from endpoints.models import Endpoint
 
-# With what a state is shown, besides its word: an icon of the Material Symbols font that comes with unfold.
+# The icon of each state, beside its word: from the Material Symbols font that comes with unfold.
 _ICONS: Final = {
     State.RUNNING: "check_circle",
     State.BUSY: "hourglass_top",
@@ -47,7 +47,7 @@ admin.site.index_template = "endpoints/dashboard.html"
 
 @dataclass(frozen=True, slots=True)
 class EndpointRow:
-    """An endpoint with the figures of its last 24 hours, which without Redis are not known."""
+    """An endpoint with the figures of its last 24 hours, unknown without Redis."""
 
     name: str
     page: str
@@ -133,7 +133,7 @@ def _sources(installation: Installation, *, now: datetime) -> dict[str, Any]:
 
 
 # --- Navigation -------------------------------------------------------------------------------------------------------
-# What unfold asks the settings for: the sidebar, for everybody only what they may see, and the files of every page.
+# Callbacks of unfold's settings: the sidebar, with only the links that a person may see, and the files of every page.
 # Group -> (label, application, model, icon of the Material Symbols font that comes with unfold)
 _GROUPS: Final = {
     "Endpoints": [
@@ -157,7 +157,7 @@ _GROUPS: Final = {
 
 
 def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
-    """Return the groups of links in the form that unfold's setting SIDEBAR asks for."""
+    """Return the groups of links in the form of unfold's setting SIDEBAR."""
     dashboard = {"title": "Dashboard", "icon": "monitoring", "link": reverse("admin:index")}
     groups: list[dict[str, Any]] = [{"title": "", "items": [dashboard]}]
     for title, links in _GROUPS.items():

@@ -1,4 +1,4 @@
-"""The JSON of drafts: what the page sends, read strictly, and what it gets. The shapes are told in `draft_views`."""
+"""The JSON of drafts: what the page sends, read strictly, and what it gets. `draft_views` describes the shapes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def read_draft(json: Json) -> Draft:
     _refuse_unknown(draft, _DRAFT_FIELDS, "draft")
     parameters = _typed(draft.get("parameters", []), list, "draft.parameters")
     if len(parameters) > MAX_PARAMETERS:
-        raise Malformed(f"draft.parameters has more than {MAX_PARAMETERS} elements.")
+        raise Malformed(f"draft.parameters may have at most {MAX_PARAMETERS} elements.")
     return Draft(
         sql=_typed(draft.get("sql"), str, "draft.sql"),
         parameters=tuple(_read_parameter(one, f"draft.parameters[{index}]") for index, one in enumerate(parameters)),
@@ -73,7 +73,7 @@ def read_call(json: Json) -> Call:
     for name, value in arguments.items():
         texts = value if isinstance(value, list) else [value]
         if not all(isinstance(text, str | int | float | bool | None) for text in texts):
-            raise Malformed(f"call.arguments.{name} is neither a value nor a list of values.")
+            raise Malformed(f"call.arguments.{name} must be a value or a list of values.")
     return Call(
         arguments=arguments,
         sandbox_sql=_typed(call.get("sql", ""), str, "call.sql"),
@@ -86,7 +86,7 @@ def read_run_id(json: Json) -> str:
     """Return the run id of a request. Raises Malformed."""
     run_id = _typed(json.get("run_id"), str, "run_id")
     if not _RUN_ID.fullmatch(run_id):
-        raise Malformed("run_id has 8 to 64 letters, digits and dashes.")
+        raise Malformed("run_id must have 8 to 64 letters, digits and dashes.")
     return run_id
 
 
@@ -101,7 +101,7 @@ def _read_parameter(value: Any, where: str) -> DeclaredParameter:
     try:
         type_ = ParameterType(_typed(json.get("type", "text"), str, f"{where}.type"))
     except ValueError as error:
-        raise Malformed(f"{where}.type is none of {', '.join(ParameterType)}.") from error
+        raise Malformed(f"{where}.type must be one of {', '.join(ParameterType)}.") from error
     return DeclaredParameter(
         name=_typed(json.get("name"), str, f"{where}.name"),
         type=type_,
@@ -121,11 +121,11 @@ def _read_id(value: Any) -> uuid.UUID | None:
     try:
         return uuid.UUID(_typed(value, str, "draft.id"))
     except ValueError as error:
-        raise Malformed("draft.id is not a UUID.") from error
+        raise Malformed("draft.id must be a UUID.") from error
 
 
 def _read_settings(draft: Json) -> dict[str, Any]:
-    """Return the settings that were sent, and under `not_numbers` those that should be whole numbers and are not."""
+    """Return the settings that were sent, and in `not_numbers` those that should be whole numbers and are not."""
     types = {name: setting.type for name, setting in SETTINGS_IN_DRAFTS.items() if name in draft}
     values = {
         name: _read_number(draft[name]) if type_ is int else _typed(draft[name], type_, f"draft.{name}")
@@ -145,13 +145,13 @@ def _typed(value: Any, type_: type[T], where: str) -> T:
     if isinstance(value, type_):
         return value
     kinds = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
-    raise Malformed(f"{where} is not {kinds[type_]}.")
+    raise Malformed(f"{where} must be {kinds[type_]}.")
 
 
 def _refuse_unknown(json: Json, known: frozenset[str], where: str) -> None:
     unknown = sorted(set(json) - known)
     if unknown:
-        raise Malformed(f"{where} has no {', '.join(unknown)}.")
+        raise Malformed(f"{where} may not contain {', '.join(unknown)}.")
 
 
 # --- What the page gets -----------------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ def catalogue_json(sources: tuple[CatalogueSource, ...]) -> Json:
 
 
 def operator_json(detail: OperatorDetail) -> Json:
-    """Return what PostgreSQL said as JSON."""
+    """Return PostgreSQL's message as JSON."""
     return {
         "sqlstate": detail.sqlstate,
         "message": detail.message,

@@ -9,7 +9,7 @@ Addresses, below ``/admin/endpoints/endpoint/draft/``; as URL names ``admin:endp
     GET  catalogue/  log sources for completion
 
 Every POST has the header ``X-CSRFToken`` (without it Django's own 403 page answers, which is HTML) and a JSON object as
-body, at most ENDPOINTS_MAX_BODY_BYTES long. Everything below is there in every answer: null or [] where it is empty.
+body, at most ENDPOINTS_MAX_BODY_BYTES long. Every answer has all fields below: null or [] if empty.
 
 Requests::
 
@@ -20,12 +20,12 @@ Requests::
 
     DRAFT = {"id": UUID of the saved endpoint or null, "sql": text, "parameters": [PARAMETER, …],
              and every name in SETTINGS_IN_DRAFTS (endpoints.definition): a text, an integer or a boolean}
-            Only "sql" has to be there. Integers may be sent as the text of their form field; one that is none of both
+            Only "sql" has to be there. Integers may be sent as the text of their form field; anything else
             is a problem of its field. The parameters are the declared ones, in their order.
     PARAMETER = {"name": text, "type": "text" | "integer" | "number" | "boolean" | "timestamp" | "date" | "uuid"
                  | "list of text", "required": boolean, "default": text, "allowed_values": [text, …], "minimum": text,
                  "maximum": text, "pattern": text, "description": text}
-            Only "name" has to be there; the empty text means none.
+            Only "name" is required; the empty text means none.
     CALL = {"arguments": {name: text or [text, …]}, "sql": text, "lql": text, "redact": boolean}
             Optional as a whole and in each part. "sql" or "lql": a sandbox query, in place of the stored query.
     RUN_ID = 8 to 64 letters, digits and dashes, new for each run: crypto.randomUUID()
@@ -107,7 +107,7 @@ logger = structlog.get_logger(__name__)
 
 
 def draft_urls(admin: ModelAdmin[Endpoint]) -> list[Any]:
-    """Return the addresses of drafts, for the admin of endpoints; every one refuses whom the admin would refuse."""
+    """Return the addresses of drafts, for the admin of endpoints; each refuses the same people as the admin."""
     views = DraftViews(admin)
     handlers: dict[str, tuple[str, Handler]] = {
         "check": ("POST", views.check),
@@ -123,7 +123,7 @@ def draft_urls(admin: ModelAdmin[Endpoint]) -> list[Any]:
 
 
 class DraftViews:
-    """What each address does, once method, session and permission are known to fit."""
+    """The handler of each address, called once method, session and permission are checked."""
 
     def __init__(self, admin: ModelAdmin[Endpoint]) -> None:
         self._admin = admin
@@ -152,7 +152,7 @@ class DraftViews:
     def cancel(self, request: HttpRequest) -> Json:
         self._require_operator(request)
         if not cancel_draft_run(own_run_id(request, read_run_id(read_body(request)))):
-            raise Refusal(404, "run_not_found", "No run of yours has this id, or it is over.")
+            raise Refusal(404, "run_not_found", "You have no run with this id, or it is over.")
         return {"cancelled": True}
 
     def catalogue(self, request: HttpRequest) -> Json:
@@ -167,7 +167,7 @@ class DraftViews:
             raise _not_permitted()
 
     def _draft(self, request: HttpRequest, body: Json) -> Draft:
-        """Return the draft, once this person may save it as what it is: a new endpoint, or a version of a saved one."""
+        """Return the draft, if this person may save it: as a new endpoint, or as a version of a saved one."""
         draft = read_draft(body)
         if draft.endpoint_id is None:
             if not self._admin.has_add_permission(request):
@@ -191,10 +191,10 @@ def _note(event: str, request: HttpRequest, draft: Draft, **facts: object) -> No
 
 
 # --- Formatting view --------------------------------------------------------------------------------------------------
-# POST …/draft/format/: the draft's SQL laid out anew, for the button above the editor. Nothing is run or saved.
+# POST …/draft/format/: the draft's SQL formatted, for the button above the editor. Nothing is run or saved.
 #
-# The body is ``{"sql": text}``; the answer ``{"sql": text}``, or a failure as `json_views` tells it: 422
-# ``not_formattable``, 400 where the body is something else, 401 and 403 for whom the admin would not let edit.
+# The body is ``{"sql": text}``; the answer ``{"sql": text}``, or a failure as in `json_views`: 422
+# ``not_formattable``, 400 for any other body, 401 and 403 for people who may not edit in the admin.
 FORMAT_URL_NAME = "endpoints_endpoint_draft_format"
 
 

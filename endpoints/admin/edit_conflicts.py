@@ -106,8 +106,8 @@ def _explained(stored: Model) -> SafeString:
     who, when = _last_change(stored)
     history = reverse(f"admin:{options.app_label}_{options.model_name}_history", args=[stored.pk])
     return format_html(
-        'Not saved: {} since you opened this page. <a class="underline" href="{}" target="_blank">Look at what has '
-        "changed</a>. What you typed is still here; saving again puts it in place of what is stored now.",
+        'Not saved: {} since you opened this page. <a class="underline" href="{}" target="_blank">See what has '
+        "changed</a>. Your input is still here; if you save again, it replaces what is stored now.",
         f"{who} has changed this{when}",
         history,
     )

@@ -1,4 +1,4 @@
-"""Define an endpoint: its SQL, settings and parameters; every save is a version that stays to be read."""
+"""Define an endpoint: its SQL, settings and parameters; every save is a version that stays readable."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from endpoints.definition import BEFORE_QUERY, CACHE, CONSUMERS, LIMITS, SETTING
 from endpoints.models import Endpoint
 
 # --- Workbench --------------------------------------------------------------------------------------------------------
-# What the endpoint's page needs beyond its form: where drafts are checked and tried, for whom that is allowed.
+# The data that the endpoint's page needs beyond its form: the addresses of drafts, for people who may use them.
 _ADDRESSES: Final = ("check", "run", "explain", "cancel", "catalogue")
 
 
 def workbench_context(
     admin: ModelAdmin[Endpoint], request: HttpRequest, endpoint: Endpoint | None
 ) -> dict[str, Any] | None:
-    """Return what the page's scripts are started with, or None for whom the page is only to be read."""
+    """Return the start data of the page's scripts, or None for people who may only read the page."""
     saved = endpoint is not None and bool(endpoint.version)
     permitted = admin.has_change_permission(request, endpoint) if saved else admin.has_add_permission(request)
     if not permitted:
@@ -146,7 +146,7 @@ class EndpointAdmin(ConflictAdmin, PrefilledAdmin, TransferAdmin, VersionedAdmin
             return self.fieldsets[:-1]
         if self.has_change_permission(request, obj):
             return self.fieldsets
-        # Where nothing is edited the SQL is shown as it is written, not as a form's text.
+        # A read-only page shows the SQL as it is written, not as a form's text.
         about, _, *others = self.fieldsets
         return [about, (None, {"fields": ("sql_of_version",), "classes": ["query"]}), *others]
 
@@ -154,7 +154,7 @@ class EndpointAdmin(ConflictAdmin, PrefilledAdmin, TransferAdmin, VersionedAdmin
         try:
             response: HttpResponse = super().changeform_view(request, *args, **kwargs)
         except ValidationError:
-            # Somebody has just taken the name that was free when the form was checked: checked again, it says so.
+            # Another endpoint has just taken the name, which was free at the first check: a second one reports it.
             response = super().changeform_view(request, *args, **kwargs)
         return response
 
@@ -177,7 +177,7 @@ class EndpointAdmin(ConflictAdmin, PrefilledAdmin, TransferAdmin, VersionedAdmin
 
     def save_related(self, request: HttpRequest, form: Any, formsets: list[Any], change: bool) -> None:
         (parameters,) = formsets
-        parameters.save(commit=False)  # fills in what the admin's log says was changed
+        parameters.save(commit=False)  # fills in the changes for the admin's log
         save_endpoint(form.instance, parameters.declared_parameters(), columns=parameters.checked_columns)
 
 

@@ -57,7 +57,7 @@ class SQLEditor(AceWidget):  # type: ignore[misc]
 
 
 class EndpointForm(ConflictForm):
-    """The endpoint as drafted. Its parameters' formset finds the form through the instance that both edit."""
+    """The endpoint as drafted. The formset of its parameters finds the form through the instance that both edit."""
 
     inline_rows = ("parameters",)
 
@@ -73,7 +73,7 @@ class EndpointForm(ConflictForm):
 
 
 class ParameterForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable at run time
-    allowed_values = LinesField(help_text="One a line; blank = every value.")
+    allowed_values = LinesField(help_text="One per line; blank = every value.")
 
     class Meta:
         model = Parameter
@@ -84,7 +84,7 @@ class ParameterForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscript
 
 
 class ParameterFormSet(RowsByName):
-    """Checks SQL and declarations together: neither is right without the other."""
+    """Checks SQL and declarations together: each is right only together with the other."""
 
     instance: Endpoint
     checked_columns: tuple[Column, ...] = ()
@@ -106,7 +106,7 @@ class ParameterFormSet(RowsByName):
                 raise ValidationError(elsewhere) from error
 
     def is_valid(self) -> bool:
-        """Tell whether form and formset may be saved: an error found here may belong to a field of the form."""
+        """Return whether form and formset may be saved: an error found here may belong to a field of the form."""
         return super().is_valid() and not self._endpoint_form.errors
 
     def declared_parameters(self) -> list[DeclaredParameter]:
@@ -128,7 +128,7 @@ class ParameterInline(StackedInline):  # type: ignore[misc]
     form = ParameterForm
     formset = ParameterFormSet
     extra = 0
-    verbose_name_plural = "parameters: what is not declared here is optional text"
+    verbose_name_plural = "parameters: a parameter that is not declared here is optional text"
     fields = (
         ("name", "type", "required", "default"),
         ("allowed_values", "pattern", "minimum", "maximum"),
@@ -137,10 +137,10 @@ class ParameterInline(StackedInline):  # type: ignore[misc]
 
 
 # --- Prefilling -------------------------------------------------------------------------------------------------------
-# The form of a new endpoint, filled in from what was looked at in the log explorer.
+# The form of a new endpoint, filled in from the log explorer.
 #
-# ``add/?log_source=edge_logs&every_project=1&lql=m.level:error`` names what is wanted; the SQL is made here, so that
-# no link can put SQL of its own into somebody's form.
+# ``add/?log_source=edge_logs&every_project=1&lql=m.level:error`` describes the exploration; the SQL is made here, so
+# that no link can put SQL of its own into somebody's form.
 SOURCE: Final = "log_source"
 EVERY_PROJECT: Final = "every_project"
 LQL: Final = "lql"
@@ -148,14 +148,14 @@ _FIELDS: Final = ("sql", "tenant_parameter", "sandboxing", "default_sandbox_tabl
 
 
 class PrefilledAdmin(ModelAdmin):  # type: ignore[misc]
-    """The add form takes over what was explored, its declared parameters included."""
+    """Fills the add form from an exploration, with its declared parameters."""
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         # Not Django's own, which takes the fields' values from the address: a link could bring SQL along.
         try:
             draft = _explored_draft(request)
         except (InvalidExploration, InvalidLQL) as error:
-            messages.warning(request, f"The form is empty, as what was explored cannot be saved. {error}")
+            messages.warning(request, f"The form is empty, because the explored query cannot be saved. {error}")
             return {}
         if draft is None:
             return {}
@@ -182,7 +182,7 @@ class PrefilledAdmin(ModelAdmin):  # type: ignore[misc]
 
 
 def _explored(request: HttpRequest) -> Draft | None:
-    """Return what to fill in, None also where that is impossible."""
+    """Return what to fill in, None if there is nothing or that is impossible."""
     try:
         return _explored_draft(request)
     except (InvalidExploration, InvalidLQL):

@@ -5,7 +5,7 @@ Addresses, below ``/admin/logs/``; as URL names ``log_explorer`` and ``log_explo
     GET               the page; ?source=, project=, lql=, range=, start=, end=, redact= fill it in
     GET  fields/      ?source= -> {"columns": [{"name": text, "type": text}, …], "paths": [{"path": text, "type": text,
                       "rows": n}, …], "sampled_rows": n, "projects": [text, …], "newest": time or null}; only columns
-                      for those who may not see every project, and while the log database does not tell
+                      for those who may not see every project, and while the log database does not answer
     POST rows/        {EXPLORATION, "mark": null or {"timestamp": time, "rows": n}, "run_id": RUN_ID}
                       -> {"result_json": text, "row_count": n (shown), "more": boolean, "seconds": x}
     POST histogram/   {EXPLORATION, "run_id": RUN_ID}
@@ -18,7 +18,7 @@ Addresses, below ``/admin/logs/``; as URL names ``log_explorer`` and ``log_explo
     VALUE = {"kind": "text" | "number" | "boolean" | "null", "text": text}
     RUN_ID as in `draft_views`; failures as in `json_views`, for one part of the exploration with details [{"field": …}]
 
-`mark` is where the rows shown so far end: rows of that very timestamp come again, told apart by id and timestamp.
+`mark` is where the rows shown so far end: rows with that very timestamp come again; id and timestamp identify them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from endpoints.lql.writing import NotFilterable, WrittenNumber, add_filter
 
 
 # --- Exploration json -------------------------------------------------------------------------------------------------
-# What the log explorer's script sends, read from JSON; each function raises Malformed for what is not as described.
+# What the log explorer's script sends, read from JSON; each function raises Malformed for anything else.
 def read_exploration(body: Json) -> Exploration:
     return Exploration(
         source=read_text(body, "source"),
@@ -71,14 +71,14 @@ def read_mark(body: Json) -> Mark | None:
         return None
     rows = mark.get("rows") if isinstance(mark, dict) else None
     if not isinstance(mark, dict) or not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
-        raise Malformed("mark is neither null nor a timestamp with a number of rows.")
+        raise Malformed("mark must be null, or a timestamp with a number of rows.")
     return Mark(_time(mark, "timestamp"), rows)
 
 
 def read_path(body: Json) -> list[str]:
     keys = body.get("path")
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-        raise Malformed("path is not a list of texts.")
+        raise Malformed("path must be a list of texts.")
     return keys
 
 
@@ -86,7 +86,7 @@ def read_value(body: Json) -> object:
     """Return the value to filter by, as `add_filter` takes it. Raises NotFilterable too."""
     value = body.get("value")
     if not isinstance(value, dict):
-        raise Malformed("value is not an object.")
+        raise Malformed("value must be an object.")
     match read_text(value, "kind"):
         case "text":
             return read_text(value, "text")
@@ -97,20 +97,20 @@ def read_value(body: Json) -> object:
         case "null":
             return None
         case _:
-            raise Malformed("value.kind is none of text, number, boolean, null.")
+            raise Malformed("value.kind must be text, number, boolean or null.")
 
 
 def read_text(body: Json, name: str) -> str:
     value = body.get(name, "")
     if not isinstance(value, str):
-        raise Malformed(f"{name} is not a text.")
+        raise Malformed(f"{name} must be a text.")
     return value
 
 
 def read_flag(body: Json, name: str) -> bool:
     value = body.get(name, False)
     if not isinstance(value, bool):
-        raise Malformed(f"{name} is not true or false.")
+        raise Malformed(f"{name} must be true or false.")
     return value
 
 
@@ -118,15 +118,15 @@ def _time(body: Json, name: str) -> datetime:
     try:
         moment = datetime.fromisoformat(read_text(body, name))
     except ValueError as error:
-        raise Malformed(f"{name} is not a time in ISO 8601.") from error
+        raise Malformed(f"{name} must be a time in ISO 8601.") from error
     if not 1 < moment.year < 9999:  # so that a zone, or a step further, still has a date
-        raise Malformed(f"{name} is not in the years 2 to 9998.")
+        raise Malformed(f"{name} must be in the years 2 to 9998.")
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 # --- Explorer ---------------------------------------------------------------------------------------------------------
 VIEW_PERMISSION: Final = "logsources.view_logsource"
-# Rows of every project are for whoever may write an endpoint that reads them.
+# Rows of every project are for people who may write an endpoint that reads them.
 EVERY_PROJECT_PERMISSIONS: Final = ("endpoints.add_endpoint", "endpoints.change_endpoint")
 
 logger = structlog.get_logger(__name__)
@@ -146,12 +146,12 @@ def explorer_urls() -> list[URLPattern]:
 
 
 def may_explore(request: HttpRequest) -> bool:
-    """Tell whether this person may look into log sources."""
+    """Return whether this person may read log sources."""
     return request.user.has_perm(PERMISSION) and request.user.has_perm(VIEW_PERMISSION)
 
 
 def explorer_page(request: HttpRequest) -> HttpResponse:
-    """Show the page; refuses whom its addresses would refuse."""
+    """Show the page; refuses the same people as its addresses."""
     if not may_explore(request):
         raise PermissionDenied
     words = ("fields", "rows", "histogram", "filter", "cancel")
@@ -179,7 +179,7 @@ def _for_operators(handler: Handler) -> Handler:
         if not admin.site.has_permission(request):
             raise Refusal(401, "not_logged_in", "Your session is over. Log in again in another tab; the query stays.")
         if not may_explore(request):
-            raise Refusal(403, "not_permitted", "Your role may not look into log sources.")
+            raise Refusal(403, "not_permitted", "Your role may not read log sources.")
         return handler(request)
 
     return checked
@@ -245,15 +245,15 @@ def _filter(request: HttpRequest) -> Json:
 
 def _cancel(request: HttpRequest) -> Json:
     if not cancel_draft_run(own_run_id(request, read_run_id(read_body(request)))):
-        raise Refusal(404, "run_not_found", "No run of yours has this id, or it is over.")
+        raise Refusal(404, "run_not_found", "You have no run with this id, or it is over.")
     return {"cancelled": True}
 
 
 def _exploration(request: HttpRequest, body: Json) -> Exploration:
-    """Return what is asked for. Raises Malformed, and Refusal where this person has to name a project."""
+    """Return the exploration. Raises Malformed, and Refusal if this person must name a project."""
     exploration = read_exploration(body)
     if exploration.project is None and not sees_every_project(request):
-        raise _invalid(InvalidExploration("project", "Name a project: your role may not read the rows of every one."))
+        raise _invalid(InvalidExploration("project", "Name a project: your role may not read rows of all projects."))
     return exploration
 
 
@@ -262,7 +262,7 @@ def _invalid(error: InvalidExploration) -> Refusal:
 
 
 def _note(request: HttpRequest, exploration: Exploration, **facts: Any) -> None:
-    """Log who looked into what: an operator may read rows of every project."""
+    """Log who read what: an operator may read rows of every project."""
     logger.info(
         "logs_explored",
         user=request.user.get_username(),

@@ -1,4 +1,4 @@
-"""Form fields: lists and objects with one entry a line, so that nothing needs quoting, and limits."""
+"""Form fields: lists and objects with one entry per line, so that nothing needs quoting, and limits."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from endpoints.access.secrets import NO_LIMIT
 
 
 # --- Checkbox lists ---------------------------------------------------------------------------------------------------
-# A choice of several things as a list of checkboxes that scrolls by itself; keys and screen readers know how.
+# A choice of several things as a list of checkboxes that scrolls by itself; keyboards and screen readers can use it.
 class CheckboxList(UnfoldAdminCheckboxSelectMultipleWidget):  # type: ignore[misc]
-    """The widget; `columns` lets short entries stand beside each other where there is room."""
+    """The widget; `columns` puts short entries side by side if there is room."""
 
     template_name = "endpoints/checkbox_list.html"
 
@@ -38,7 +38,7 @@ class CheckboxList(UnfoldAdminCheckboxSelectMultipleWidget):  # type: ignore[mis
 
 # --- Fields -----------------------------------------------------------------------------------------------------------
 class LinesField(forms.CharField):
-    """A list of texts, one a line; blank lines are left out."""
+    """A list of texts, one per line; blank lines are left out."""
 
     def __init__(self, *, rows: int = 3, **kwargs: Any) -> None:
         super().__init__(widget=UnfoldAdminTextareaWidget(attrs={"rows": rows}), required=False, **kwargs)
@@ -54,7 +54,7 @@ class LinesField(forms.CharField):
 
 
 class AssignmentsField(LinesField):
-    """An object of texts, one NAME=VALUE a line. Raises ValidationError that names the faulty line."""
+    """An object of texts, one NAME=VALUE per line. Raises ValidationError that names the faulty line."""
 
     def prepare_value(self, value: Any) -> Any:
         return "\n".join(f"{name}={text}" for name, text in value.items()) if isinstance(value, dict) else value
@@ -64,7 +64,7 @@ class AssignmentsField(LinesField):
         for line in super().to_python(value):
             name, equals, text = (part.strip() for part in line.partition("="))
             if not (name and equals and text):
-                raise ValidationError(f"Write one NAME=VALUE a line, such as project=acme; not “{line}”.")
+                raise ValidationError(f"Write one NAME=VALUE per line, such as project=acme; not “{line}”.")
             if name in assignments:
                 raise ValidationError(f"{name} is named twice.")
             assignments[name] = text
@@ -84,7 +84,7 @@ class LimitField(forms.Field):
         super().__init__(widget=UnfoldAdminTextInputWidget(), required=False, **kwargs)
 
     def show_default(self, default: object) -> None:
-        """Say in the blank field which limit then holds."""
+        """Show in the blank field which limit then applies."""
         self.widget.attrs["placeholder"] = f"default: {NO_LIMIT_WORD if default is None else default}"
 
     def prepare_value(self, value: Any) -> Any:

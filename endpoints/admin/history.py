@@ -24,15 +24,15 @@ _KINDS: Mapping[str, str] = {"+": "created", "~": "changed", "-": "deleted"}
 
 
 class ReadableHistoryAdmin(SimpleHistoryAdmin, ModelAdmin):  # type: ignore[misc]
-    """Lists earlier states and shows one as text. Putting one back is a new save, checked like any other."""
+    """Lists earlier states and shows one as text. Restoring one is a new save, checked like any other."""
 
     object_history_template = "endpoints/history.html"
     object_history_form_template = "endpoints/history_entry.html"
-    # Fields whose change is named in the list, by the name that people know them by.
+    # Fields whose change is listed, by the name that people know.
     history_fields: Mapping[str, str] = {}
 
     def history_title(self, record: Any) -> str:
-        """Return what an entry is called in the list."""
+        """Return the name of an entry in the list."""
         return str(record.history_object)
 
     def render_history_view(
@@ -89,13 +89,12 @@ class ReadableHistoryAdmin(SimpleHistoryAdmin, ModelAdmin):  # type: ignore[misc
         return (*self.readonly_fields, *self.form.Meta.fields)
 
     def shows_history(self, request: HttpRequest) -> bool:
-        """Tell whether the page shows an earlier state."""
+        """Return whether the page shows an earlier state."""
         match = request.resolver_match
         return bool(match and match.url_name and match.url_name.endswith("_simple_history"))
 
 
 # --- Versions ---------------------------------------------------------------------------------------------------------
-# The versions of an endpoint in the admin: what each changed, word by word, and a button that puts one back.
 RESTORE_URL_NAME = "endpoints_endpoint_restore"
 
 
@@ -149,7 +148,7 @@ class VersionedAdmin(ReadableHistoryAdmin):
         }
 
     def restore_view(self, request: HttpRequest, object_id: UUID, history_id: int) -> HttpResponse:
-        """Save an earlier version as the newest, or say why it does not pass the checks any more."""
+        """Save an earlier version as the newest, or report why it no longer passes the checks."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         if not self.has_change_permission(request):
@@ -166,6 +165,6 @@ class VersionedAdmin(ReadableHistoryAdmin):
             address = reverse("admin:endpoints_endpoint_simple_history", args=[object_id, history_id])
             return HttpResponseRedirect(address)
         self.log_change(request, saved, f"Restored version {record.version} as version {saved.version}.")
-        message = f"Version {record.version} is back, as version {saved.version}."
+        message = f"Version {record.version} was restored as version {saved.version}."
         self.message_user(request, message, messages.SUCCESS)
         return HttpResponseRedirect(reverse("admin:endpoints_endpoint_change", args=[object_id]))

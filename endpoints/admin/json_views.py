@@ -1,4 +1,4 @@
-"""Addresses of the admin that speak JSON: method, session and body checked, every failure told in one shape::
+"""Addresses of the admin that speak JSON: method, session and body checked, every failure in one shape::
 
 {"error": {"code": text, "message": text, "details": [object, …], "request_id": text,
            "consumer_status": n or null (what a consumer would get), "operator": null or what PostgreSQL said}}
@@ -33,7 +33,7 @@ class Refusal(Exception):
 
 
 def json_view(method: str, handler: Handler) -> Callable[[HttpRequest], HttpResponse]:
-    """Return the view that answers requests of this method with what the handler returns or the failure it raises."""
+    """Return the view that answers requests of this method with the result or the failure of the handler."""
 
     def view(request: HttpRequest) -> HttpResponse:
         try:
@@ -89,12 +89,12 @@ def _failure(error: Exception) -> tuple[int, dict[str, Any]]:
             return 400, _error("invalid_request", str(error))
         case InvalidDraft():
             problems = [problem_json(problem) for problem in error.problems]
-            return 422, _error("invalid_draft", "The draft cannot be tried like this.", problems)
+            return 422, _error("invalid_draft", "The draft cannot be tried because of these problems.", problems)
         case DraftCancelled():
             return 409, _error("draft_cancelled", str(error))
         case DraftFailed():
             body = _consumer_error(error.error) | {"operator": operator_json(error.operator)}
-            # 500 would count against the service what is the draft's own fault.
+            # 500 would blame the service for a fault of the draft.
             return 422 if isinstance(error.error, StoredQueryFailed) else error.error.status, body
         case EndpointError():
             return error.status, _consumer_error(error)

@@ -1,4 +1,4 @@
-"""Logging in to the admin under limits, the pages of those who may not, and the failed logins for who may lift them."""
+"""Logins to the admin under limits, the pages of refused logins, and the failed logins for those who may lift them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class LoginForm(AuthenticationForm):  # type: ignore[misc]  # unfold ships no ty
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # Django tells the browser only, and a longer name would be looked for, and fail where it is counted.
+        # Django limits the name only in the browser; a longer one would be looked up, and fail where it is counted.
         name = self.fields["username"]
         name.validators.append(MaxLengthValidator(name.max_length))
 
     def clean(self) -> Any:
         name = self.cleaned_data.get("username")
-        # Whoever is locked out is told so without a check, which would take a core for half a second.
+        # A person who is locked out is told so without a check, which would take a core for half a second.
         if name and not AxesProxyHandler.is_allowed(self.request, {"username": name}):
             self.request.axes_locked_out = True
             self.request.axes_credentials = {"username": name}
@@ -51,9 +51,9 @@ admin.site.login_form = LoginForm
 
 
 class PasswordsBusyMiddleware:
-    """Answers 503 where a password could not be looked at: at a login, or where somebody sets one.
+    """Answers 503 if a password could not be checked: at a login, or when somebody sets one.
 
-    A login is looked at in a turn of the process, its page included: logins that come at once all count, a flood of
+    A login is checked in a turn of the process, its page included: logins that come at once all count, a flood of
     them is refused before anything is done for it, and callers wait for one page at most.
     """
 
@@ -90,7 +90,7 @@ def locked_out_page(
 
 
 def _refusal(template: str, status: int, retry_after_seconds: int, **words: Any) -> HttpResponse:
-    """Return a page that is made without the request, so without its session and the database."""
+    """Return a page made without the request, and so without its session and the database."""
     context = {"minutes": -(-retry_after_seconds // 60), "seconds": retry_after_seconds, **words}
     response = HttpResponse(render_to_string(template, context), status=status)
     response["Retry-After"] = str(retry_after_seconds)
@@ -135,19 +135,19 @@ class FailedLoginAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no typ
         now = timezone.now()
         lock_out = find_lock_out(attempt.username, attempt.ip_address, now=now)
         if lock_out is not None:
-            whom = "every user name from there" if lock_out.of_address else "locked out"
+            whom = "every user name from this address" if lock_out.of_address else "locked out"
             return "locked out", f"{whom}, until {lock_out.until:%H:%M:%S} UTC"
         is_old = (now - attempt.attempt_time).total_seconds() >= settings.LOGIN_LOCKOUT_SECONDS
-        return ("forgotten soon", "counts no more") if is_old else ("counted", "counted")
+        return ("forgotten soon", "no longer counts") if is_old else ("counted", "counted")
 
     @admin.action(description="Lift the lock-out and forget the failures", permissions=["delete"])
     def lift(self, request: HttpRequest, queryset: QuerySet[AccessAttempt]) -> None:
         rows = lift_lock_outs(queryset)
-        self.message_user(request, f"{rows} forgotten; logins count from zero again.", messages.SUCCESS)
+        self.message_user(request, f"{rows} forgotten; failures count from zero again.", messages.SUCCESS)
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         actions: dict[str, Any] = super().get_actions(request)
-        actions.pop("delete_selected", None)  # it does the same under a name that says less
+        actions.pop("delete_selected", None)  # it does the same, with a less clear name
         return actions
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:

@@ -19,7 +19,7 @@ from endpoints.admin.explorer import may_explore, sees_every_project
 from logsources.measures import Measure, MeasuredPartition, inspect_rows, inspect_sources
 from logsources.models import LogSource, ProjectLocation
 
-_NOT_TOLD: Final = "not told in time"
+_NOT_TOLD: Final = "no answer in time"
 
 
 class MeasuredAdmin(ModelAdmin):  # type: ignore[misc]

@@ -13,7 +13,7 @@ from config.deadlines import answer_within
 # --- Content security -------------------------------------------------------------------------------------------------
 # What the admin's pages may load and run: their own files, and nothing that was written into the page itself.
 # 'unsafe-eval': the menus and tabs of django-unfold are Alpine expressions in attributes, which Alpine compiles. It
-# lets no script in that is not already ours: inline scripts and handlers stay refused.
+# admits no foreign script: inline scripts and handlers stay refused.
 # data: images are the arrows and ticks in the style sheets of django-unfold and Ace.
 ADMIN_POLICY: Final = "; ".join(
     (
@@ -43,13 +43,13 @@ class ContentSecurityMiddleware:
 
 # --- Patience ---------------------------------------------------------------------------------------------------------
 PAGE_SECONDS: Final = 30.0
-# A draft runs for five minutes at most; indexes of a log source that holds rows take their time.
+# A draft runs for five minutes at most; indexes of a log source with rows take time.
 CHANGE_SECONDS: Final = 900.0
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class PatienceMiddleware:
-    """Give each request below the admin's address a deadline for all that it asks PostgreSQL.
+    """Give each request below the admin's address a deadline for all its PostgreSQL queries.
 
     Reading a page and logging in have PAGE_SECONDS, any other change has CHANGE_SECONDS.
     """

@@ -33,13 +33,12 @@ from endpoints.access.admin_roles import permissions_of_roles
 from endpoints.admin.fields import CheckboxList
 
 # --- People -----------------------------------------------------------------------------------------------------------
-# Users and groups of the admin, in the look of the other pages.
 admin.site.unregister(User)
 admin.site.unregister(Group)
 
 _ROLES_HELP = (
-    "viewer looks; editor also makes, changes and tries endpoints; owner also deletes them, issues access tokens and "
-    "looks after log sources, schedules and people."
+    "viewer reads; editor also creates, changes and tries endpoints; owner also deletes them, issues access tokens and "
+    "manages log sources, schedules and people."
 )
 _PASSWORD_HELP = mark_safe(
     "Only its hash is stored, so nobody can see it. "
@@ -58,7 +57,7 @@ class PersonForm(UserChangeForm):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if "password" in self.fields:  # not for who may only look
+        if "password" in self.fields:  # missing for people who may only read
             self.fields["password"].help_text = _PASSWORD_HELP
 
 
@@ -92,10 +91,10 @@ class PersonAdmin(UserAdmin, ModelAdmin):  # type: ignore[misc,type-arg]
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
         if not change:
-            obj.is_staff = True  # without it there is nothing to log in to
+            obj.is_staff = True  # otherwise the person could not log in
         super().save_model(request, obj, form, change)
 
-    # Who may edit users must not come to more than that by it: superusers are for superusers.
+    # Permission to edit users must not lead to more: only superusers edit superusers.
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Any:
         fields = super().get_readonly_fields(request, obj)
         return fields if request.user.is_superuser else (*fields, "is_superuser")
@@ -122,8 +121,8 @@ class GroupForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
         model = Group
         fields = ("name", "permissions")
         help_texts = {
-            "name": "viewer, editor and owner are put back by `manage.py sync_roles` and `load_fixtures`: for other "
-            "permissions make a group of another name."
+            "name": "`manage.py sync_roles` and `load_fixtures` restore viewer, editor and owner: for other "
+            "permissions, create a group with another name."
         }
 
 
@@ -157,13 +156,13 @@ class ScheduledTaskForm(PeriodicTaskForm):  # type: ignore[misc]
 @admin.register(PeriodicTask)
 class ScheduledTaskAdmin(PeriodicTaskAdmin, ModelAdmin):  # type: ignore[misc]
     form = ScheduledTaskForm
-    # Its own holds a script in the page, which the content security policy refuses.
+    # Its own template contains an inline script, which the content security policy refuses.
     change_form_template = "admin/change_form.html"
     list_display = ("name", "enabled", "scheduler", "last_run_at", "one_off")
     date_hierarchy = None
 
     def get_actions(self, request: HttpRequest) -> Any:
-        """Enabling, disabling and running tasks is for who may change them; by itself it asks for no permission."""
+        """Only people who may change tasks may enable, disable and run them; the original checks no permission."""
         return super().get_actions(request) if self.has_change_permission(request) else {}
 
 

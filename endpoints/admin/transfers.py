@@ -1,4 +1,4 @@
-"""Endpoints as files in the admin: downloaded one by one or together, uploaded with a look at what would change."""
+"""Endpoints as files in the admin: downloaded one by one or together, uploaded with a preview of the changes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TransferAdmin(ModelAdmin):  # type: ignore[misc]
 
     @action(description="Import", url_path="import", permissions=["add", "change"], icon="upload")  # type: ignore[untyped-decorator]
     def import_files(self, request: HttpRequest) -> HttpResponse:
-        """Take files, show what they would change, and do it when that is confirmed."""
+        """Take files, show what they would change, and import them once confirmed."""
         if request.method != "POST":
             return self._import_page(request)
         if "contents" in request.POST:
@@ -102,7 +102,7 @@ class TransferAdmin(ModelAdmin):  # type: ignore[misc]
 
 
 def _download(name: str, body: bytes, content_type: str) -> HttpResponse:
-    # Endpoint names hold nothing that would have to be quoted.
+    # Endpoint names contain nothing that needs quoting.
     disposition = f'attachment; filename="{name}"'
     return HttpResponse(body, content_type=content_type, headers={"Content-Disposition": disposition})
 
@@ -115,9 +115,11 @@ def _uploaded_contents(files: Sequence[UploadedFile[bytes]]) -> dict[str, bytes]
         for name, size, read in _members(file):
             left -= size
             if left < 0:
-                raise ValidationError(f"Too much at once: {MAX_IMPORT_BYTES} bytes are taken, unpacked.")
+                raise ValidationError(
+                    f"The files are too large: unpacked, they may have at most {MAX_IMPORT_BYTES} bytes together."
+                )
             if name in contents:
-                raise ValidationError(f"Two files are called {name}.")
+                raise ValidationError(f"Two files have the name {name}.")
             contents[name] = read()
     if not contents:
         raise ValidationError("Choose at least one file, .sql or .zip.")
@@ -159,7 +161,7 @@ def _confirmed_contents(request: HttpRequest) -> dict[str, bytes]:
 
 
 def _digest(results: Sequence[ImportResult]) -> str:
-    """Return what stands for the page that was confirmed: the same change of the same state."""
+    """Return a digest of the confirmed page: the same change of the same state has the same digest."""
     told = [(result.file, result.outcome.value, result.before, result.after) for result in results]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 

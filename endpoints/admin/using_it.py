@@ -42,7 +42,7 @@ _QUERIES: Final = {"": "Its own query", "sql": "A query in SQL", "lql": "A query
 
 @dataclass(frozen=True, slots=True)
 class TokenRow:
-    """An access token that may call the endpoint; `bonds` is "" for whom that is not to be seen."""
+    """An access token that may call the endpoint; `bonds` is "" for people who may not see them."""
 
     name: str
     page: str
@@ -69,7 +69,7 @@ class CallRow:
 
 
 def using_url(admin: ModelAdmin[Endpoint]) -> URLPattern:
-    """Return the page's address, guarded as the admin's own pages are."""
+    """Return the page's address, guarded like the admin's own pages."""
 
     def using(request: HttpRequest, object_id: str) -> HttpResponse:
         endpoint = admin.get_object(request, object_id)
@@ -175,7 +175,7 @@ def _use(endpoint: Endpoint) -> dict[str, Any]:
         ("from the cache", figures.percent(activity.cached_share)),
     ]
     figures_of_hour = [
-        ("half took up to (p50)", figures.duration(activity.durations.quantile_ms(0.5))),
+        ("50 % took up to (p50)", figures.duration(activity.durations.quantile_ms(0.5))),
         ("95 % took up to (p95)", figures.duration(activity.durations.quantile_ms(0.95))),
     ]
     return {
@@ -220,7 +220,7 @@ def _caching(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def _purge_address(admin: ModelAdmin[Endpoint], request: HttpRequest, endpoint: Endpoint) -> str:
-    """Return where the button posts to, "" for who may not purge and where nothing is cached."""
+    """Return the address that the button posts to, "" if the person may not purge or nothing is cached."""
     if not endpoint.cache_seconds or not admin.has_change_permission(request, endpoint):
         return ""
     return reverse(f"admin:{PURGE_URL_NAME}", args=[endpoint.pk])

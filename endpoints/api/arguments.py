@@ -17,7 +17,7 @@ JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 _MAX_FIELDS = 1000
-_REPEATED = "is given more than once"
+_REPEATED = "is sent more than once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def read_query_string(query_string: bytes) -> RawArguments:
     except UnicodeDecodeError as error:
         raise InvalidRequest("The arguments are not percent-encoded UTF-8.") from error
     except ValueError as error:
-        raise InvalidRequest(f"More than {_MAX_FIELDS} arguments.") from error
+        raise InvalidRequest(f"A request may have at most {_MAX_FIELDS} arguments.") from error
     return from_pairs(pairs)
 
 
@@ -85,7 +85,7 @@ def read_body(content_type: str, body: bytes) -> RawArguments:
 
 def _read_json(body: bytes) -> RawArguments:
     if holds_more_than(_MAX_FIELDS, (b":",), body):
-        raise InvalidRequest(f"More than {_MAX_FIELDS} arguments.")
+        raise InvalidRequest(f"A request may have at most {_MAX_FIELDS} arguments.")
     try:
         document = json.loads(
             body.decode("utf-8"), object_pairs_hook=_unrepeated, parse_float=_decimal, parse_constant=_refuse_constant
@@ -100,7 +100,7 @@ def _read_json(body: bytes) -> RawArguments:
         ) from error
     except ValueError as error:
         # An integer of thousands of digits: Python refuses to convert it.
-        raise InvalidRequest("The body holds a number that is too long.") from error
+        raise InvalidRequest("The body contains a number that is too long.") from error
     if not isinstance(document, dict):
         raise InvalidRequest("The body must be a JSON object of arguments.")
     for name, value in document.items():
@@ -110,7 +110,7 @@ def _read_json(body: bytes) -> RawArguments:
 
 def _unrepeated(pairs: Sequence[tuple[str, RawValue]]) -> dict[str, RawValue]:
     if len(pairs) > _MAX_FIELDS:
-        raise InvalidRequest(f"More than {_MAX_FIELDS} arguments.")
+        raise InvalidRequest(f"A request may have at most {_MAX_FIELDS} arguments.")
     values = dict(pairs)
     if len(values) < len(pairs):
         counts = Counter(name for name, _ in pairs)
@@ -123,11 +123,11 @@ def _decimal(digits: str) -> Decimal:
     try:
         return Decimal(digits)
     except InvalidOperation as error:
-        raise InvalidRequest("The body holds a number that is out of range.") from error
+        raise InvalidRequest("The body contains a number that is out of range.") from error
 
 
 def _refuse_constant(name: str) -> RawValue:
-    raise InvalidRequest(f"The body is not JSON: {name} is no JSON value.")
+    raise InvalidRequest(f"The body is not JSON: {name} is not a JSON value.")
 
 
 def _refuse_unstorable(name: str, value: object) -> None:
@@ -135,7 +135,7 @@ def _refuse_unstorable(name: str, value: object) -> None:
     texts = [name, *(value if isinstance(value, list) else [value])]
     for text in texts:
         if isinstance(text, str) and ("\0" in text or not _encodes(text)):
-            raise InvalidRequest("An argument holds a NUL character or half of a surrogate pair.")
+            raise InvalidRequest("An argument contains a NUL character or half of a surrogate pair.")
 
 
 def _encodes(text: str) -> bool:

@@ -73,7 +73,7 @@ def read_load_body(request: HttpRequest, *, max_bytes: int) -> LoadBody:
 def _read(request: HttpRequest, max_bytes: int) -> bytes:
     announced = _announced_bytes(request.META)
     if announced is not None and announced > max_bytes:
-        raise RequestTooLarge(f"A load has at most {max_bytes} bytes.")
+        raise RequestTooLarge(f"A load may have at most {max_bytes} bytes.")
     # Django reads nothing of a body in chunks; the web server knows its end.
     stream = cast("BinaryIO", request if announced is not None else request.META["wsgi.input"])
     parts: list[bytes] = []
@@ -85,7 +85,7 @@ def _read(request: HttpRequest, max_bytes: int) -> bytes:
     except (UnreadablePostError, OSError) as error:
         raise InvalidRequest("The body ended before its announced length.") from error
     if size > max_bytes:
-        raise RequestTooLarge(f"A load has at most {max_bytes} bytes.")
+        raise RequestTooLarge(f"A load may have at most {max_bytes} bytes.")
     if announced is not None and size < announced:
         raise InvalidRequest("The body ended before its announced length.")
     return b"".join(parts)
@@ -115,7 +115,7 @@ def _expanded(body: bytes, max_bytes: int) -> bytes:
             if expander is None:
                 members += 1
                 if members > MAX_GZIP_MEMBERS:
-                    raise RequestTooLarge(f"A load has at most {MAX_GZIP_MEMBERS} gzip members.")
+                    raise RequestTooLarge(f"A load may have at most {MAX_GZIP_MEMBERS} gzip members.")
                 expander = zlib.decompressobj(_GZIP_WINDOW)
             try:
                 part = expander.decompress(given, room + 1)
@@ -123,7 +123,7 @@ def _expanded(body: bytes, max_bytes: int) -> bytes:
                 raise InvalidRequest("The gzip data is damaged.") from error
             room -= len(part)
             if room < 0:
-                raise RequestTooLarge(f"A load has at most {max_bytes} bytes, also when it is expanded.")
+                raise RequestTooLarge(f"A load may have at most {max_bytes} bytes, also after it is expanded.")
             parts.append(part)
             given = expander.unused_data
             if expander.eof:
@@ -176,20 +176,22 @@ def _load(request: HttpRequest) -> LoadedRows:
 def _target(arguments: RawArguments) -> LoadTarget:
     target = LoadTarget(source=_text(arguments, "source"), producer_name=_text(arguments, "source_name"))
     if bool(target.source) == bool(target.producer_name):
-        raise InvalidRequest("Name the log source: `source`, or `source_name` by what its producer calls it, not both.")
+        raise InvalidRequest(
+            "Name the log source with `source`, or with `source_name` as its producer calls it, not both."
+        )
     return target
 
 
 def _skips_bad_rows(arguments: RawArguments) -> bool:
     wanted = _text(arguments, "bad_rows") or "refuse"
     if wanted not in ("refuse", "skip"):
-        raise InvalidRequest(details=[{"name": "bad_rows", "reason": "is neither refuse nor skip"}])
+        raise InvalidRequest(details=[{"name": "bad_rows", "reason": "must be `refuse` or `skip`"}])
     return wanted == "skip"
 
 
 def _text(arguments: RawArguments, name: str) -> str:
     if name in arguments.repeated:
-        raise InvalidRequest(details=[{"name": name, "reason": "is given more than once"}])
+        raise InvalidRequest(details=[{"name": name, "reason": "is sent more than once"}])
     value = arguments.values.get(name, "")
     return value if isinstance(value, str) else ""
 
@@ -197,7 +199,7 @@ def _text(arguments: RawArguments, name: str) -> str:
 def _sending(request: HttpRequest) -> str:
     sent = str(request.META.get("HTTP_IDEMPOTENCY_KEY", "")).strip()
     if len(sent) > _MAX_SENDING_CHARACTERS:
-        raise InvalidRequest(f"Idempotency-Key has at most {_MAX_SENDING_CHARACTERS} characters.")
+        raise InvalidRequest(f"Idempotency-Key may have at most {_MAX_SENDING_CHARACTERS} characters.")
     return sent
 
 

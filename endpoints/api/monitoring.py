@@ -136,10 +136,12 @@ class _CacheCollector(Collector):
 
 def _families(reports: list[CacheReport]) -> Iterator[Metric]:
     by_endpoint = ("endpoint",)
-    calls = CounterMetricFamily("endpoints_calls", "Calls, by what the cache did.", labels=("endpoint", "cache"))
+    calls = CounterMetricFamily("endpoints_calls", "Calls by their use of the cache.", labels=("endpoint", "cache"))
     warmed = CounterMetricFamily("endpoints_warmed", "Results renewed ahead of time.", labels=by_endpoint)
     runs = CounterMetricFamily("endpoints_warm_runs", "Warm runs.", labels=by_endpoint)
-    failures = CounterMetricFamily("endpoints_warm_failures", "Results not renewed, by a failure.", labels=by_endpoint)
+    failures = CounterMetricFamily(
+        "endpoints_warm_failures", "Results not renewed because of a failure.", labels=by_endpoint
+    )
     last = GaugeMetricFamily("endpoints_last_warm_timestamp_seconds", "Last warm run, Unix time.", labels=by_endpoint)
     live = GaugeMetricFamily("endpoints_cached_results", "Results in the cache.", labels=by_endpoint)
     for report in reports:

@@ -192,14 +192,14 @@ def _sandbox_parameter(name: str) -> Schema:
         "name": name,
         "in": "query",
         "required": False,
-        "description": f"A sandbox query in {name.upper()}, run in place of the stored final query; not both.",
+        "description": f"A sandbox query in {name.upper()}, run instead of the stored final query; not both.",
         "schema": {"type": "string"},
     }
 
 
 _TOO_MANY: Schema = {
     "description": "The one error body. A limit of the access token is reached: `details` has its name, its value and "
-    f"when to come back. Codes: {', '.join(sorted(kind.code for kind in LimitReached.__subclasses__()))}.",
+    f"when to try again. Codes: {', '.join(sorted(kind.code for kind in LimitReached.__subclasses__()))}.",
     "headers": {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}},
 }
 _UNIX_MICROSECONDS: Schema = {"type": "integer", "format": "int64", "description": "Microseconds since 1970, UTC."}
@@ -207,7 +207,7 @@ _REDACTION_HEADER: Schema = {
     "name": f"{settings.ENDPOINTS_HEADER_PREFIX}-ENDPOINT-REDACT-PII",
     "in": "header",
     "required": False,
-    "description": "true redacts addresses and e-mail addresses in this answer.",
+    "description": "true redacts IP and e-mail addresses in this answer.",
     "schema": {"type": "string", "enum": ["true", "false"]},
 }
 _ERROR_SCHEMA: Schema = {

@@ -120,7 +120,7 @@ def _call(arguments: RawArguments, redact: str, accept: str, *, weight: int = 0)
 def _sandbox_query(arguments: RawArguments, name: str) -> str:
     value: RawValue = arguments.values.get(name)
     if name in arguments.repeated:
-        raise InvalidRequest(details=[{"name": name, "reason": "is given more than once"}])
+        raise InvalidRequest(details=[{"name": name, "reason": "is sent more than once"}])
     if value is None:
         return ""
     if not isinstance(value, str):

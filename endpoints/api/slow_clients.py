@@ -149,7 +149,7 @@ class _GuardedBody(io.RawIOBase):
     def _enter(self) -> Reader:
         who = _caller(self._environ)
         if who == STRANGER and (self._remaining or 0) > STRANGER_BYTES:
-            raise RequestTooLarge(f"Before a login, a body has at most {STRANGER_BYTES} bytes.")
+            raise RequestTooLarge(f"Before a login, a body may have at most {STRANGER_BYTES} bytes.")
         request_id = settle_request_id(self._environ)
         hang_up: HangUp | None = self._environ.get(HANG_UP)
         return self._places.enter(who, hang_up and (lambda error: _hang_up(hang_up, error, request_id)))

@@ -91,7 +91,7 @@ def _read_multipart(request: HttpRequest) -> RawArguments:
     except MultiPartParserError as error:
         raise InvalidRequest("The multipart form cannot be read.") from error
     if request.FILES:
-        raise InvalidRequest("The multipart form holds a file; send arguments as fields.")
+        raise InvalidRequest("The multipart form contains a file; send arguments as fields.")
     # Django puts U+FFFD in place of bytes that are not UTF-8, so look whether the caller really sent U+FFFD.
     if "\ufffd".encode() not in sent and any("\ufffd" in text for field in fields for text in field):
         raise InvalidRequest("The form is not UTF-8.")

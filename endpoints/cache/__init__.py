@@ -3,13 +3,13 @@
 ::
 
     single_flight   one runner per key, over threads and processes      flights        a leader and its followers
-    entries         fetch, store, purge, count                          entry_format   how a result lies in Redis
-    recent_entries  what was fetched a moment ago                       trust          for how long that counts
-    policy          fresh, stale or too old                             keys           what names a result
-    leases          one holder, and a note for who waits                error_notes    an error, for who waits
-    usage           what is asked for, counters, backing off            connection     Redis within 250 ms, or not
+    entries         fetch, store, purge, count                          entry_format   the form of a result in Redis
+    recent_entries  what was fetched a moment ago                       trust          how long that is relied on
+    policy          fresh, stale or too old                             keys           the key of a result
+    leases          one holder, and a note for waiters                  error_notes    an error, for waiters
+    usage           requested results, counters, backoff                connection     Redis within 250 ms, or not
 
-Redis is trusted with nothing that it could lose or evict: each part works on when its data is gone.
+Redis may lose or evict everything: each part continues to work without its data.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Redis as the cache sees it: an answer within a quarter of a second, or CacheUnavailable.
+"""Redis for the cache: an answer within a quarter of a second, or CacheUnavailable.
 
-A Redis that does not answer is left alone for a second by the whole process; then one thread tries it again while
+If Redis does not answer, the whole process leaves it alone for a second; then one thread tries it again while
 the others still fail at once. So an outage costs one short wait a second, not one a call.
 """
 
@@ -21,7 +21,7 @@ from redis.exceptions import MaxConnectionsError, NoScriptError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 BREAK_SECONDS = 1.0
-# A blocking wait asks the server for this long at most; a hung server shows by not answering soon after.
+# A blocking wait asks the server to wait at most this long; a server that does not answer soon after hangs.
 WAIT_SECONDS = 1.0
 _WAIT_MARGIN_SECONDS = 0.25
 _WAITING_CONNECTIONS = 1000  # each belongs to a waiting thread
@@ -33,7 +33,7 @@ logger = structlog.get_logger(__name__)
 
 
 class CacheUnavailable(Exception):
-    """Redis cannot be reached, does not answer in time or refuses the command: go on without a cache."""
+    """Redis cannot be reached, does not answer in time or refuses the command: continue without a cache."""
 
 
 class RedisLeftAlone(CacheUnavailable):
@@ -84,7 +84,7 @@ class _Breaker:
             logger.warning("cache_available_again")
 
     def note_refusal(self, error: Exception) -> None:
-        """A server that answers but does not do as asked (full, read only): logged once a minute."""
+        """Log, once a minute, that Redis answers but refuses a command (full, read only)."""
         with self._lock:
             now = monotonic()
             is_due = self._refusal_logged_at is None or now - self._refusal_logged_at >= _REFUSAL_LOG_SECONDS
@@ -189,8 +189,8 @@ def _waiting_client() -> Redis:
 # --- Trust ------------------------------------------------------------------------------------------------------------
 # For how long a process may rely on what Redis has told it, without asking again.
 #
-# Whoever changes or purges something waits that long before returning: from then on no process relies on what was
-# before. So a hundred calls a second of one result cost Redis ten questions, and no caller sees a state that is gone.
+# A change or purge waits that long before it returns: from then on no process relies on the state
+# before. So a hundred calls a second for one result cost Redis ten questions, and no caller sees an old state.
 TRUSTED_SECONDS: float = 0.1  # counted from before the question was sent
 _MARGIN_SECONDS = 0.02  # for a clock that runs slower in another process
 

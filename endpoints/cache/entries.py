@@ -1,6 +1,6 @@
 """Results in Redis: fetch, store while holding the lease, remove, count.
 
-How old an entry is follows from how long Redis will still keep it, so no two machines' clocks are ever compared.
+The remaining lifetime in Redis gives the age of an entry, so the clocks of two machines are never compared.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from endpoints.cache.policy import CachePolicy
 from endpoints.results.outcomes import Outcome, ResultFormat
 
 # --- Entry format -----------------------------------------------------------------------------------------------------
-# How a result lies in Redis: a fixed prefix, a small JSON header, the body.
+# The form of a result in Redis: a fixed prefix, a small JSON header, the body.
 #
 # ::
 #
@@ -48,7 +48,7 @@ class UnreadableEntry(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What is known of a result without its body."""
+    """The facts about a result without its body."""
 
     created_at: float  # unix seconds, by the clock of the machine that ran the query
     lifetime_ms: int  # from storing to expiry
@@ -163,7 +163,7 @@ if redis.call('PTTL', index) < lifetime then redis.call('PEXPIRE', index, lifeti
 return 1
 """)
 
-# Redis may have evicted an entry before its time, so each one is looked at.
+# Redis may have evicted an entry before its time, so each one is checked.
 _COUNT = Script("""
 local index, prefix = KEYS[1], ARGV[1]
 for _, member in ipairs(redis.call('ZRANGE', index, 0, -1)) do
@@ -175,7 +175,7 @@ return redis.call('ZCARD', index)
 
 @dataclass(frozen=True)
 class Entry:
-    """A stored result; the body stays compressed until `outcome` is first asked for."""
+    """A stored result; the body stays compressed until the first access to `outcome`."""
 
     header: Header
     stored_body: bytes
@@ -204,7 +204,7 @@ class Entry:
 
 
 def fetch(key: ResultKey, policy: CachePolicy) -> Entry | None:
-    """Return the entry in one round trip, None when there is none of a usable age. Raises CacheUnavailable."""
+    """Return the entry in one round trip, None if there is none of a usable age. Raises CacheUnavailable."""
     remaining_ms, value = ask_script(_FETCH, [key.entry])
     # Every entry expires; one that does not was not put there by `store`.
     if value is None or remaining_ms < 0:
@@ -221,7 +221,7 @@ def fetch(key: ResultKey, policy: CachePolicy) -> Entry | None:
 
 
 def store(key: ResultKey, outcome: Outcome, policy: CachePolicy, *, lease: Lease, etag: str | None = None) -> bool:
-    """Store a result for as long as it is usable; False when the lease is no longer held and nothing was stored.
+    """Store a result for as long as it is usable; False if the lease is no longer held and nothing was stored.
 
     `etag` spares hashing the body again. Raises CacheUnavailable.
     """
@@ -234,7 +234,7 @@ def store(key: ResultKey, outcome: Outcome, policy: CachePolicy, *, lease: Lease
 def purge(endpoint_id: str) -> int:
     """Remove every entry of every version and return how many there were; runs under way can't put theirs back.
 
-    Who has been waiting for such a run in its own process still gets its result; who calls from now on does not.
+    Callers that wait for such a run in its own process still get its result; later callers do not.
     Raises CacheUnavailable, and has then removed some or none.
     """
     endpoint_id = keys.endpoint_hex(endpoint_id)

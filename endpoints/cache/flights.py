@@ -1,7 +1,7 @@
-"""What the threads of this process that want one result share: one of them leads a flight, the others follow it.
+"""Threads of this process that want the same result share a flight: one leads it, the others follow.
 
-A newcomer follows the flight of its key, or leads one where there is none that it may follow. The leader ends its
-flight with a result, with an error, or with neither: then one of its followers leads.
+A new caller follows the flight of its key, or leads a new one if it may follow none. The leader ends its
+flight with a result, with an error, or without both: then one of its followers leads.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def to_json(error: EndpointError) -> bytes:
         "details": [dict(detail) for detail in error.details],
         "headers": error.headers,
     }
-    # Details are for the body of an answer; what JSON has no form for would have been written as text there too.
+    # Details go into the body of an answer, which writes values without a JSON form as text too.
     return json.dumps(fields, default=str).encode("ascii")
 
 
@@ -62,17 +62,17 @@ def _classes(base: type[EndpointError] = EndpointError) -> dict[str, type[Endpoi
 # How many threads of a process may wait for what others compute, and for how long.
 #
 # A process answers with a fixed number of threads. Without a bound, callers of one slow result would take all of
-# them, and nobody else got an answer. So ENDPOINTS_WAITING_CALLS of them may wait until the result is there, all but
+# them, so nobody else got an answer. So ENDPOINTS_WAITING_CALLS of them may wait until the result is there, all but
 # one of those for the same one. Any more wait for a moment, in which most results are made, and are then sent away;
 # while that has happened to a result a few seconds ago, they are sent away at once.
 GRACE_SECONDS: Final = 1.0  # since the work began, for callers beyond the limits
-CROWDED_SECONDS: Final = 10.0  # after somebody was sent away: no grace for this result
+CROWDED_SECONDS: Final = 10.0  # after a caller was sent away: no grace for this result
 _CROWDED_LIMIT: Final = 1000
 _RETRY_AFTER_SECONDS: Final = 2
 
 
 class WaitingRoom:
-    """Who waits in this process, by the result they wait for; for all its threads."""
+    """The waiting threads of this process, by the result they wait for."""
 
     def __init__(self, *, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
@@ -83,7 +83,7 @@ class WaitingRoom:
 
     @contextmanager
     def enter(self, key: Hashable, *, began_at: float, leads: bool = False) -> Iterator[float]:
-        """Wait inside for work that began then, until the moment that is yielded; both by the clock, inf is for ever.
+        """Wait inside for work that began then, until the yielded moment; both by the clock; inf means for ever.
 
         `leads` says that others of this process wait for the caller in turn. Never waits itself.
         """
@@ -95,12 +95,12 @@ class WaitingRoom:
                 self._give_back(key, leads=leads)
 
     def turn_away(self, key: Hashable) -> Overloaded:
-        """Return what to raise for a caller whose time is over, and remember that this result is slow."""
+        """Return the error for a caller whose time is over, and remember that this result is slow."""
         with self._lock:
             if len(self._crowded_until) >= _CROWDED_LIMIT:
                 self._crowded_until.clear()
             self._crowded_until[key] = self._clock() + CROWDED_SECONDS
-        message = "This result is being computed, and as many calls as may wait for it do so."
+        message = "This result is being computed, and the largest allowed number of calls already wait for it."
         return Overloaded(_RETRY_AFTER_SECONDS, message=message)
 
     def _take_place(self, key: Hashable, *, leads: bool) -> bool:
@@ -133,21 +133,21 @@ class WaitingRoom:
 
 
 # --- Flights ----------------------------------------------------------------------------------------------------------
-# A leader looks up once in WAIT_SECONDS, so it sees a lease that has run out before its followers give up.
+# A leader checks once in WAIT_SECONDS, so it notices an expired lease before its followers give up.
 _LOOK_SECONDS = 2 * WAIT_SECONDS
 
 
 class Role(StrEnum):
-    """How a caller came by its result."""
+    """How a caller got its result."""
 
     RAN = "ran"
-    WAITED = "waited"  # for somebody else's run
-    FOUND = "found"  # stored by somebody who was just faster
+    WAITED = "waited"  # for the run of another caller
+    FOUND = "found"  # stored by another caller just before
 
 
 @dataclass(frozen=True, slots=True)
 class FlightResult:
-    """A result; `shared` is False when Redis had no part in it, so other processes may have run it too."""
+    """A result; `shared` is False if Redis was not used, so other processes may have run it too."""
 
     outcome: Outcome
     etag: str
@@ -157,7 +157,7 @@ class FlightResult:
 
 
 class Flight:
-    """One run of one key, and what its leader and its followers know of it."""
+    """One run of one key, and what its leader and followers know about it."""
 
     def __init__(self, key: ResultKey, seconds: float) -> None:
         self._key = key
@@ -171,7 +171,7 @@ class Flight:
         self.lease: Lease | None = None  # under which its query runs
 
     def begin_again(self) -> None:
-        """Count its time from now on: who was waited for has died, and another one has taken over."""
+        """Count its time from now on: the earlier runner has died, and another one has taken over."""
         self._ends_by = monotonic() + self._seconds
 
     def was_overtaken(self) -> bool:
@@ -191,7 +191,7 @@ class Flight:
 
     @contextmanager
     def waiting(self, *, leads: bool = False) -> Iterator[Callable[[], float]]:
-        """Take a place to wait in, and yield what tells for how many more seconds; it raises Overloaded at the end."""
+        """Take a waiting place; yield a function that returns the seconds left and raises Overloaded at the end."""
         room = _waiting_room
         with room.enter(self._key, began_at=self._began_at, leads=leads) as leave_at:
 
@@ -204,9 +204,9 @@ class Flight:
             yield remaining
 
     def follow(self, party: str) -> FlightResult | None:
-        """Return the leader's result, or raise its error; None when the leader gave up without either.
+        """Return the leader's result, or raise its error; None if the leader gave up without either.
 
-        Raises Overloaded where it takes too long for this caller.
+        Raises Overloaded if it takes too long for this caller.
         """
         with self.waiting() as remaining:
             while not self._ended.is_set():
@@ -234,7 +234,7 @@ class Flight:
             raise
         finally:
             with _lock:
-                if _flights.get(self._key) is self:  # else it was overtaken
+                if _flights.get(self._key) is self:  # otherwise another one has replaced it
                     del _flights[self._key]
             self._ended.set()
 

@@ -1,4 +1,4 @@
-"""What names a result: everything that can change its bytes, and nothing else.
+"""The key of a result: everything that can change its bytes, and nothing else.
 
 >>> result_key("6f9619ff8b86d011b42d00c04fc964ff", 3, recipe).entry
 'lqe:entry:6f9619ff8b86d011b42d00c04fc964ff:3:9c1f…'
@@ -20,7 +20,7 @@ PREFIX = "lqe"  # before every name in Redis, which other applications may share
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to make a result of one version again: what a caller asked for, after typing and normalising."""
+    """How to make a result of one version again: the request of a caller, after typing and normalising."""
 
     arguments: Mapping[str, BoundValue]
     sandbox_language: str  # "sql", "lql", or "" for the stored query
@@ -33,7 +33,7 @@ class Recipe:
         """The canonical form: equal recipes give equal bytes, different ones different bytes.
 
         JSON keeps null, "", [] and ["x"] apart by itself and quotes every separator. `surrogatepass`, not escapes:
-        an escaped pair of lone surrogates would read like the character that the pair stands for.
+        an escaped pair of lone surrogates would read like the character of the pair.
         """
         fields = [
             sorted(self.arguments.items(), key=lambda argument: argument[0]),
@@ -46,7 +46,7 @@ class Recipe:
 
     @classmethod
     def from_json(cls, text: bytes) -> Recipe:
-        """Return the recipe whose canonical form this is. Raises ValueError when it is none."""
+        """Return the recipe whose canonical form this is. Raises ValueError if it is not one."""
         try:
             fields = json.loads(text.decode("utf-8", "surrogatepass"))
             arguments, sandbox_language, sandbox_text, redact, media_type = fields
@@ -127,12 +127,12 @@ def statistics_name(endpoint_id: str) -> str:
 
 
 def asked_name(endpoint_id: str, version: int) -> str:
-    """The version's digests, scored by when they were last asked for."""
+    """The version's digests, scored by when they were last requested."""
     return f"{PREFIX}:asked:{endpoint_id}:{version}"
 
 
 def uses_name(endpoint_id: str, version: int, window: int) -> str:
-    """The version's digests, scored by how often they were asked for in one window of time."""
+    """The version's digests, scored by how often they were requested in one window of time."""
     return f"{PREFIX}:uses:{endpoint_id}:{version}:{window}"
 
 

@@ -1,8 +1,8 @@
-"""Who may run something: one holder over all processes and machines, and how the others hear that it is done.
+"""Leases: one holder over all processes and machines, and how the others learn that it has finished.
 
 A lease is a name in Redis that holds its owner's random word until it expires. Its holder finishes it with a note,
-which lies in the owner's latch, a list of one element: every waiter takes it out and puts it back, which wakes the
-next. Nobody polls; a waiter looks up once a second to see whether holder and Redis are still there.
+which it puts into the owner's latch, a list of one element: every waiter takes it out and puts it back, and wakes the
+next. Nobody polls; a waiter checks once a second whether the holder and Redis still exist.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ return 1
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to run what `name` stands for, until it is finished or has run out."""
+    """The right to run the work called `name`, until it is finished or expires."""
 
     name: str
     owner: str
 
 
-# Leases that Redis could not be told about; else everybody would wait for each of them until it has run out.
+# Ended leases that Redis does not know about yet; otherwise others would wait until each of them expires.
 _unfinished: deque[tuple[Lease, bytes]] = deque(maxlen=_UNFINISHED_LIMIT)
 
 
 def acquire(name: str, *, seconds: float) -> Lease | None:
-    """Return the lease without waiting, None while somebody else holds it. Raises CacheUnavailable."""
+    """Return the lease without waiting, None while another one holds it. Raises CacheUnavailable."""
     taken = contend(name, seconds=seconds)
     return taken if isinstance(taken, Lease) else None
 
 
 def contend(name: str, *, seconds: float) -> Lease | str:
-    """Return the lease, or who holds it (for `wait_for_note`). Raises CacheUnavailable."""
+    """Return the lease, or its holder (for `wait_for_note`). Raises CacheUnavailable."""
     _finish_late()
     lease = Lease(name=name, owner=secrets.token_hex(16))
     milliseconds = max(1, round(seconds * 1000))
@@ -77,7 +77,7 @@ def contend(name: str, *, seconds: float) -> Lease | str:
     except RedisLeftAlone:
         raise
     except CacheUnavailable:
-        # Taken perhaps, and only the answer is missing.
+        # Perhaps taken: only the answer is missing.
         _unfinished.append((lease, b""))
         raise
     holder = bytes(holder).decode()
@@ -85,9 +85,9 @@ def contend(name: str, *, seconds: float) -> Lease | str:
 
 
 def finish(lease: Lease, note: bytes = b"") -> bool:
-    """End the lease and give everyone who waits for it the note; False when it was no longer held.
+    """End the lease and give everyone who waits for it the note; False if it was no longer held.
 
-    Never raises: what cannot be told to Redis now is told before the next lease is taken.
+    Never raises: if Redis cannot be told now, it is told before the next lease is taken.
     """
     try:
         return _end(lease, note)
@@ -97,12 +97,12 @@ def finish(lease: Lease, note: bytes = b"") -> bool:
 
 
 def is_held(lease: Lease) -> bool:
-    """Tell whether nobody has ended or taken the lease away. Raises CacheUnavailable."""
+    """Return whether the lease is still held by its owner. Raises CacheUnavailable."""
     return bool(ask_for("GET", lease.name) == lease.owner.encode())
 
 
 def wait_for_note(owner: str, *, seconds: float = WAIT_SECONDS) -> bytes | None:
-    """Return the note this owner finished with, None when it has not within `seconds`, at most WAIT_SECONDS.
+    """Return the note this owner finished with, None if it has not within `seconds`, at most WAIT_SECONDS.
 
     Raises CacheUnavailable.
     """
@@ -131,7 +131,7 @@ def slot(limit: int, *, seconds: float) -> Slot | None:
     Raises CacheUnavailable.
     """
     places = list(range(limit))
-    random.shuffle(places)  # two that look at the same moment should not meet at each place
+    random.shuffle(places)  # two that try at the same moment should not meet at each place
     for place in places:
         lease = acquire(f"{PREFIX}:warm-slot:{place}", seconds=seconds)
         if lease is not None:
@@ -144,7 +144,7 @@ def _end(lease: Lease, note: bytes) -> bool:
 
 
 def _finish_late() -> None:
-    """Tell Redis of the leases it could not be told about. Raises CacheUnavailable when it still can't."""
+    """Tell Redis about the ended leases it does not know. Raises CacheUnavailable if that fails again."""
     while _unfinished:
         try:
             lease, note = _unfinished.popleft()

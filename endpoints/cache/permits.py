@@ -1,11 +1,11 @@
-"""How many of something run at the same time, over all processes: exact, and without a question to Redis for each.
+"""Limits how many of something run at the same time, over all processes: exact, without a question to Redis for each.
 
 Each process holds permits, and Redis knows how many: never more than the limit over all of them. A call that begins
-takes one that its process holds; only where none is left Redis is asked for more. A call that ends leaves its permit to
-the next. Ten times a second the process tells Redis what it still needs, so that the others get the rest; where there
-is not enough for all, each gets its share of what is wanted.
+takes one that its process holds; if none is left, it asks Redis for more. A call that ends leaves its permit to
+the next. Ten times a second the process tells Redis what it still needs, so that the others get the rest; if there
+is not enough for all, each gets its share.
 
-A process that dies loses its permits after LEASE_SECONDS. While Redis is away each process keeps the limit by itself.
+A process that dies loses its permits after LEASE_SECONDS. While Redis is away, each process keeps the limit by itself.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from endpoints.cache.keys import PREFIX
 
 LEASE_SECONDS: Final = 5.0
 TICK_SECONDS: Final = 0.1
-# A permit of so small a limit is given back at once: kept until the next tick it would stop another process.
+# For a limit this small a permit is returned at once: kept until the next tick, it would stop another process.
 _SMALL_LIMIT: Final = 3
 
 # A hash for each limited thing: process -> "running waiting held wanted until", the last in milliseconds of the
 # server's clock.
-# Who runs more than its share, because others have come or the limit was lowered, keeps what runs and gets no more.
+# A process above its share (others have come, or the limit was lowered) keeps what runs and gets no more.
 _EXCHANGE: Final = Script("""
 local process, running, waiting, wanted = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local limit, lease = tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -65,7 +65,7 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class _Counter:
-    """What this process knows of one limited thing; `peak` is the most it needed since it last told Redis."""
+    """What this process knows about one limited thing; `peak` is the most it needed since it last told Redis."""
 
     limit: int
     freed: threading.Condition
@@ -98,9 +98,9 @@ class Permits:
         self._ticker: threading.Thread | None = None
 
     def take(self, name: str, *, limit: int, wait_seconds: float, may_wait: int) -> bool:
-        """Take a permit, to be given back; tell whether there was one within these seconds.
+        """Take a permit, to be given back; return whether there was one within these seconds.
 
-        At most `may_wait` threads of the process wait, for whatever permits: the others get their answer at once.
+        At most `may_wait` threads of the process wait, for any permits: the others get their answer at once.
         """
         with self._lock:
             counter = self._counters.get(name)
@@ -163,13 +163,13 @@ class Permits:
             return True
 
     def _exchange(self, name: str, counter: _Counter) -> None:
-        """Tell Redis what is running and wanted here, and take over what this process may hold from now on."""
+        """Tell Redis what is running and wanted here, and store what this process may hold from now on."""
         with counter.exchanging:  # two answers in the wrong order would leave more here than Redis knows of
             with self._lock:
                 running, waiting, limit = counter.running, counter.waiting, counter.limit
                 wanted = max(counter.peak, running + waiting)
                 counter.peak = running + waiting
-                counter.held = min(counter.held, running)  # nothing begins that Redis is not being told of
+                counter.held = min(counter.held, running)  # no permit is used that Redis does not know
                 asked_at = monotonic()
             numbers = (self._process, running, waiting, wanted, limit, round(LEASE_SECONDS * 1000))
             try:
@@ -183,7 +183,7 @@ class Permits:
                     counter.freed.notify(held - counter.running)
 
     def _keep_ticking(self) -> None:
-        """See to it that what is held is told to Redis, and given back, by a thread of its own."""
+        """Start the thread that reports held permits to Redis and gives them back."""
         self._ticking.set()
         with self._lock:
             if self._ticker is not None and self._ticker.is_alive():
@@ -191,7 +191,7 @@ class Permits:
             self._ticker = threading.Thread(target=self._tick_for_ever, name="permits", daemon=True)
             try:
                 self._ticker.start()
-            except RuntimeError:  # no further thread can be had: the next call that asks Redis tries again
+            except RuntimeError:  # no thread is available: the next call that asks Redis tries again
                 self._ticker = None
                 logger.warning("permits_not_renewed")
 

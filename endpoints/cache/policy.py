@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class CachePolicy:
     """For how long a result is fresh, how much longer it may be returned stale, and how long its runner may take.
 
-    The lease has to outlast the run, or two run at once; for as long the others wait for a runner that died.
+    The lease must outlast the run, or two run at once; the others wait that long for a runner that died.
     """
 
     fresh_seconds: float
@@ -22,8 +22,8 @@ class CachePolicy:
         return self.fresh_seconds + self.stale_seconds
 
     def is_usable(self, age: float) -> bool:
-        """Tell whether a result of this age, in seconds, may be returned at all."""
-        # Less than nothing: the clock of Redis has gone back, and nobody knows how old the result is.
+        """Tell whether a result of this age, in seconds, may be returned."""
+        # Negative: the clock of Redis has gone back, so the age of the result is unknown.
         return 0 <= age < self.kept_seconds
 
     def is_fresh(self, age: float) -> bool:
@@ -31,5 +31,5 @@ class CachePolicy:
         return age < self.fresh_seconds
 
     def remaining(self, age: float) -> float:
-        """Return for how many seconds a result of this age is still fresh, 0 when it is stale."""
+        """Return for how many seconds a result of this age is still fresh, 0 if it is stale."""
         return max(0.0, self.fresh_seconds - age)

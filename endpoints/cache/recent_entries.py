@@ -1,6 +1,6 @@
-"""Entries that this process has just fetched: not fetched again while Redis's word for them is trusted.
+"""Entries that this process has just fetched: not fetched again while they are trusted.
 
-A result that is asked for a thousand times a second then costs Redis ten questions a second and process. Only fresh
+A result that is requested a thousand times a second then costs Redis ten questions a second and process. Only fresh
 entries are kept, up to a number of bytes, the longest unused going first.
 """
 
@@ -22,7 +22,7 @@ CAPACITY_BYTES: Final = 16 * 1024 * 1024  # of result bodies, in each process
 
 @dataclass(frozen=True, slots=True)
 class RecentEntry:
-    """An entry, and how long ago this process asked for it."""
+    """An entry, and how long ago this process fetched it."""
 
     entry: Entry
     seconds_ago: float
@@ -46,7 +46,7 @@ class RecentEntries:
         self._bytes = 0
 
     def fetch(self, key: ResultKey, policy: CachePolicy) -> RecentEntry | None:
-        """Return the entry, from Redis at most TRUSTED_SECONDS ago; None where there is none of a usable age.
+        """Return the entry, from Redis at most TRUSTED_SECONDS ago; None if there is none of a usable age.
 
         Raises CacheUnavailable.
         """

@@ -1,7 +1,7 @@
 """One runner per key: over all threads by a flight, over all processes and machines by a lease in Redis.
 
 The threads of a process that want the same result follow one leader (`flights`); the leaders compete for the key's
-lease. The winner runs, stores and leaves a note; the others wait for the note and fetch the entry. Where Redis fails,
+lease. The winner runs, stores and leaves a note; the others wait for the note and fetch the entry. If Redis fails,
 at any moment, each process's leader runs by itself. Nobody waits without end: a run has until its lease is over, one
 that took over from a runner that died as long again, and `waiting` bounds how many threads wait.
 """
@@ -24,18 +24,18 @@ from endpoints.results.outcomes import Outcome
 _STORED = b"stored"
 _NOT_STORED = b"not stored"
 _FAILED = b"failed "  # and the error
-_LEFT = b"left"  # without having run: who waits runs it
+_LEFT = b"left"  # without having run: a waiter runs it
 _SHORTEST_WAIT_SECONDS = 0.01  # to Redis 0 is for ever
 # A result that twice could not be stored (removed at once, too large) is not worth queueing for.
 _FUTILE_WAITS = 2
 
 
 def run_once(key: ResultKey, *, produce: Callable[[], Outcome], policy: CachePolicy, party: str = "") -> FlightResult:
-    """Return the result of one run, this caller's or that of somebody who wants the same at the same time.
+    """Return the result of one run: of this caller, or of another one that wants the same at the same time.
 
     Raises what `produce` raises; to those who waited an equal EndpointError, InternalError for anything else. The
     LimitReached of a leader is raised to those of its `party` in this process; the others run it in their turn.
-    Raises Overloaded where too many wait, or the run takes too long.
+    Raises Overloaded if too many wait, or the run takes too long.
     """
     while True:
         flight, leads = join(key, seconds=policy.lease_seconds)
@@ -48,7 +48,7 @@ def run_once(key: ResultKey, *, produce: Callable[[], Outcome], policy: CachePol
 
 
 def refresh(key: ResultKey, *, produce: Callable[[], Outcome], policy: CachePolicy) -> FlightResult | None:
-    """Run now, however fresh the entry is; None when somebody is running it already.
+    """Run now, however fresh the entry is; None if another one runs it already.
 
     Raises what `produce` raises, and CacheUnavailable before it has run.
     """
@@ -66,12 +66,12 @@ class _Leader:
     policy: CachePolicy
 
     def run_unless_taken(self) -> FlightResult | None:
-        """Run under the lease; None when another process holds it. Raises CacheUnavailable before it has run."""
+        """Run under the lease; None if another process holds it. Raises CacheUnavailable before it has run."""
         lease = acquire(self.key.lease, seconds=self.policy.lease_seconds)
         return None if lease is None else self._run(lease)
 
     def run_or_wait(self) -> FlightResult:
-        """Run under the lease or wait for who holds it; run without one where Redis fails or waiting is futile."""
+        """Run under the lease or wait for its holder; run without one if Redis fails or waiting is useless."""
         try:
             got = self._contend()
         except CacheUnavailable:
@@ -85,9 +85,9 @@ class _Leader:
         return FlightResult(outcome=outcome, etag=entity_tag(outcome.body), role=Role.RAN, shared=False)
 
     def _contend(self) -> Lease | FlightResult | None:
-        """Return the lease, or the result of who had it; None where waiting is futile.
+        """Return the lease, or the result of its holder; None if waiting is useless.
 
-        Raises what the other run raised, Overloaded where it takes too long, and CacheUnavailable.
+        Raises what the other run raised, Overloaded if it takes too long, and CacheUnavailable.
         """
         lease_name, seconds = self.key.lease, self.policy.lease_seconds
         taken = contend(lease_name, seconds=seconds)
@@ -122,7 +122,7 @@ class _Leader:
         return _stored_result(entry, role=Role.FOUND)
 
     def _run(self, lease: Lease) -> FlightResult:
-        """Produce, store, and tell those who wait; the lease is finished whatever happens."""
+        """Produce, store, and tell the waiters; the lease is finished in any case."""
         self.flight.lease = lease
         try:
             outcome = self.produce()

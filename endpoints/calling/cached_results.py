@@ -1,8 +1,8 @@
-"""Answer a recipe from the cache, or run it once for everybody who asks for it at that moment.
+"""Answer a recipe from the cache, or run it once for all callers that request it at that moment.
 
 fresh entry                          → hit
-expired entry, somebody renews it    → stale, at once
-expired entry, nobody does           → renewed by this call (miss); stale where PostgreSQL does not answer
+expired entry, another one renews it → stale, at once
+expired entry, nobody renews it      → renewed by this call (miss); stale if PostgreSQL does not answer
 no entry                             → one caller runs the query, over all processes; the others wait (miss)
 caching off, or Redis does not answer → bypass: the query runs for this call
 """
@@ -54,7 +54,7 @@ class CacheState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A result and where it came from; without a policy and of no age where the cache had no part."""
+    """A result and where it came from; without a policy and age if the cache was not used."""
 
     outcome: Outcome
     etag: str
@@ -90,7 +90,7 @@ def serve(endpoint: Version, recipe: Recipe, caller: Caller | None = None) -> Se
 
 
 def renew_entry(endpoint: Version, key: ResultKey, recipe: Recipe, caller: Caller | None = None) -> FlightResult | None:
-    """Run the recipe and replace its entry; None when somebody else is running it at this moment.
+    """Run the recipe and replace its entry; None if another one runs it at this moment.
 
     Raises an EndpointError, and CacheUnavailable.
     """
@@ -121,7 +121,7 @@ def _serve(endpoint: Version, key: ResultKey, recipe: Recipe, caller: Caller | N
     try:
         renewed = renew_entry(endpoint, key, recipe, caller)
     except (CacheUnavailable, DatabaseUnavailable, LimitReached, Overloaded, QueryTimeout):
-        # Better an old answer, marked as one, than none: RFC 5861, stale-if-error.
+        # An old answer, marked as one, is better than none: RFC 5861, stale-if-error.
         renewed = None
     return _serve_entry(recent, CacheState.STALE) if renewed is None else _serve_run(renewed, policy)
 

@@ -1,4 +1,4 @@
-"""Run an endpoint: the one way a call walks from what was sent to encoded rows."""
+"""Run an endpoint: the one path of a call from its request to encoded rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from endpoints.sql.parameters import DeclaredParameter
 
 
 # --- Call outcomes ----------------------------------------------------------------------------------------------------
-# Remember how calls ended, for the operator: the last ones of each endpoint, and their numbers over a day.
+# How calls ended, for the operator: the last ones of each endpoint, and their numbers over a day.
 @dataclass(frozen=True, slots=True)
 class Using:
     """How an endpoint is used: its last calls, the newest first, a day's activity and the counts of its cache."""
@@ -37,7 +37,7 @@ class Using:
 
 
 def note_answered_call(answer: Answer, caller: Caller, *, status: int, seconds: float) -> None:
-    """Remember a call that got its rows (or a 304), `seconds` after it came. Never raises; asks nobody."""
+    """Remember a call that got its rows (or a 304), `seconds` after it came. Never raises; does no I/O."""
     call = RecentCall(
         at=time(),
         access_token=caller.name,
@@ -53,7 +53,7 @@ def note_answered_call(answer: Answer, caller: Caller, *, status: int, seconds: 
 
 
 def note_failed_call(reference: str, error: EndpointError, caller: Caller | None, *, seconds: float) -> None:
-    """Remember a call that ended with an error, where this process knows the endpoint. Never raises; asks nobody.
+    """Remember a call that ended with an error, if this process knows the endpoint. Never raises; does no I/O.
 
     Without a caller it is left out: anybody could fill the list.
     """
@@ -114,7 +114,7 @@ def find_endpoint(reference: str, *, caller: Caller | None = None) -> Version:
 
     Raises EndpointNotFound, also when the caller may not call it, and DatabaseUnavailable.
 
-    A caller bound to an argument may only call endpoints that have this parameter: elsewhere the bond would not hold.
+    A caller bound to an argument may only call endpoints that have this parameter: others would ignore the bond.
     """
     endpoint = KNOWN_RECORDS.endpoint(reference)
     if not _may_call(caller, endpoint.pk, endpoint.parameters):
@@ -123,7 +123,7 @@ def find_endpoint(reference: str, *, caller: Caller | None = None) -> Version:
 
 
 def visible_endpoints(caller: Caller | None) -> list[Endpoint]:
-    """Return every endpoint this caller may call, by name. Raises OperationalError when they cannot be read."""
+    """Return every endpoint this caller may call, by name. Raises OperationalError if they cannot be read."""
     with answer_within(READ_SECONDS):
         endpoints = list(Endpoint.objects.filter(version__gt=0))
     return [endpoint for endpoint in endpoints if _may_call(caller, endpoint.pk, endpoint.parameters_of_version)]
@@ -156,7 +156,7 @@ def run_endpoint(reference: str, *, call: Call, caller: Caller | None = None) ->
 
 
 def check_log_database() -> None:
-    """Return when the log database answers a reader. Raises DatabaseUnavailable or Overloaded when it does not."""
+    """Return once the log database answers a reader. Raises DatabaseUnavailable or Overloaded if it does not."""
     session = ReaderSession(role=QUERY_READER, search_path="", statement_timeout_seconds=1, tenant="")
     try:
         run_statement(Statement("SELECT 1"), session, max_rows=1)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 # --- Remembering ------------------------------------------------------------------------------------------------------
-# What was computed before, for who computes the same again: pure results only, bounded in number and in bytes.
+# Earlier results, for callers that compute the same again: pure results only, bounded in number and in bytes.
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
@@ -50,7 +50,7 @@ _LARGEST_PART: Final = 16  # one value takes at most this part of the room for a
 
 
 class Remembered(Generic[Key, Value]):
-    """Results by what they were made of, for all threads of a process; full, it forgets everything.
+    """Results by their inputs, for all threads of a process; when it is full, it forgets everything.
 
     Unlike functools.lru_cache it takes what need not be part of the key from `make`, counts bytes, and keeps no order:
     a hit is one look-up.
@@ -64,9 +64,9 @@ class Remembered(Generic[Key, Value]):
         self._lock = threading.Lock()
 
     def get(self, key: Key, make: Callable[[], Value], *, size: int) -> Value:
-        """Return the value of this key, made where it is not known; errors of `make` are raised, not remembered.
+        """Return the value of this key, made if it is not known; errors of `make` are raised, not remembered.
 
-        `size` is about how many bytes key and value take; what is large is made anew each time.
+        `size` is about how many bytes key and value take; a large value is made again each time.
         """
         try:
             return self._values[key]
@@ -85,7 +85,6 @@ class Remembered(Generic[Key, Value]):
 
 
 # --- Sandbox queries --------------------------------------------------------------------------------------------------
-# Prepare a consumer's own SQL: checked (wall 1), to run as sandbox_reader over the version's views (wall 2).
 logger = structlog.get_logger(__name__)
 
 _CheckKey = tuple[UUID, int, str, tuple[PublishedTable, ...], int]
@@ -140,7 +139,7 @@ def _check(endpoint: Version, sql: str, tables: Sequence[PublishedTable]) -> Che
         try:
             return check_bigquery(sql, tables=log_tables, parameters=endpoint.parameters, limits=limits)
         except TranslationBug as bug:
-            # The fingerprint tells whether two reports are about the same text, which itself is not for the log.
+            # The fingerprint shows whether two reports are about the same text; the text itself is never logged.
             fingerprint = hashlib.sha256(sql.encode("utf-8", "surrogatepass")).hexdigest()[:16]
             logger.error("bigquery_translation_failed", cause=bug.cause, place=bug.place, fingerprint=fingerprint)
             raise
@@ -155,7 +154,7 @@ def _check(endpoint: Version, sql: str, tables: Sequence[PublishedTable]) -> Che
 def _refusal_of_sql(
     failure: StatementFailed, sql: str, offset: int | None, tables: Sequence[PublishedTable]
 ) -> EndpointError:
-    """Return what the consumer is told."""
+    """Return the error for the consumer."""
     log = logger.error if failure.sqlstate == INSUFFICIENT_PRIVILEGE else logger.info
     log("sandbox_query_failed", sqlstate=failure.sqlstate)
     if is_of_budget(failure):
@@ -186,11 +185,11 @@ def _invalid_sql(message: str, hint: str, sql: str, offset: int | None) -> Inval
 def read_lql(lql: str) -> Rules:
     """Return the rules of a consumer's text; its canonical form goes into the log line of the call.
 
-    Raises InvalidLQL, and RequestTooLarge where the text is over the limit.
+    Raises InvalidLQL, and RequestTooLarge if the text is over the limit.
     """
     limit = settings.ENDPOINTS_SANDBOX_MAX_SQL_BYTES
     if len(lql.encode("utf-8", "surrogatepass")) > limit:
-        raise RequestTooLarge(f"A sandbox query has at most {limit} bytes.")
+        raise RequestTooLarge(f"A sandbox query may have at most {limit} bytes.")
     rules, canonical = _read(lql)
     structlog.contextvars.bind_contextvars(lql=canonical)
     return rules
@@ -232,7 +231,7 @@ def prepare_lql(endpoint: Version, lql: str, arguments: Mapping[str, BoundValue]
 def _refusal_of_lql(
     failure: StatementFailed, rules: Rules, lowered: LoweredQuery, session: ReaderSession
 ) -> EndpointError:
-    """Return what the consumer is told. Of what they sent, only a pattern can fail."""
+    """Return the error for the consumer. Only a pattern of their text can fail."""
     if failure.sqlstate == INVALID_REGULAR_EXPRESSION:
         patterns = [pattern for pattern, _ in lowered.regular_expressions]
         index = first_invalid_regular_expression(patterns, session)

@@ -1,4 +1,4 @@
-"""How each part of the installation does, for the operator; a part that fails or hangs is told, within its bound."""
+"""The state of each part of the installation, for the operator; a part that fails or hangs is reported in time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from logsources.measures import newest_rows
 from logsources.models import LogSource
 
 # --- Liveness ---------------------------------------------------------------------------------------------------------
-# A sign of life that the Celery worker leaves in Redis whenever it runs the task for it.
+# The Celery worker leaves a heartbeat in Redis whenever it runs the task for it.
 _NAME: Final = f"{PREFIX}:worker-seen"
 _KEPT_SECONDS: Final = 7 * 24 * 3600
 
@@ -47,11 +47,11 @@ CHECK_SECONDS: Final = 0.5
 LOG_SOURCES_SECONDS: Final = 1.0
 # Beat sends a heartbeat every minute and writes down what it has sent every three.
 SILENCE_SECONDS: Final = 600
-_START: Final = "It is started with celery -A config"
+_START: Final = "Start it with celery -A config"
 
 
 class State(StrEnum):
-    """How a part does; the value is the word for it."""
+    """The state of a part; the value is the word for it."""
 
     RUNNING = "running"
     BUSY = "busy"
@@ -70,7 +70,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class SourceAge:
-    """A log source and when its newest row is from, None where it has none."""
+    """A log source and the time of its newest row, None if it has none."""
 
     name: str
     newest: datetime | None
@@ -78,7 +78,7 @@ class SourceAge:
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """The parts, and the log sources by name; None when the log database does not say in time."""
+    """The parts, and the log sources by name; None if the log database does not answer in time."""
 
     parts: tuple[Part, ...]
     sources: tuple[SourceAge, ...] | None
@@ -90,14 +90,14 @@ def note_worker_heartbeat() -> None:
 
 
 def look_at_installation() -> Installation:
-    """Return how the databases, Redis, worker and beat do, in that order; never raises for what any of them does."""
+    """Return the state of the databases, Redis, worker and beat, in that order; never raises for their failures."""
     state_database = _answering(
-        "Django database", _check_state_database, "What the processes know is used as long as it can be."
+        "Django database", _check_state_database, "Processes use what they already know for as long as possible."
     )
-    log_database = _answering("Log database", _check_log_database, "Cached results are given; other calls get a 503.")
-    redis = _answering("Redis", _check_redis, "Calls go on without the cache; worker and beat wait.")
+    log_database = _answering("Log database", _check_log_database, "Callers get cached results; other calls get a 503.")
+    redis = _answering("Redis", _check_redis, "Calls continue without the cache; worker and beat wait.")
     scheduling = _scheduling(redis_answers=redis.state is State.RUNNING)
-    # Not asked again where it has just kept the operator waiting.
+    # Not asked again if it has just kept the operator waiting.
     sources = _source_ages() if log_database.state is State.RUNNING else None
     return Installation((state_database, log_database, redis, *scheduling), sources)
 
@@ -152,7 +152,7 @@ def _scheduling(*, redis_answers: bool) -> tuple[Part, Part]:
     if not worker_is_late:
         worker = Part("Worker", State.RUNNING, seen)
     elif not redis_answers:
-        worker = Part("Worker", State.UNKNOWN, "Its sign of life is in Redis.")
+        worker = Part("Worker", State.UNKNOWN, "It reports to Redis, which does not answer.")
     elif beat_is_late:
         worker = Part("Worker", State.UNKNOWN, f"{seen or 'Not seen yet.'} Without beat it has nothing to run.")
     else:

@@ -43,12 +43,12 @@ from logsources.services import KNOWN_SOURCES, UnknownSource
 
 logger = structlog.get_logger(__name__)
 
-# SQLSTATE classes and codes of a server that is not there for us: lost connections, shutdown, no room, a standby that
+# SQLSTATE classes and codes of an unavailable server: lost connections, shutdown, no room, a standby that
 # takes no writes (PostgreSQL appendix A).
 _UNAVAILABLE = ("08", "53", "57P", "58", "25006")
 # Sent again at once, on the same server: the other transaction is over by then.
 _LOST_RACES = (postgres_errors.DeadlockDetected, postgres_errors.SerializationFailure)
-# The table was dropped or made anew with another shape since the registry was read.
+# The table was dropped, or created again with another shape, since the registry was read.
 _CHANGED_TABLE = (
     postgres_errors.UndefinedTable,
     postgres_errors.UndefinedColumn,
@@ -66,7 +66,7 @@ class LoadTarget:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A body of rows; `sending` tells bodies apart that say the same and are meant to be stored twice.
+    """A body of rows; `sending` distinguishes equal bodies that should both be stored.
 
     `receive` reads the body and returns what makes rows of it, which takes many times its memory: each is called when
     it is its turn. Both may raise an EndpointError.
@@ -80,7 +80,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class LoadedRows:
-    """What became of the rows of a load, which are on disk."""
+    """The result of a load whose rows are on disk."""
 
     source: str
     loaded: int
@@ -90,9 +90,9 @@ class LoadedRows:
 
 
 def check_load(target: LoadTarget, *, caller: Caller) -> None:
-    """See that a load may be sent there, before its body is read.
+    """Check that a load may be sent there, before its body is read.
 
-    Raises LoadNotAllowed, LogSourceNotFound, and django.db.Error where nothing is known of the log sources.
+    Raises LoadNotAllowed, LogSourceNotFound, and django.db.Error if nothing is known about the log sources.
     """
     if not caller.may_load:
         raise LoadNotAllowed
@@ -100,7 +100,7 @@ def check_load(target: LoadTarget, *, caller: Caller) -> None:
 
 
 def load_sent_rows(load: Load) -> LoadedRows:
-    """Store the rows and return what became of them, once they are committed to disk; `check_load` goes before.
+    """Store the rows and return the result once they are committed to disk; call `check_load` before.
 
     Raises InvalidRequest for a body that cannot be read, RequestTooLarge, InvalidRows, LogSourceNotFound, Overloaded
     and DatabaseUnavailable: nothing is stored then, as far as anybody knows. Sending it again never doubles a row.
@@ -140,7 +140,7 @@ def _read(load: Load, body: bytes, source: RolledSource) -> Batch:
             body, project_path=source.shape.project_path, now=now, sending=load.sending, max_rows=max_rows
         )
     except TooManyRows as fault:
-        raise RequestTooLarge(f"A load has at most {fault.limit} {fault.what}; send several.") from None
+        raise RequestTooLarge(f"A load may have at most {fault.limit} {fault.what}; send several loads.") from None
     except BadJSON as fault:
         raise InvalidRequest(f"The rows cannot be read: {fault.reason}.") from None
 
@@ -161,7 +161,7 @@ def _store(source: RolledSource, batch: Batch, *, skip_bad_rows: bool) -> BatchR
 
 
 def _on_living_connection(source: RolledSource, batch: Batch, *, skip_bad_rows: bool) -> BatchReport:
-    """Store a batch, at a second attempt where a connection died or a race was lost: its rows are never doubled."""
+    """Store a batch, with a second attempt if a connection died or a race was lost: its rows are never doubled."""
 
     def attempt() -> BatchReport:
         with load_pool().connection(statement_seconds=STATEMENT_TIMEOUT_SECONDS) as conn:
@@ -182,7 +182,7 @@ def _on_living_connection(source: RolledSource, batch: Batch, *, skip_bad_rows: 
 def _invalid_rows(bad_rows: BadRows, *, rows: int) -> InvalidRows:
     listed = "" if bad_rows.count == len(bad_rows.listed) else f"; the first {len(bad_rows.listed)} are in details"
     return InvalidRows(
-        f"{bad_rows.count} of {rows} rows cannot be stored, so none was{listed}.",
+        f"{bad_rows.count} of {rows} rows cannot be stored, so none was stored{listed}.",
         details=[{"index": bad_row.index, "reason": bad_row.reason} for bad_row in bad_rows.listed],
     )
 

@@ -1,7 +1,7 @@
-"""One way to run: what a call or a draft asks for becomes one statement, ready to run and with words for its failures.
+"""One way to run: the request of a call or a draft becomes one statement, ready to run, with messages for its failures.
 
 The stored query is prepared here, a consumer's SQL by `sandbox_queries`, LQL by `lql_queries`. A call runs it
-unattended (`PreparedQuery.run`), a draft attended by whoever may cancel it.
+unattended (`PreparedQuery.run`); a draft runs so that its operator can cancel it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from endpoints.sql.composition import compile_query, is_over_budget, limit_bytes
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
 # --- Sessions ---------------------------------------------------------------------------------------------------------
-# As whom an endpoint's queries run, and what an argument can be to blame for.
+# The role of an endpoint's queries, and the failures that an argument can cause.
 INVALID_REGULAR_EXPRESSION: Final = "2201B"  # PostgreSQL, appendix A
 
 
 def stored_session(endpoint: Version, arguments: Mapping[str, BoundValue]) -> ReaderSession:
-    """Return as whom the stored query runs: under the tenant's rows where the endpoint names a tenant parameter."""
+    """Return the session of the stored query: with the tenant's rows if the endpoint names a tenant parameter."""
     return ReaderSession(
         role=QUERY_READER,
         search_path="logs",
@@ -43,10 +43,10 @@ def stored_session(endpoint: Version, arguments: Mapping[str, BoundValue]) -> Re
 
 
 def sandbox_session(endpoint: Version, schema: str, arguments: Mapping[str, BoundValue]) -> ReaderSession:
-    """Return as whom a sandbox query runs: over the views of the schema, which read the arguments themselves."""
+    """Return the session of a sandbox query: over the views of the schema, which read the arguments themselves."""
     return ReaderSession(
         role=SANDBOX_READER,
-        # Named, because PostgreSQL else looks into pg_catalog before the schema, and into pg_temp before both.
+        # Named, because otherwise PostgreSQL searches pg_catalog before the schema, and into pg_temp before both.
         # Operators of log_functions hide PostgreSQL's own (logsources.guards).
         search_path=f'"{schema}", log_functions, pg_catalog, pg_temp',
         statement_timeout_seconds=endpoint.statement_timeout_seconds,
@@ -60,14 +60,14 @@ def _tenant(endpoint: Version, arguments: Mapping[str, BoundValue]) -> str | Non
     if not endpoint.tenant_parameter:
         return None
     value = arguments.get(endpoint.tenant_parameter)
-    # Fail closed: an argument that is no text shows no project's rows, never every project's.
+    # Fail closed: an argument that is not text shows the rows of no project, never of every project.
     return value if isinstance(value, str) else ""
 
 
 def refuse_invalid_regular_expression(
     parameters: Sequence[DeclaredParameter], arguments: Mapping[str, BoundValue], session: ReaderSession
 ) -> None:
-    """Raise InvalidParameters when an argument, not the query, holds the invalid regular expression."""
+    """Raise InvalidParameters if an argument, not the query, contains the invalid regular expression."""
     candidates = [
         (parameter.name, value)
         for parameter in parameters
@@ -97,7 +97,7 @@ class PreparedQuery:
     """One statement that is ready to run.
 
     `language` is "" for the stored query, "sql" or "lql" for a consumer's. `refusal` returns what the caller gets for
-    a failure of the statement; it raises InvalidParameters where an argument is at fault. `offset` returns where in
+    a failure of the statement; it raises InvalidParameters if an argument is at fault. `offset` returns where in
     the stored query, or in the consumer's SQL, PostgreSQL's error points to, and `lacks_a_table` tells whether a
     sandbox table is not there.
     """
@@ -122,7 +122,7 @@ class PreparedQuery:
         return self.without_budget(rows)
 
     def without_budget(self, rows: Rows) -> Rows:
-        """Return the rows as they were asked for: a consumer's statement counts its bytes in a last column."""
+        """Return the requested rows: a consumer's statement counts its bytes in a last column."""
         return replace(rows, columns=rows.columns[:-1]) if self.language else rows
 
 
@@ -166,7 +166,7 @@ def sandboxed_query(
 ) -> PreparedQuery:
     """Return a consumer's statement under its byte budget, over the views of a sandbox.
 
-    The views read the call's `arguments` themselves, and one of those may hold an invalid regular expression.
+    The views read the call's `arguments` themselves, and one of those may contain an invalid regular expression.
     """
     session = sandbox_session(endpoint, sandbox.schema, arguments)
     limited, _ = limit_bytes(statement.sql, max_bytes=max_result_bytes(language))
@@ -189,7 +189,7 @@ def sandboxed_query(
 
 
 def offset_in_statement(position: int) -> int:
-    """Return the 0-based offset in a consumer's statement for a position that PostgreSQL tells (1-based)."""
+    """Return the 0-based offset in a consumer's statement for a position from PostgreSQL (1-based)."""
     _, moved = limit_bytes("", max_bytes=settings.ENDPOINTS_SANDBOX_MAX_BYTES)
     return position - 1 - moved
 
@@ -206,7 +206,7 @@ def is_of_budget(failure: StatementFailed) -> bool:
 
 
 def over_budget(language: str) -> EndpointError:
-    """Return what the caller is told of a result over its budget."""
+    """Return the error for a result over its budget."""
     error = _OVER_BUDGET[language]
     hint = "Select fewer columns or rows." if language else "Ask for fewer rows, such as those of a shorter time."
     reason = f"The result is larger than {max_result_bytes(language) / _MEBIBYTE:g} MiB."

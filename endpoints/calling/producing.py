@@ -1,4 +1,4 @@
-"""Run what a recipe says on the log database and encode the rows: the work that the cache saves."""
+"""Run a recipe on the log database and encode the rows: the work that the cache saves."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from endpoints.results.encoding import encode_rows
 from endpoints.results.outcomes import Outcome, OverBudget, Rows, TimestampForm
 
 # --- Sandboxes --------------------------------------------------------------------------------------------------------
-# The sandbox of a version: the schema with its tables, published when it is first used, behind the guarantees.
+# The sandbox of a version: the schema with its tables, published at its first use, if the guarantees hold.
 logger = structlog.get_logger(__name__)
 
 PUBLISHED_WITHIN_SECONDS: Final = 10.0  # a call waits for it, and it may wait for locks
 
 
 def refuse_unguarded_sandbox() -> None:
-    """Raise SandboxDisabled while the log database does not keep what the sandbox relies on."""
+    """Raise SandboxDisabled while the log database does not keep the guarantees of the sandbox."""
     refusal = sandbox_refusal()
     if refusal is not None:
         raise SandboxDisabled(refusal)
@@ -44,13 +44,13 @@ def refuse_unguarded_sandbox() -> None:
 def sandbox_of(endpoint: Version) -> Sandbox:
     """Return the version's sandbox; one that has never been published is published now.
 
-    Raises StoredQueryFailed where its CTEs cannot be published, and DatabaseUnavailable.
+    Raises StoredQueryFailed if its CTEs cannot be published, and DatabaseUnavailable.
     """
     return Sandbox(sandbox_schema(endpoint), _tables(endpoint))
 
 
 def publish(endpoint: Version) -> tuple[PublishedTable, ...]:
-    """Make the schema of this version, which a log database that was restored or made anew does not have."""
+    """Create the schema of this version, which a restored or new log database does not have."""
     try:
         with answer_within(PUBLISHED_WITHIN_SECONDS):
             tables = publish_sandbox(endpoint)
@@ -66,7 +66,7 @@ def _tables(endpoint: Version) -> tuple[PublishedTable, ...]:
         return endpoint.sandbox_tables
     published = publish(endpoint)
     row = Endpoint.objects.filter(pk=endpoint.pk, version=endpoint.version)
-    with changing():  # the next call of every process reads the row anew
+    with changing():  # the next call of every process reads the row again
         row.update(sandbox_tables=[table.to_json() for table in published])
     return published
 
@@ -129,6 +129,6 @@ def _run_where_published(endpoint: Version, query: PreparedQuery) -> Rows:
     except StatementFailed as failure:
         if not query.lacks_a_table(failure):
             raise
-    # The log database was restored or made anew, without the schemas of the versions that Django knows.
+    # The log database was restored or created again, without the schemas of the versions that Django knows.
     publish(endpoint)
     return query.run()

@@ -1,4 +1,4 @@
-"""Throw cached results away, and tell what the cache holds and has done for each endpoint."""
+"""Remove cached results, and report what the cache contains and has done for each endpoint."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Purged:
 
 @dataclass(frozen=True, slots=True)
 class CacheReport:
-    """What the cache holds for an endpoint at this moment, and what it has done since Redis was last emptied."""
+    """What the cache contains for an endpoint at this moment, and what it has done since Redis was last emptied."""
 
     endpoint_name: str
     statistics: EndpointStatistics
@@ -35,9 +35,9 @@ class CacheReport:
 
 
 def purge_cache(reference: str, *, caller: Caller | None = None) -> Purged:
-    """Throw the cached results of an endpoint away, those that are being made included; `caller` None is the operator.
+    """Remove the cached results of an endpoint, also those that are being made; `caller` None is the operator.
 
-    Raises EndpointNotFound, PurgeNotAllowed where the access token may not purge, and CacheNotReachable: then nothing
+    Raises EndpointNotFound, PurgeNotAllowed if the access token may not purge, and CacheNotReachable: then nothing
     is known to be gone.
     """
     endpoint = find_endpoint(reference, caller=caller)
@@ -54,7 +54,7 @@ def purge_cache(reference: str, *, caller: Caller | None = None) -> Purged:
 
 
 def cache_reports(endpoints: Sequence[Endpoint]) -> list[CacheReport]:
-    """Return what Redis knows of each endpoint. Raises CacheUnavailable."""
+    """Return what Redis knows about each endpoint. Raises CacheUnavailable."""
     usage.FLUSHER.settle()
     statistics = usage.statistics([endpoint.pk.hex for endpoint in endpoints])
     return [

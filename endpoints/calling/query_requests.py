@@ -1,4 +1,4 @@
-"""From what a consumer sent to what is run: arguments judged, sandbox query allowed, redaction and format settled."""
+"""From the request of a consumer to its recipe: arguments checked, sandbox query allowed, redaction and format set."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from endpoints.sql.parameters import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """What a consumer asks for, read from the request and not yet judged; each is equal to itself alone.
+    """The request of a consumer, read and not yet checked; each is equal only to itself.
 
-    `weight` is about how many bytes it takes where this very object may come again, 0 where it cannot: what was read
-    from a body is read anew from the next one.
+    `weight` is about how many bytes it takes if this very object may come again, 0 if it cannot: a body is always
+    read again.
     """
 
     arguments: Mapping[str, RawValue] = field(default_factory=dict)
@@ -72,7 +72,7 @@ def recall_recipe(endpoint: Version, call: Call, caller: Caller | None) -> Recip
     if not call.weight or call.sandbox_lql:  # reading LQL also writes its canonical form to the log's context
         return read_recipe(endpoint, call, caller)
     key = (id(endpoint), call, tuple(caller.bound_arguments.items()) if caller else ())
-    # The endpoint is kept with its recipe: its id belongs to nobody else meanwhile.
+    # The endpoint is kept with its recipe: no other object can get its id meanwhile.
     remembered = _remembered.get(key, lambda: (endpoint, read_recipe(endpoint, call, caller)), size=call.weight)
     return remembered[1]
 
@@ -86,7 +86,7 @@ def _arguments(endpoint: Version, call: Call, caller: Caller | None) -> Mapping[
         if parameter.name in call.repeated_names and parameter.type is not ParameterType.TEXT_LIST
     ]
     if repeated:
-        raise InvalidRequest(details=[{"name": name, "reason": "is given more than once"} for name in repeated])
+        raise InvalidRequest(details=[{"name": name, "reason": "is sent more than once"} for name in repeated])
     bound = caller.bound_arguments if caller else {}
     raw = {**call.arguments, **{name: value for name, value in bound.items() if is_absent(call.arguments.get(name))}}
     arguments = coerce_arguments(parameters, raw)

@@ -1,4 +1,4 @@
-"""Keep an endpoint's results warm: run again, ahead of time, what was asked for within the caching period."""
+"""Keep an endpoint's results warm: run again, ahead of time, what was requested within the caching period."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from endpoints.models import Endpoint
 
 logger = structlog.get_logger(__name__)
 
-FRESH_ENOUGH: Final = 0.5  # of the warming interval: an entry as young as that was renewed by somebody else just now
+FRESH_ENOUGH: Final = 0.5  # of the warming interval: an entry as young as that was renewed by another process just now
 
 
 @dataclass(frozen=True, slots=True)
 class WarmRun:
-    """What one run did, in numbers of argument sets; `skipped_because` says why it did not run at all."""
+    """What one run did, in numbers of argument sets; `skipped_because` says why it did not run."""
 
     warmed: int = 0
     fresh_enough: int = 0
@@ -38,8 +38,8 @@ class WarmRun:
 def warm_endpoint(endpoint_id: uuid.UUID) -> WarmRun:
     """Renew what is worth it, within the budget; at most one run per endpoint, at most N over all endpoints.
 
-    A failing argument set is logged, counted and left alone for a while; its old entry stays. Never raises for what
-    a query, Redis or the log database does.
+    A failing argument set is logged, counted and left alone for a while; its old entry stays. Never raises for failures
+    of a query, Redis or the log database.
     """
     row = Endpoint.objects.filter(pk=endpoint_id, version__gt=0).first()
     if row is None or not row.warm_every_seconds:
@@ -50,11 +50,11 @@ def warm_endpoint(endpoint_id: uuid.UUID) -> WarmRun:
     try:
         warmer = cache.acquire(f"lqe:warmer:{endpoint.pk.hex}", seconds=lease_seconds)
         if warmer is None:
-            return WarmRun(skipped_because="another run of this endpoint goes on")
+            return WarmRun(skipped_because="another run of this endpoint is in progress")
         try:
             place = cache.slot(settings.ENDPOINTS_WARM_CONCURRENCY, seconds=lease_seconds)
             if place is None:
-                return WarmRun(skipped_because="as many endpoints as allowed are being warmed")
+                return WarmRun(skipped_because="the largest allowed number of endpoints is being warmed")
             with place:
                 run = _Run(endpoint).run()
         finally:

@@ -24,7 +24,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A piece of text that stayed, came or went as a whole."""
+    """A piece of text that was kept, added or removed as a whole."""
 
     change: Change
     text: str
@@ -89,7 +89,7 @@ def _all_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[Line]:
             yield from _side(runs, Change.REMOVED, first=i1 + 1)
             yield from _side(runs, Change.ADDED, first=j1 + 1)
         else:
-            # A whole line that came or went: every word of it did, an empty line too, which has none.
+            # A whole line was added or removed if every word of it was; so was an empty line, which has none.
             change = Change.REMOVED if tag == "delete" else Change.ADDED
             texts, first = (old[i1:i2], i1 + 1) if tag == "delete" else (new[j1:j2], j1 + 1)
             yield from (_line(change, n, (Run(change, text),)) for n, text in enumerate(texts, start=first))

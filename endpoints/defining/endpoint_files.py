@@ -32,7 +32,7 @@ from endpoints.definition import SETTINGS, Definition
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
 # --- Endpoint file lines ----------------------------------------------------------------------------------------------
-# Where things stand in the file of an endpoint: the line of a setting, of a parameter, of a line of its SQL.
+# Places in the file of an endpoint: the line of a setting, of a parameter, of a line of its SQL.
 FIRST_LINE: Final = "/* endpoint"
 LAST_LINE: Final = "*/"
 _LINE_ENDS: Final = re.compile(r"\r\n?")
@@ -43,7 +43,7 @@ _PARAMETER: Final = re.compile(r"\s*\[\[\s*parameters\s*\]\]")
 class FileLines:
     """The header, its opening comment included, and what follows the line that ends it.
 
-    Lines are counted from 1 in the whole file; None is said of what the file leaves out.
+    Lines are counted from 1 in the whole file; None stands for what the file leaves out.
     """
 
     header: Sequence[str]
@@ -90,7 +90,7 @@ class FileLines:
 
     def _parameter_starts(self, count: int) -> list[int]:
         starts = [number for number, line in enumerate(self.header) if _PARAMETER.match(line)]
-        # Such a line stands inside a text, too, or all are written as one list: then only the file is known.
+        # Such a line is also inside a text, or all are written as one list: then only the file is known.
         return starts if len(starts) == count else [0] * count
 
     def _line_of(self, key: str, *, start: int, stop: int) -> int | None:
@@ -99,7 +99,7 @@ class FileLines:
 
 
 def find_lines(text: str) -> FileLines:
-    """Return the two parts of a file; where its header has no end, it is all header."""
+    """Return the two parts of a file; if its header has no end, it is all header."""
     lines = _LINE_ENDS.sub("\n", text.removeprefix("\ufeff")).split("\n")
     end = next((number for number, line in enumerate(lines) if line.rstrip() == LAST_LINE), None)
     return FileLines(lines, [], header_ends=False) if end is None else FileLines(lines[:end], lines[end + 1 :])
@@ -111,7 +111,7 @@ _WANTED: Final[Mapping[type, str]] = {bool: "true or false", int: "an integer", 
 
 
 class FileProblem(NamedTuple):
-    """What is wrong in a file; line and column count from 1, and are None where the whole file or line is meant."""
+    """What is wrong in a file; line and column count from 1, and are None if the whole file or line is meant."""
 
     line: int | None
     message: str
@@ -125,7 +125,7 @@ class FileProblem(NamedTuple):
 
 
 class EndpointFileError(ValueError):
-    """A text that is no file of an endpoint, with everything that is wrong with it."""
+    """A text that is not the file of an endpoint, with every problem."""
 
     def __init__(self, problems: tuple[FileProblem, ...]) -> None:
         super().__init__("; ".join(map(str, problems)))
@@ -136,7 +136,7 @@ _PARAMETER_KEYS: Final = tuple(one.name for one in fields(DeclaredParameter))
 
 
 def as_in_file(endpoint: Definition) -> Definition:
-    """Return the definition as a file holds it: `\\n` as the only line end, and no blank ends.
+    """Return the definition as a file contains it: `\\n` as the only line end, and no blank ends.
 
     Browsers and editors disagree about both.
     """
@@ -192,16 +192,16 @@ def _escaped(text: str) -> str:
 
 
 def read_endpoint_file(text: str) -> Definition:
-    """Return what a file holds. Raises EndpointFileError with every problem and its line."""
+    """Return what a file contains. Raises EndpointFileError with every problem and its line."""
     lines = find_lines(text)
     if not lines.begin_as_they_should:
-        raise EndpointFileError((FileProblem(1, f"the file of an endpoint begins with the line `{FIRST_LINE}`"),))
+        raise EndpointFileError((FileProblem(1, f"the file of an endpoint must begin with the line `{FIRST_LINE}`"),))
     if not lines.header_ends:
-        raise EndpointFileError((FileProblem(1, f"the header has no end: a line that is `{LAST_LINE}` alone"),))
+        raise EndpointFileError((FileProblem(1, f"the header needs an end: a line with only `{LAST_LINE}`"),))
     document = _read_header(lines.header)
     problems = sorted(_problems(document, lines), key=lambda problem: problem.line or 0)
     if not lines.sql.strip():
-        problems.append(FileProblem(len(lines.header) + 1, "there is no SQL behind the header"))
+        problems.append(FileProblem(len(lines.header) + 1, "there is no SQL after the header"))
     if problems:
         raise EndpointFileError(tuple(problems))
     parameters = tuple(_declared(fields) for fields in document.pop("parameters", ()))
@@ -210,10 +210,10 @@ def read_endpoint_file(text: str) -> Definition:
 
 def _read_header(header: Sequence[str]) -> dict[str, Any]:
     for place, text in enumerate(header[1:], start=2):
-        # A comment that opens in the header would go on behind it, and one that ends in it would make the rest SQL.
+        # A comment that opens in the header would continue after it, and one that ends in it would make the rest SQL.
         for mark, spelled in (("/*", "/\\u002A"), ("*/", "*\\u002F")):
             if mark in text:
-                message = f"`{mark}` cannot stand in the header, which is a comment; in a string write {spelled}"
+                message = f"`{mark}` cannot be used in the header, which is a comment; in a string, write {spelled}"
                 raise EndpointFileError((FileProblem(place, message),))
     try:
         # An empty line for the first one: line numbers stay. Numbers with a fraction keep their digits.
@@ -241,7 +241,7 @@ def _problems(document: Mapping[str, Any], lines: FileLines) -> Iterator[FilePro
 def _parameters_problems(value: Any, lines: FileLines) -> Iterator[FileProblem]:
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
         line = lines.of_table("parameters")
-        yield FileProblem(line, "parameters are written as [[parameters]], one such line before each")
+        yield FileProblem(line, "each parameter must begin with a line [[parameters]]")
         return
     for number, fields_of_one in enumerate(value):
         for key, given in fields_of_one.items():

@@ -51,7 +51,7 @@ def save_endpoint(
 ) -> Endpoint:
     """Save the endpoint and its parameters as a new version. Raises ValidationError and then saves nothing.
 
-    `columns` is what `check_endpoint` returned for this very draft, where the caller has just asked.
+    `columns` is what `check_endpoint` returned for this very draft, if the caller has just asked.
     """
     endpoint.full_clean()
     if columns is None:
@@ -68,7 +68,7 @@ def save_endpoint(
     except IntegrityError as error:
         if not isinstance(error.__cause__, UniqueViolation):
             raise
-        # The name was free a moment ago: somebody else saved an endpoint of this name in between.
+        # The name was free a moment ago: another person saved an endpoint of this name in between.
         raise ValidationError({"name": "Another endpoint has just taken this name. Nothing was saved."}) from error
     return endpoint
 
@@ -77,7 +77,7 @@ def _save_version(endpoint: Endpoint, rows: Sequence[Parameter], columns: tuple[
     # Two savers at once get two numbers: the row is locked while its version is read.
     newest = Endpoint.objects.select_for_update().filter(pk=endpoint.pk).values_list("version", flat=True).first()
     endpoint.version = (newest or 0) + 1
-    endpoint.pk = endpoint.pk or uuid.uuid4()  # Django's formsets take the default of a new row away
+    endpoint.pk = endpoint.pk or uuid.uuid4()  # Django's formsets remove the default of a new row
     declared = [row.declared() for row in rows]
     endpoint.declared_parameters = [parameter.to_json() for parameter in effective_parameters(declared, endpoint.sql)]
     endpoint.result_columns = [asdict(column) for column in columns]
@@ -95,7 +95,7 @@ def _publishing_error(error: PublishingError, endpoint: Endpoint) -> ValidationE
 
 
 def _parameter_row(endpoint: Endpoint, position: int, parameter: DeclaredParameter) -> Parameter:
-    """Return the unsaved row of one declared parameter. Raises ValidationError where a field does not fit."""
+    """Return the unsaved row of one declared parameter. Raises ValidationError if a field does not fit."""
     row = Parameter.of(parameter)
     row.endpoint = endpoint
     row.position = position
@@ -110,7 +110,7 @@ def _sql_error(message: str, sql: str, position: int | None) -> ValidationError:
 
 
 # --- Versions ---------------------------------------------------------------------------------------------------------
-# Earlier versions of an endpoint: what each changed, and one of them put back as a new version.
+# Earlier versions of an endpoint: what each changed, and how to restore one as a new version.
 @dataclass(frozen=True, slots=True)
 class SettingDifference:
     """A setting that changed, or one parameter: its words before and after as runs."""
@@ -159,14 +159,14 @@ def lines_of(sql: str) -> tuple[Line, ...]:
 def restore_version(endpoint: Endpoint, record: Any) -> Endpoint:
     """Save the SQL, settings and parameters of an earlier version as a new one; the endpoint keeps its name.
 
-    Raises ValidationError, and then saves nothing, when they do not pass the checks of a save any more.
+    Raises ValidationError, and then saves nothing, if they no longer pass the checks of a save.
     """
     if record.id != endpoint.pk:
         raise ValidationError("This version belongs to another endpoint.")
     if record.version == endpoint.version:
         raise ValidationError(f"Version {record.version} is the newest one already.")
     parameters = _declared(record)
-    # The name is the address of today.
+    # The name is the current address.
     endpoint.take(replace(Definition.of(record, parameters), name=endpoint.name))
     endpoint._change_reason = f"restored from version {record.version}"  # type: ignore[attr-defined]  # simple_history
     return save_endpoint(endpoint, parameters)

@@ -1,4 +1,4 @@
-"""Endpoints as files: all of them written into a folder, and files made endpoints, all together or none."""
+"""Endpoints as files: export of all into a folder, and import of files, all together or none."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FILE_SUFFIX: Final = ".sql"
 
 
 class ImportOutcome(StrEnum):
-    """What becomes of a file."""
+    """The result of importing a file."""
 
     CREATED = "created"
     CHANGED = "changed"
@@ -42,9 +42,9 @@ class ImportOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What becomes, or in a dry run would become, of one file.
+    """The result of importing one file, or in a dry run what it would be.
 
-    `version` is the number that was saved; None in a dry run, and where one file was refused, as then none is saved.
+    `version` is the number that was saved; None in a dry run, and if one file was refused, because then none is saved.
     """
 
     file: str
@@ -57,7 +57,7 @@ class ImportResult:
 
     @property
     def difference(self) -> tuple[str, ...]:
-        """The change as a unified diff, without line ends; () where nothing changes or the file is refused."""
+        """The change as a unified diff, without line ends; () if nothing changes or the file is refused."""
         if self.outcome is ImportOutcome.REFUSED:
             return ()
         old, new = self.before.splitlines(), self.after.splitlines()
@@ -65,7 +65,7 @@ class ImportResult:
 
 
 def exported_file(endpoint: Endpoint) -> tuple[str, str]:
-    """Return name and text of the file that holds this endpoint."""
+    """Return name and text of the file of this endpoint."""
     return f"{endpoint.name}{FILE_SUFFIX}", write_endpoint_file(_as_file(endpoint))
 
 
@@ -82,19 +82,19 @@ def export_endpoints(folder: Path) -> list[Path]:
 
 
 def read_import_folder(folder: Path) -> dict[str, bytes]:
-    """Return what its .sql files hold, by name. Raises OSError."""
+    """Return the contents of its .sql files, by name. Raises OSError."""
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix == FILE_SUFFIX}
 
 
 def import_endpoints(folder: Path, *, dry_run: bool) -> list[ImportResult]:
-    """Make the .sql files of a folder endpoints, as `import_endpoint_files` does. Raises OSError."""
+    """Import the .sql files of a folder, as `import_endpoint_files` does. Raises OSError."""
     return import_endpoint_files(read_import_folder(folder), dry_run=dry_run)
 
 
 def import_endpoint_files(contents: Mapping[str, bytes], *, dry_run: bool) -> list[ImportResult]:
-    """Make each file the newest version of the endpoint it names, and return what became of each.
+    """Make each file the newest version of the endpoint it names, and return the result of each.
 
-    Every file is read and checked on the log database before one is saved; when one is refused, none is saved.
+    Every file is read and checked on the log database before one is saved; if one is refused, none is saved.
     Endpoints that no file names stay.
     """
     planned = [_plan(file, content) for file, content in contents.items()]
@@ -131,7 +131,7 @@ def _plan(file: str, content: bytes) -> _Plan:
         wanted = read_endpoint_file(text)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        return _Plan(_refused(result, [FileProblem(line, f"this is not UTF-8: {error.reason}")]))
+        return _Plan(_refused(result, [FileProblem(line, f"the file is not UTF-8: {error.reason}")]))
     except EndpointFileError as error:
         return _Plan(_refused(result, error.problems))
     stored = Endpoint.objects.filter(name=wanted.name).first()
@@ -154,7 +154,7 @@ def _refuse_repeated_names(planned: Sequence[_Plan]) -> list[_Plan]:
     """A second file of the same endpoint would overwrite the first."""
     names = Counter(plan.result.name for plan in planned if plan.result.name)
     return [
-        _Plan(_refused(plan.result, [f"another file names the endpoint {plan.result.name} too"]))
+        _Plan(_refused(plan.result, [f"another file also names the endpoint {plan.result.name}"]))
         if names[plan.result.name] > 1
         else plan
         for plan in planned
@@ -174,7 +174,7 @@ def _faults(wanted: Definition, text: str) -> list[FileProblem]:
     except EndpointError as error:
         return [FileProblem(None, f"the log database could not check the query. {error.message}")]
     lines = find_lines(text)
-    # Both look at single settings: what both say is told once.
+    # Both check single settings: a problem that both find is reported once.
     found = {(one.field, one.message): _in_file(one, wanted, lines) for one in problems if one.is_error}
     return sorted(found.values(), key=lambda problem: (problem.line or 0, problem.column or 0))
 

@@ -1,4 +1,4 @@
-"""What follows a save: its schedule of cache warming, and dropping sandbox schemas that nobody needs any more."""
+"""The work after a save: its schedule of cache warming, and dropping sandbox schemas that nobody needs any more."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class WarmingSchedule:
 
 
 def warming_schedule(endpoint: Endpoint) -> WarmingSchedule | None:
-    """Return the endpoint's schedule as it stands, an operator's own changes included; None where there is none."""
+    """Return the endpoint's current schedule, an operator's own changes included; None if there is none."""
     name = warming_schedule_name(endpoint.pk)
     task = PeriodicTask.objects.filter(name=name).select_related("interval", "crontab", "solar", "clocked").first()
     if task is None:
@@ -59,7 +59,7 @@ def keep_warming_schedule(endpoint: Endpoint) -> None:
             "interval": every,
             "args": json.dumps([str(endpoint.pk)]),
             "enabled": True,
-            "description": f"Warms the cache of {endpoint.name}. Made and changed by saving the endpoint.",
+            "description": f"Warms the cache of {endpoint.name}. Saving the endpoint creates and changes it.",
             # A run that waited for a worker until the next one was due has nothing left to do.
             "expire_seconds": endpoint.warm_every_seconds,
         },
@@ -82,7 +82,7 @@ KEPT_AFTER_SAVE: Final = timedelta(seconds=2 * MAX_STATEMENT_TIMEOUT_SECONDS)
 
 
 def drop_old_sandbox_schemas() -> int:
-    """Drop the schemas that no call can still want and return how many; repeatable. Raises psycopg.Error."""
+    """Drop the schemas that no call can still use and return how many; repeatable. Raises psycopg.Error."""
     schemas = published_schemas()
     # Read after the schemas: a version saved in between is newer than every schema seen here.
     current: dict[UUID | None, tuple[int | None, datetime]] = {
@@ -100,7 +100,7 @@ def drop_old_sandbox_schemas() -> int:
 
 
 def _is_wanted(schema: PublishedSchema, version: int | None, saved_at: datetime, *, now: datetime) -> bool:
-    """Tell whether a schema is that of the current version, or was until a moment ago, or may be about to be."""
+    """Return whether a schema belongs to the current version, or did a moment ago, or may soon."""
     return schema.version == version or now - max(saved_at, schema.published_at) < KEPT_AFTER_SAVE
 
 

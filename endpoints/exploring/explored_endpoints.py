@@ -22,7 +22,7 @@ _PLACEHOLDER: Final = re.compile(r"@(lql_[0-9]+)")
 def explored_draft(source: str, *, every_project: bool, lql: str) -> Draft:
     """Return the endpoint whose rows are those of the LQL; the source itself stays its sandbox table.
 
-    Filters by a time that moves with the clock are left out: the parameters say which range is asked for.
+    Filters by a time that moves with the clock are left out: the parameters give the range.
     Raises InvalidExploration and InvalidLQL.
     """
     draft = source_draft(source, every_project=every_project)
@@ -51,7 +51,7 @@ def _stored_sql(source: str, rules: Rules, *, every_project: bool) -> str:
 
 
 def _with_literals(lowered: LoweredQuery) -> str:
-    """Return the SQL with its values written out: they belong to the endpoint and are nothing a consumer sends."""
+    """Return the SQL with its values written out: they belong to the endpoint; no consumer sends them."""
     types = {parameter.name: parameter.type for parameter in lowered.parameters}
 
     def literal(found: re.Match[str]) -> str:

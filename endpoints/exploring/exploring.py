@@ -1,6 +1,6 @@
-"""Look into one log source by LQL: rows and histogram of a range, run as a draft endpoint over that source would run.
+"""Explore one log source by LQL: rows and histogram of a range, run like a draft endpoint over that source.
 
-So role, row security, limits and redaction are those of any consumer, and what is seen can be saved as an endpoint.
+So role, row security, limits and redaction are those of any consumer, and an exploration can become an endpoint.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ WIDTHS: Final[Mapping[Period, timedelta]] = {
     Period.HOUR: timedelta(hours=1),
     Period.DAY: timedelta(days=1),
 }
-# Of nothing these are 0, whatever the rows; an average of nothing is none.
+# Without rows these are 0; an average of no rows is none.
 _ZERO_OF_NOTHING: Final = frozenset((Aggregate.COUNT, Aggregate.COUNT_DISTINCT))
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bucket: `start` to `end` (exclusive), cut to the range; `value` None where an aggregate has nothing."""
+    """One bucket: `start` to `end` (exclusive), cut to the range; `value` None if an aggregate has no rows."""
 
     start: datetime
     end: datetime
@@ -103,7 +103,7 @@ _COLUMNS: Final = (
 
 
 class InvalidExploration(Exception):
-    """What was asked for cannot be looked up; `field` says which part of it is wrong."""
+    """The exploration is not valid; `field` says which part of it is wrong."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -132,14 +132,14 @@ class Mark:
 
 
 def explored_sources() -> list[LogSource]:
-    """Return the log sources that can be looked into, by name."""
+    """Return the log sources that can be explored, by name."""
     return list(LogSource.objects.all())
 
 
 def source_draft(source: str, *, every_project: bool) -> Draft:
     """Return the endpoint over one log source that an exploration runs as. Raises InvalidExploration."""
     if not LogSource.objects.filter(name=source).exists():
-        raise InvalidExploration("source", "There is no log source of this name.")
+        raise InvalidExploration("source", "There is no log source with this name.")
     parameters: tuple[DeclaredParameter, ...] = (
         DeclaredParameter("iso_timestamp_start", ParameterType.TIMESTAMP, description="Rows at or after this moment."),
         DeclaredParameter("iso_timestamp_end", ParameterType.TIMESTAMP, description="Rows before this moment."),
@@ -195,9 +195,9 @@ def source_table(source: str, *, every_project: bool) -> str:
 
 
 def explore_rows(exploration: Exploration, *, mark: Mark | None, run_id: str) -> DraftRun:
-    """Return the newest rows of the range, or those behind a mark: at least PAGE_ROWS new ones where there are so many.
+    """Return the newest rows of the range, or those after a mark: at least PAGE_ROWS new ones if there are so many.
 
-    Rows of the marked moment come again; whoever asked knows them by id and timestamp. Raises InvalidExploration,
+    Rows of the marked moment come again; the caller knows them by id and timestamp. Raises InvalidExploration,
     InvalidLQL with places in the exploration's own text, and what `run_draft` raises.
     """
     _check_range(exploration)
@@ -240,10 +240,10 @@ def _run(exploration: Exploration, lql: str, *, end: datetime, max_rows: int, ru
 
 
 def _starts(exploration: Exploration, *, end: datetime) -> Iterator[datetime]:
-    """Yield where to begin to look, the whole range at last.
+    """Yield the moments from which to search, the start of the range last.
 
     No index has the rows of every project by time, so PostgreSQL sorts all that it finds: 6.5 s for a week of a million
-    rows, of which the newest hours have a page in 0.2 s. For what is rare it is a seventh more work.
+    rows, of which the newest hours have a page in 0.2 s. For rare rows it is a seventh more work.
     """
     whole = end - exploration.start
     if exploration.project is None and whole >= _WORTH_NARROWING:
@@ -261,12 +261,12 @@ def _check_range(exploration: Exploration) -> Period:
 
 
 def _shown_columns(exploration: Exploration) -> list[str]:
-    """Return the columns without which a row could be neither told apart nor placed."""
+    """Return the columns that identify and place a row."""
     return ["timestamp", "id"] if exploration.project is not None else ["timestamp", "project", "id"]
 
 
 def _number(value: object) -> int | float | None:
-    """Return what a bar can show; the latest moment is no height."""
+    """Return what a bar can show; a moment is not a height."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 

@@ -34,7 +34,7 @@ from logsources.partitions import default_partition_name
 from logsources.roles import LOGS_SCHEMA
 
 KEPT_SECONDS: Final = 60.0
-READ_SECONDS: Final = 5.0  # the pages that ask are typed into meanwhile
+READ_SECONDS: Final = 5.0  # people type in these pages meanwhile
 
 logger = structlog.get_logger(__name__)
 
@@ -64,7 +64,7 @@ class CatalogueSource:
         return f"{LOGS_SCHEMA}.{self.name}"
 
     def column_of(self, path: str) -> str:
-        """Return the extracted column that holds the same as a path, "" when there is none."""
+        """Return the extracted column with the same value as a path, "" if there is none."""
         return next((column.name for column in self.columns if path and column.path == path), "")
 
 
@@ -78,7 +78,7 @@ _kept: _Kept | None = None
 
 
 def catalogue() -> tuple[CatalogueSource, ...]:
-    """Return every log source, at most a minute old. Raises DatabaseUnavailable when a database cannot say in time."""
+    """Return every log source, at most a minute old. Raises DatabaseUnavailable if that takes too long."""
     kept = _kept
     if kept is None or monotonic() - kept.read_at >= KEPT_SECONDS:
         kept = _reading.result()
@@ -86,7 +86,7 @@ def catalogue() -> tuple[CatalogueSource, ...]:
 
 
 def forget_catalogue() -> None:
-    """Have the next caller read it anew."""
+    """Make the next caller read it again."""
     global _kept
     _kept = None
     _reading.forget()
@@ -104,7 +104,7 @@ def _read_and_keep() -> _Kept:
     return kept
 
 
-# One request at a time looks into the tables.
+# One request at a time reads the tables.
 _reading = SharedWork("catalogue", _read_and_keep, seconds=READ_SECONDS)
 
 
@@ -150,7 +150,7 @@ __all__ = ["MAX_PROJECTS", "SAMPLE_ROWS", "Fields", "source_fields"]
 
 MAX_PROJECTS: Final = 500
 PROJECTS_SECONDS: Final = 1.0
-_FILLED_PARTITIONS: Final = 3  # whose projects are told
+_FILLED_PARTITIONS: Final = 3  # whose projects are listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +164,12 @@ class Fields:
 
 
 def source_fields(source: str, *, every_project: bool) -> Fields:
-    """Return what can be named in a query; without `every_project` nothing that rows of other projects would tell.
+    """Return the names for a query; without `every_project` none that only rows of other projects reveal.
 
-    What the log database does not tell in time is left out. Raises InvalidExploration.
+    What the log database does not return in time is left out. Raises InvalidExploration.
     """
     if not LogSource.objects.filter(name=source).exists():
-        raise InvalidExploration("source", "There is no log source of this name.")
+        raise InvalidExploration("source", "There is no log source with this name.")
     columns = explored_columns(every_project=every_project)
     if not every_project:
         return Fields(columns)
@@ -185,7 +185,7 @@ def _explored_paths(source: str) -> tuple[MetadataPath, ...]:
 
 
 def _projects_and_newest(source: str) -> tuple[tuple[str, ...], datetime | None]:
-    """Return the projects of the newest partitions that hold rows, and the time of the newest row.
+    """Return the projects of the newest partitions that contain rows, and the time of the newest row.
 
     Of the projects the first MAX_PROJECTS in alphabetical order.
     """
@@ -193,7 +193,7 @@ def _projects_and_newest(source: str) -> tuple[tuple[str, ...], datetime | None]
     newest: datetime | None = None
     try:
         with answer_within(PROJECTS_SECONDS), owner_connection() as connection:
-            # Else the server would go on when nobody waits any more.
+            # Otherwise the server would continue when nobody waits any more.
             connection.execute("SELECT set_config('statement_timeout', %s, false)", [f"{PROJECTS_SECONDS}s"])
             partitions = partitions_by_table(connection).get(source, ())
             newest = row_of_source(connection, source, partitions, End.NEWEST)

@@ -18,7 +18,7 @@ from endpoints.guarantees.probes import LogDatabase
 from logsources.roles import SANDBOX_READER
 
 # --- Limit probes -----------------------------------------------------------------------------------------------------
-# Tests whether a server process of the log database has a memory limit: by trying, since no setting shows it.
+# Tests whether a server process of the log database has a memory limit: it tries, because no setting shows it.
 #
 # It is a limit of the operating system (docs/production.md, "Memory of PostgreSQL"). If there is none, the test takes
 # over a gigabyte for a moment, so the service itself never runs it; `check_sandbox` does.
@@ -76,8 +76,8 @@ GUARANTEES: Final = (
     ),
     Guarantee(
         "schemas closed",
-        "sandbox_reader may use neither logs nor logs_private, and create in no schema",
-        "reads other arguments, and puts own functions where they are found first",
+        "sandbox_reader may not use the schemas logs and logs_private, and may not create in any schema",
+        "reads other arguments, and puts own functions where PostgreSQL finds them first",
         _ROWS,
         probes.log_schemas,
     ),
@@ -97,7 +97,7 @@ GUARANTEES: Final = (
     ),
     Guarantee(
         "views told apart",
-        "a view shows rows to sessions that were armed for its own schema alone",
+        "a view shows rows only to sessions that were armed for its own schema",
         "reads the views of another endpoint, which may show every project",
         _ROWS,
         probes.views_told_apart,
@@ -105,7 +105,7 @@ GUARANTEES: Final = (
     Guarantee(
         "view owners confined",
         "tenant_views, all_views and query_reader read log tables and nothing else",
-        "reads whatever table a stored query can be made to name",
+        "reads every table that a stored query can be made to name",
         _ROWS,
         probes.view_owners,
     ),
@@ -118,14 +118,14 @@ GUARANTEES: Final = (
     ),
     Guarantee(
         "gate powerless",
-        "the gate login has no powers, owns nothing and becomes nothing but the readers",
+        "the gate login has no powers, owns nothing and can become only the readers",
         "leaves sandbox_reader and acts as another role",
         _ROWS,
         probes.gate,
     ),
     Guarantee(
         "nothing created",
-        "neither the readers nor the gate make temporary tables or schemas",
+        "the readers and the gate cannot create temporary tables or schemas",
         "fills the disk, or shadows names for the next query of the connection",
         _ROWS,
         probes.database,
@@ -153,7 +153,7 @@ GUARANTEES: Final = (
     ),
     Guarantee(
         "functions closed",
-        "sandbox_reader calls the allowed functions and what stands behind operators and casts, nothing else",
+        "sandbox_reader can call only the allowed functions and those behind operators and casts",
         "becomes another project by set_config(), holds advisory locks, notifies, runs SQL given as text",
         _FULL,
         probes.sandbox_functions,
@@ -188,7 +188,7 @@ GUARANTEES: Final = (
     ),
     Guarantee(
         "server log silent",
-        "failed statements of the gate leave neither message nor text in PostgreSQL's own log",
+        "failed statements of the gate leave no message and no text in PostgreSQL's own log",
         "writes values of rows into a log that others read and backups keep",
         _FULL,
         probes.server_log,

@@ -35,7 +35,7 @@ POWERS: Final[LiteralString] = "rolsuper OR rolbypassrls OR rolcreaterole OR rol
 
 @dataclass(frozen=True)
 class LogDatabase:
-    """The connections of the probes, and answers that several probes need, each asked for once."""
+    """The connections of the probes, and answers that several probes need, each queried once."""
 
     owner: Connection[Any]
     gate: Connection[Any]
@@ -211,7 +211,7 @@ def views(logs: LogDatabase) -> list[str]:
         [*VIEW_OWNERS, *READERS],
     )
     return [
-        *_finding("sandbox schemas", "hold what is no view of a view role:", strangers),
+        *_finding("sandbox schemas", "contain something other than views of a view role:", strangers),
         *_finding("a view role", "can log in or has powers:", powerful),
         *_finding("a view role or reader", "owns", owned),
     ]
@@ -228,7 +228,7 @@ def views_told_apart(logs: LogDatabase) -> list[str]:
             AND d.refobjid = to_regprocedure('logs_private.armed_for(text)'))""",
         SANDBOX_READER,
     )
-    return _finding("sandbox schemas", "hold views that ask for no armed session:", shown_to_all)
+    return _finding("sandbox schemas", "contain views that do not check for an armed session:", shown_to_all)
 
 
 def view_owners(logs: LogDatabase) -> list[str]:
@@ -240,7 +240,7 @@ def view_owners(logs: LogDatabase) -> list[str]:
             AND (n.nspname <> 'logs' OR c.relispartition) AND has_any_column_privilege(%s, c.oid, 'SELECT')""",
             role,
         )
-        findings += _finding(role, "may read besides log tables", readable)
+        findings += _finding(role, "may read tables other than log tables:", readable)
     return findings
 
 
@@ -366,4 +366,4 @@ def _succeed(logs: LogDatabase, statements: Iterable[str]) -> list[str]:
             succeeded.append(f"{statement} ({error.sqlstate})")
         else:
             succeeded.append(statement)
-    return [f"{SANDBOX_READER} is not refused: {statement}" for statement in succeeded]
+    return [f"{SANDBOX_READER} may run: {statement}" for statement in succeeded]

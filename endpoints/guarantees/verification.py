@@ -28,7 +28,7 @@ PROBED_WITHIN_SECONDS: Final = 5.0  # per guarantee; all of them take a second, 
 VERIFIED_WITHIN_SECONDS: Final = 30.0
 WAIT_SECONDS: Final = 15.0  # calls wait no longer for the answer; a later answer serves the next calls
 REFUSAL: Final = (
-    "Sandbox queries are not served at the moment: the log database does not keep what they rely on. "
+    "Sandbox queries are refused at the moment: the log database lacks a protection that they need. "
     "Its operator finds the reason with `manage.py check_sandbox`."
 )
 _LEVELS: Final = {"full": SandboxLevel.FULL, "row_security": SandboxLevel.ROW_SECURITY}
@@ -62,7 +62,7 @@ def accepted_level() -> SandboxLevel:
     """Return the level that the operator accepts. Raises ImproperlyConfigured for an unknown word."""
     word = settings.ENDPOINTS_SANDBOX_LEVEL
     if word not in _LEVELS:
-        raise ImproperlyConfigured(f"ENDPOINTS_SANDBOX_LEVEL is {word!r}; it is one of {', '.join(_LEVELS)}.")
+        raise ImproperlyConfigured(f"ENDPOINTS_SANDBOX_LEVEL is {word!r}; it must be one of {', '.join(_LEVELS)}.")
     return _LEVELS[word]
 
 
@@ -114,14 +114,14 @@ def sandbox_refusal() -> str | None:
     """Return why sandbox queries are not served, None if they are; ask this before each of them.
 
     The answer is kept for minutes, a refusal for seconds, and renewed in the background before that time is over. If
-    there is none yet, or nobody asked for so long, all callers wait for the same answer, at most WAIT_SECONDS.
+    there is no valid answer, all callers wait for the same new one, at most WAIT_SECONDS.
     Raises DatabaseUnavailable if the log database cannot be asked.
     """
     return _verification.answer().refusal
 
 
 def forget_answer() -> None:
-    """Have the next sandbox query ask the log database again."""
+    """Make the next sandbox query ask the log database again."""
     global _verification
     _verification = _Verification()
 

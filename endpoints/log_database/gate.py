@@ -134,9 +134,9 @@ class _Vigil:
             return
         quiet_for = monotonic() - self._quiet_since
         if self._found_dead or self._liveness.is_known_dead():
-            raise NoAnswer("the log database hangs: it answers neither this connection nor another one")
+            raise NoAnswer("the log database hangs: it does not answer this connection or another one")
         if quiet_for > self._connection.longest_wait:
-            raise NoAnswer("the log database has not kept the statement timeout")
+            raise NoAnswer("the log database did not keep the statement timeout")
         if quiet_for >= PATIENCE_SECONDS:
             # Give up only at the next look: first read anything that arrived while liveness was asked for.
             self._found_dead = not self._liveness.answers(within=self._connection.probe_seconds)
@@ -239,7 +239,7 @@ class GatePool:
         if connection.info.parameter_status("standard_conforming_strings") != "on":
             raise psycopg.OperationalError("the log database must have standard_conforming_strings = on")
         if connection.info.encoding != "utf-8":
-            raise psycopg.OperationalError("the log database must talk UTF8")
+            raise psycopg.OperationalError("the log database must use UTF8")
         register_loaders(connection)
         connection.prepare_threshold = None  # `round_trips` prepares the statements that are worth it
 

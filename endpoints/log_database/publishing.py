@@ -146,7 +146,7 @@ def _publish_named(
     except StoredTablesError as error:
         raise PublishingError(error.message, error.position) from error
     if not tables:
-        message = "sandboxing needs a query that begins with WITH: its CTEs are what consumers may read"
+        message = "sandboxing needs a query that begins with WITH: consumers may read its CTEs"
         raise PublishingError(message, 0)
     owner = TENANT_VIEWS if tenant_parameter else ALL_VIEWS
     types = {parameter.name: parameter.type for parameter in parameters}

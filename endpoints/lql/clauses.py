@@ -90,7 +90,7 @@ class ClauseReader(Transformer[Token, list[Clause]]):
         clauses: list[Clause] = children[0] if len(children) == 2 else []
         clause: Clause = children[-1]
         if len(clauses) == MAX_CLAUSES:
-            raise Fault(clause.position, f"a query has at most {MAX_CLAUSES} clauses")
+            raise Fault(clause.position, f"a query may have at most {MAX_CLAUSES} clauses")
         clauses.append(clause)
         return clauses
 
@@ -99,7 +99,7 @@ class ClauseReader(Transformer[Token, list[Clause]]):
         if len(children) == 1:
             return clause
         if isinstance(clause, FromRule | ChartClause | SelectRule):
-            reason = "a dash negates a filter; it cannot stand before a table, a chart or a selection"
+            reason = "a dash negates a filter; it cannot come before a table, a chart or a selection"
             raise Fault(_start(children[0]), reason, found="-", expected=("a clause without dash",))
         return replace(clause, negated=True)
 
@@ -228,7 +228,7 @@ def _range(path: str, written: Token, position: int) -> Filter:
         kinds = f"{lower_kind or 'text'} and {upper_kind or 'text'}"
         reason = f"the ends of the range {named(written)} are {kinds}"
         expected = ("two numbers", "two dates", "two times with zone", "two times without zone")
-        hint = "Text with two dots in a row is a range unless it stands in double quotes."
+        hint = "Text with two dots in a row is a range unless it is in double quotes."
         raise Fault(_start(written), reason, found=written, expected=expected, hint=hint)
     return RangeRule(path, Value(lower), Value(upper), position=position)
 
@@ -256,12 +256,12 @@ def _value(written: Token, head: str, expected: Sequence[str]) -> Value:
 
 def _invalid_value(written: Token, head: str, expected: Sequence[str]) -> Fault:
     if written[0] in '"(':
-        what = "quotes" if written[0] == '"' else "parentheses"
-        reason = f"white space must follow what {what} hold"
+        what = "quote" if written[0] == '"' else "parenthesis"
+        reason = f"white space must follow the closing {what}"
         hint = 'Inside quotes, write a quote as \\".'
     elif written[0] in ":<>=~@" and head:
-        reason = f"{named(written)} stands where a value should begin"
-        hint = "One operator is between a field and its value; in double quotes a value holds any text."
+        reason = f"{named(written)} is used where a value should begin"
+        hint = "Write one operator between a field and its value; a value in double quotes may contain any text."
     else:
         reason = f"{named(written)} needs double quotes"
         is_address = written.startswith("//")  # http://example.com is a word, not a field named http

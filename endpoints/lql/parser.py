@@ -54,7 +54,7 @@ def parse_lql(text: str) -> Rules:
 def _clauses(text: str) -> list[Clause]:
     unsendable = _UNSENDABLE.search(text)
     if unsendable:
-        reason = f"the character U+{ord(unsendable.group()):04X} cannot stand in a query"
+        reason = f"the character U+{ord(unsendable.group()):04X} cannot be used in a query"
         raise Fault(unsendable.start(), reason)
     try:
         return _parser().parse(text)  # type: ignore[return-value]  # the reader's result, not a tree
@@ -77,10 +77,12 @@ def _missing(text: str, position: int, wanted: Container[str]) -> Fault:
     beginning = text[:position].split()[-1]
     found = "the end of the query" if position == len(text) else "white space"
     if beginning == "-":
-        expected = ("what it negates, directly behind",)
-        return Fault(position - 1, "a dash stands alone", found="-", expected=expected, hint='For the text, write "-".')
+        expected = ("a filter directly after it",)
+        return Fault(
+            position - 1, "nothing follows the dash", found="-", expected=expected, hint='For the text, write "-".'
+        )
     forms = next(forms for terminal, forms in _WANTED.items() if terminal in wanted)
-    return Fault(position, f"nothing stands directly behind {named(beginning)}", found=found, expected=forms)
+    return Fault(position, f"there is nothing directly after {named(beginning)}", found=found, expected=forms)
 
 
 def _rules(clauses: list[Clause], text: str) -> Rules:
@@ -90,7 +92,7 @@ def _rules(clauses: list[Clause], text: str) -> Rules:
     if len(tables) > 1:
         raise Fault(tables[1].position, "a query reads from one table, and this is the second `f:`")
     if len(selects) > MAX_SELECTS:
-        raise Fault(selects[MAX_SELECTS].position, f"a query selects at most {MAX_SELECTS} columns")
+        raise Fault(selects[MAX_SELECTS].position, f"a query may select at most {MAX_SELECTS} columns")
     filters = [clause for clause in clauses if not isinstance(clause, FromRule | SelectRule | ChartClause)]
     table = tables[0] if tables else None
     return Rules(table, _chart(charts), tuple(selects), tuple(filters), text)

@@ -86,7 +86,7 @@ def read_time(text: str, *, position: int = 0) -> Instant | Interval | Shorthand
         lower, upper, origin = _sides(match, position)
         return Instant(lower, origin) if lower == upper else Interval(lower, upper, origin)
     if "{" in text or "}" in text:
-        hint = "Braces hold two numbers as wide as what they stand for, such as `2026-{03..04}-01`."
+        hint = "Braces contain two numbers with as many digits as the number they replace, such as `2026-{03..04}-01`."
         raise Fault(position, f"{named(text)} is not a time", found=text, expected=TIME_FORMS, hint=hint)
     if ".." in text:
         return _range(text, position)
@@ -212,6 +212,6 @@ def _unit(text: str, position: int, allowed: Iterable[Unit]) -> Unit:
     unit = UNIT_SPELLINGS.get(text)
     if unit in units:
         return unit
-    reason = f"{named(text)} is not a unit of time that can stand here" if text else "a unit of time is missing"
+    reason = f"{named(text)} is not a unit of time that can be used here" if text else "a unit of time is missing"
     hint = "In short: s, m for minute, h, d, w, mm for month, y."
     raise Fault(position, reason, found=text, expected=[f"`{unit.value}`" for unit in units], hint=hint)

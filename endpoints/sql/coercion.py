@@ -1,4 +1,4 @@
-"""What was sent for a parameter → the canonical text that is bound to ``$n``.
+"""The value sent for a parameter → the canonical text that is bound to ``$n``.
 
 Equal values have equal canonical texts, whatever form they were sent in; cache keys and the bound arguments of
 access tokens are compared on them. PostgreSQL casts the text to the parameter's type.
@@ -121,7 +121,7 @@ def canonical_text(type_: ParameterType, raw: RawScalar) -> str:
 
 
 def sort_key(type_: ParameterType, canonical: str) -> Decimal | str:
-    """Return what orders canonical texts of an ordered type; those of timestamps and dates order as they are."""
+    """Return the sort key of a canonical text; those of timestamps and dates sort as they are."""
     return Decimal(canonical) if type_ in (ParameterType.INTEGER, ParameterType.NUMBER) else canonical
 
 
@@ -214,16 +214,16 @@ def _calendar_day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise ValueError("names a day that the calendar does not have") from None
+        raise ValueError("is a day that the calendar does not have") from None
 
 
 def canonical_timestamp(raw: RawScalar) -> str:
     """Return an ISO 8601 time as UTC with microseconds and ``Z``.
 
     A date alone is its midnight; without a zone it is UTC; offsets are ``Z``, ``+02``, ``+0200``, ``+02:00`` with a
-    space for the ``+`` where it was sent unencoded. Between date and time stands ``T`` or a space. Up to nine digits
+    space for the ``+`` where it was sent unencoded. ``T`` or a space separates date and time. Up to nine digits
     of a second are read and cut to six. As in PostgreSQL, ``24:00`` is the next midnight and second 60, a leap
-    second, the next minute. Numbers are refused: seconds and milliseconds since 1970 cannot be told apart.
+    second, the next minute. Numbers are refused: seconds and milliseconds since 1970 look the same.
     """
     if _NUMBER.fullmatch(_token(raw)):
         raise ValueError("is a number; send a time in ISO 8601, such as 2025-06-02T08:15:02Z")
@@ -248,7 +248,7 @@ def canonical_timestamp(raw: RawScalar) -> str:
 def _offset(match: re.Match[str]) -> timedelta:
     hours, minutes = int(match["zone_hours"] or 0), int(match["zone_minutes"] or 0)
     if hours > 23 or minutes > 59:
-        raise ValueError("has an offset from UTC of a day or more, or more than 59 minutes in it")
+        raise ValueError("has an offset from UTC of a day or more, or with more than 59 minutes")
     offset = timedelta(hours=hours, minutes=minutes)
     return -offset if (match["sign"] or "").endswith("-") else offset
 

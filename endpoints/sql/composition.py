@@ -1,6 +1,6 @@
 """Stored SQL and arguments → the one `Statement` that runs: ``@name`` becomes ``($n::type)``, rows are limited.
 
-Values never enter the SQL text, so it is the same for all arguments and is made once: `compile_query` keeps it.
+Values never enter the SQL text, so it is the same for all arguments and made once: `compile_query` keeps it.
 The parentheses let every suffix follow a parameter, as in ``@list[1]`` or ``@start::date``.
 """
 
@@ -18,11 +18,11 @@ from endpoints.sql.lexemes import Kind, Lexeme, LexicalError, lex, line_and_colu
 from endpoints.sql.parameters import DeclaredParameter
 
 # --- Size limit -------------------------------------------------------------------------------------------------------
-# A byte budget for results, kept by PostgreSQL itself: it stops sending before more than the budget has left it.
+# A byte budget for results, kept by PostgreSQL itself: it stops before it has sent more than the budget.
 #
 # The query gets one more column, which adds up the text of the rows so far and fails in the row that goes over. So
-# the whole call stays one round trip, and neither side ever holds more than the budget and one row.
-# What CAST(… AS integer) complains about; nothing in a consumer's query is hurt if it provokes the same.
+# the whole call stays one round trip, and neither side ever keeps more than the budget and one row.
+# The text in the error of CAST(… AS integer); a consumer's query may cause the same error without harm.
 MARKER: Final = "result over its byte budget"
 _PREFIX: Final = (
     "SELECT result.*, CAST(CASE WHEN sum(octet_length(CAST(ROW(result.*) AS text)))"
@@ -40,12 +40,12 @@ def limit_bytes(sql: str, *, max_bytes: int) -> tuple[str, int]:
 
 
 def is_over_budget(sqlstate: str, message: str) -> bool:
-    """Tell whether PostgreSQL's error is that of the byte budget."""
+    """Return whether PostgreSQL's error is that of the byte budget."""
     return sqlstate == "22P02" and MARKER in message
 
 
 # --- Planner settings -------------------------------------------------------------------------------------------------
-# How PostgreSQL is to plan a stored query, as operators write it: `plan_cache_mode = force_generic_plan, jit = off`.
+# Planner settings of a stored query, as operators write them: `plan_cache_mode = force_generic_plan, jit = off`.
 #
 # Only settings that choose among plans (PostgreSQL manual, "Query Planning"): none changes the rows, a limit or a
 # right.
@@ -65,7 +65,7 @@ _PAIR: Final = re.compile(r"\s*(\w+)\s*=\s*(\w+)\s*", re.ASCII)
 
 
 class PlannerSettingsError(ValueError):
-    """A text that is no list of planner settings; the message says what would be one."""
+    """A text that is not a list of planner settings; the message says what is right."""
 
 
 def parse_planner_settings(text: str) -> dict[str, str]:
@@ -74,14 +74,18 @@ def parse_planner_settings(text: str) -> dict[str, str]:
     for part in text.split(",") if text.strip() else ():
         pair = _PAIR.fullmatch(part)
         if pair is None:
-            raise PlannerSettingsError(f"“{part.strip()}” is not of the form name = value; commas stand between them.")
+            raise PlannerSettingsError(
+                f"“{part.strip()}” does not have the form name = value; separate settings with commas."
+            )
         name, value = pair[1].lower(), pair[2].lower()
         if name not in _VALUES:
-            raise PlannerSettingsError(f"{name} is none of the planner settings: {', '.join(sorted(_VALUES))}.")
+            raise PlannerSettingsError(
+                f"{name} is not a planner setting. The planner settings are {', '.join(sorted(_VALUES))}."
+            )
         if value not in _VALUES[name]:
-            raise PlannerSettingsError(f"{name} is one of {', '.join(_VALUES[name])}, not {value}.")
+            raise PlannerSettingsError(f"{name} must be one of {', '.join(_VALUES[name])}; not {value}.")
         if name in settings:
-            raise PlannerSettingsError(f"{name} stands there twice.")
+            raise PlannerSettingsError(f"{name} is set twice.")
         settings[name] = value
     return settings
 
@@ -112,7 +116,7 @@ class CompiledQuery:
     parameter_names: tuple[str, ...]
 
     def statement(self, arguments: Mapping[str, BoundValue]) -> Statement:
-        """Return the statement for these arguments. Raises KeyError when one of the parameters is missing."""
+        """Return the statement for these arguments. Raises KeyError if one of the parameters is missing."""
         return Statement(self.sql, tuple(arguments[name] for name in self.parameter_names))
 
 
@@ -125,9 +129,9 @@ def compile_query(sql: str, parameters: Sequence[DeclaredParameter], *, max_rows
 
 
 def limit_rows(sql: str, *, max_rows: int) -> str:
-    """Return a query around one query that gives at most ``max_rows + 1`` rows: the spare one tells of a cut.
+    """Return a query around one query that gives at most ``max_rows + 1`` rows: the spare one shows a cut.
 
-    `sql` has to be one balanced query without a trailing ``;``, as `single_query` returns it.
+    `sql` must be one balanced query without a trailing ``;``, as `single_query` returns it.
     """
     # The line break before ")" ends a "--" comment, which would otherwise swallow the rest.
     return f"{LIMIT_PREFIX}{sql}\n) AS result LIMIT {max_rows + 1:d}"
@@ -136,7 +140,7 @@ def limit_rows(sql: str, *, max_rows: int) -> str:
 def single_query(sql: str) -> tuple[Lexeme, ...]:
     """Return the lexemes of the one query in `sql`, without blanks around it and one trailing ``;``.
 
-    Raises CompositionError when the text cannot be lexed, is empty, does not begin like a query, holds a second
+    Raises CompositionError when the text cannot be lexed, is empty, does not begin like a query, contains a second
     statement or a ``$1``, or closes what it did not open: then it could leave the parentheses put around it.
     """
     try:
@@ -193,7 +197,7 @@ def replace_parameters(sql: str, replacement: Callable[[str], str]) -> str:
 def original_offset(sql: str, parameters: Sequence[DeclaredParameter], offset: int) -> int:
     """Return where in `sql` an offset of the statement that `compile_query` made of it belongs: for error positions.
 
-    An offset inside a placeholder belongs to its ``@name``; one behind the query to the query's end.
+    An offset inside a placeholder belongs to its ``@name``; one after the query to the query's end.
     """
     types = _types(parameters)
     emitted = len(LIMIT_PREFIX)

@@ -1,4 +1,4 @@
-"""Lay out a stored query anew: one clause a line, reserved words in capitals, and not one lexeme more or less."""
+"""Format a stored query: one clause per line, reserved words in capitals, and not one lexeme more or less."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sqlparse
 from endpoints.sql.lexemes import Kind, Lexeme, LexicalError, lex
 
 MAX_FORMATTED_CHARACTERS: Final = 100_000  # sqlparse takes some seconds for more
-# Reserved in PostgreSQL (manual, appendix C) or never a name where they stand; sqlparse's own list has columns on it
+# Reserved in PostgreSQL (manual, appendix C), or never a name in their place; sqlparse's own list contains columns
 # too, such as "level" and "timestamp".
 _CAPITALS: Final = frozenset({
     "ALL", "AND", "ANY", "ARRAY", "AS", "ASC", "BETWEEN", "BY", "CASE", "CAST", "COALESCE", "CROSS", "DESC",
@@ -21,7 +21,7 @@ _CAPITALS: Final = frozenset({
 
 
 class NotFormattable(ValueError):
-    """SQL that is too long, cannot be read, or would not mean the same afterwards; the message tells which."""
+    """SQL that is too long, cannot be read, or would not mean the same afterwards; the message says which."""
 
 
 def format_sql(sql: str) -> str:
@@ -31,23 +31,23 @@ def format_sql(sql: str) -> str:
     would read the same lexemes in it.
     """
     if len(sql) > MAX_FORMATTED_CHARACTERS:
-        raise NotFormattable(f"More than {MAX_FORMATTED_CHARACTERS} characters are not formatted.")
+        raise NotFormattable(f"SQL of more than {MAX_FORMATTED_CHARACTERS} characters is not formatted.")
     try:
         before = _meaning(lex(sql))
     except LexicalError as error:
-        raise NotFormattable(f"It cannot be read: {error.message}.") from error
+        raise NotFormattable(f"The SQL cannot be read: {error.message}.") from error
     try:
         formatted = sqlparse.format(sql, reindent=True, indent_width=2, wrap_after=100).strip()
         laid_out = lex(formatted)
     except (LexicalError, sqlparse.exceptions.SQLParseError) as error:
-        raise NotFormattable("It cannot be laid out without changing what it means.") from error
+        raise NotFormattable("The SQL cannot be formatted without a change of its meaning.") from error
     if _meaning(laid_out) != before:
-        raise NotFormattable("It cannot be laid out without changing what it means.")
+        raise NotFormattable("The SQL cannot be formatted without a change of its meaning.")
     return "".join(_capitalised(laid_out))
 
 
 def _capitalised(lexemes: tuple[Lexeme, ...]) -> Iterator[str]:
-    # t.left and t."left" are columns: reserved or not, what stands behind a dot is a name
+    # t.left and t."left" are columns: reserved or not, a word after a dot is a name
     before = ""
     for lexeme in lexemes:
         is_word = lexeme.kind is Kind.WORD and before != "." and lexeme.text.upper() in _CAPITALS
@@ -57,7 +57,7 @@ def _capitalised(lexemes: tuple[Lexeme, ...]) -> Iterator[str]:
 
 def _meaning(lexemes: tuple[Lexeme, ...]) -> list[str]:
     """Return what PostgreSQL reads: an unquoted word means the same in every case, white space means nothing."""
-    # Comments count, so that none gets lost; white space inside and behind them does not.
+    # Comments count, so that none gets lost; white space inside and after them does not.
     return [
         " ".join(lexeme.text.split()) if lexeme.kind is Kind.COMMENT else _folded(lexeme)
         for lexeme in lexemes

@@ -12,14 +12,14 @@ How PostgreSQL reads operators, and where ``@name`` is a parameter:
 * ``@`` directly before an ASCII letter or ``_`` begins a parameter, even at the end of a run: ``x=@start`` and
   ``a||@suffix`` are an operator and a parameter, although PostgreSQL would read ``=@`` and ``||@``;
 * unless the whole run is an operator that PostgreSQL has (`OPERATORS_ENDING_IN_AT`): ``a <@b`` and ``v @@q`` stay
-  operators. A parameter after such an operator takes a space or stands behind it: ``a <@ @b``, ``a <@@b``;
+  operators. A parameter after such an operator needs a space or follows it directly: ``a <@ @b``, ``a <@@b``;
 * ``@`` before anything else is an operator: ``@ -5``, ``@ x`` and ``@(x)`` are absolute values, while ``@-5`` is
   the operator ``@-``, which PostgreSQL does not have;
 * a parameter's name is ``[A-Za-z_][A-Za-z0-9_]*``. What would continue it as a PostgreSQL identifier (``$``, a
   non-ASCII letter) or turn it into a literal's prefix (a quote) is refused.
 
 Only ASCII letters and digits have a meaning in these rules; every other character is part of an identifier, as in
-PostgreSQL, or stands inside quotes or comments.
+PostgreSQL, or is inside quotes or comments.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Lexeme(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset behind the last character."""
+        """The offset after the last character."""
         return self.start + len(self.text)
 
     @property
@@ -86,21 +86,21 @@ class Lexeme(NamedTuple):
 
 
 # ── The rules, one pattern a kind. No two can match at the same place, so their order does not matter.
-# "/" and "$" stand for nothing but themselves in them ("[$]", never an anchor): see _shadow.
+# "/" and "$" mean only themselves in them ("[$]", never an anchor): see _shadow.
 _NON_ASCII = r"\x80-\ud7ff\ue000-\U0010ffff"  # without lone surrogates
 _NAME_START = rf"[A-Za-z_{_NON_ASCII}]"
 _NAME = rf"{_NAME_START}[A-Za-z0-9_${_NON_ASCII}]*+"
 _TAG = rf"{_NAME_START}[A-Za-z0-9_{_NON_ASCII}]*+"
 
 # 'a' <newline> 'b' is one literal, and the later pieces are read by the first one's rules: in E'a' <newline> '\''
-# the backslash escapes. Line comments may stand between, block comments may not.
+# the backslash escapes. Line comments may come between, block comments may not.
 _CONTINUATION = r"(?:[ \t\f]++|--[^\n\r]*+)*+[\n\r](?:[ \t\n\r\f]++|--[^\n\r]*+[\n\r])*+'"
 _PLAIN_BODY = r"[^']*+(?:''[^']*+)*+"
 _ESCAPE_BODY = r"[^'\\]*+(?:(?:''|\\[\s\S])[^'\\]*+)*+"
 
 
 def _literal(body: str) -> str:
-    # A piece that is never closed makes the whole literal fail: else it would be read again, by plain rules.
+    # A piece that is never closed makes the whole literal fail: otherwise it would be read again, by plain rules.
     return f"'{body}'(?:{_CONTINUATION}{body}')*+(?!{_CONTINUATION})"
 
 
@@ -149,7 +149,7 @@ _RULES: Final[dict[Kind, str]] = {
     Kind.UNICODE_IDENTIFIER: r'[uU]&"(?:[^"]|"")++"',
 }
 
-# Why a text is refused, by what stands at the fault; the first that matches is told.
+# Why a text is refused, by the text at the fault; the first match is reported.
 _FAULTS: Final = tuple(
     (re.compile(pattern), message)
     for pattern, message in (
@@ -158,8 +158,8 @@ _FAULTS: Final = tuple(
         (r"/\*", f"a comment is never closed, or comments nest deeper than {MAX_COMMENT_DEPTH} levels"),
         (rf"[$](?:{_TAG})?[$]", "a dollar-quoted string is never closed"),
         (r"[$][0-9]", "a positional parameter is followed directly by a letter"),
-        (r"[$]", "`$` begins neither a positional parameter nor a dollar-quoted string"),
-        (r"@[A-Za-z_]", "a parameter's name has ASCII letters, digits and `_` only, and no quote directly behind it"),
+        (r"[$]", "`$` does not begin a positional parameter or a dollar-quoted string"),
+        (r"@[A-Za-z_]", "a parameter's name may have only ASCII letters, digits and `_`, and no quote after it"),
         (r"\.?[0-9]", "a number is malformed, or followed directly by a letter or `$`"),
         (r"[~!@#%^&|`?+\-*/<>=]", f"an operator is longer than {MAX_OPERATOR_CHARACTERS} characters"),
     )
@@ -171,7 +171,7 @@ _KIND_OF_TOKEN: Final = {getattr(Token, kind.name): kind for kind in _RULES}
 
 
 def _shadow(text: str) -> str:
-    """Replace the characters on which sqlparse has opinions of its own by as many lone surrogates.
+    """Replace the characters that sqlparse treats in its own way by as many lone surrogates.
 
     From 0.6 on it pairs ``/*`` (not nested) and ``$tag$`` before it asks the configured rules, which would then
     never see them. Lone surrogates are free for this because `lex` refuses them in its input.
@@ -206,7 +206,7 @@ def lex(sql: str) -> tuple[Lexeme, ...]:
     for token, shadowed in _LEXER.get_tokens(_shadow(sql)):  # type: ignore[no-untyped-call]
         end = start + len(shadowed)
         kind = _KIND_OF_TOKEN.get(token)
-        # Asked a second time on the real text: were sqlparse to cut anywhere else than the rule, we refuse.
+        # Checked again on the real text: if sqlparse cuts at another place than the rule, we refuse.
         match = _PATTERNS[kind].match(sql, start) if kind else None
         if kind is None or match is None or match.end() != end:
             raise LexicalError(_fault(sql, start), start)

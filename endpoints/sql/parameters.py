@@ -66,7 +66,7 @@ class DeclaredParameter:
     """One parameter as the operator declared it.
 
     `default` is sent as if the caller had sent it; `allowed_values`, `minimum` and `maximum` are texts in any form
-    the type accepts. `pattern` is a Python regular expression that has to match the whole text (of each element of
+    the type accepts. `pattern` is a Python regular expression that must match the whole text (of each element of
     a list). It is the operator's own and runs without a time limit: one that backtracks exponentially lets callers
     burn CPU.
     """
@@ -127,7 +127,7 @@ def effective_parameters(declared: Sequence[DeclaredParameter], sql: str) -> tup
 
 
 def coerce_value(declared: DeclaredParameter, raw: RawValue) -> BoundValue:
-    """Return the canonical form of one value, or None when nothing was sent; does not apply the default.
+    """Return the canonical form of one value, or None if nothing was sent; does not apply the default.
 
     Raises UnacceptableValue, a ValueError, with a reason that never repeats the value.
     """
@@ -146,7 +146,7 @@ def coerce_value(declared: DeclaredParameter, raw: RawValue) -> BoundValue:
 
 
 def coerce_arguments(declared: Sequence[DeclaredParameter], raw: Mapping[str, RawValue]) -> Mapping[str, BoundValue]:
-    """Return a bound value for every declared parameter, in their order; None where an optional one is absent.
+    """Return a bound value for every declared parameter, in their order; None if an optional one is absent.
 
     Null, empty text, and lists of only such count as absent; an absent parameter takes its default. Names that are
     not declared are ignored. Raises InvalidParameters whose details list every problem.
@@ -194,7 +194,7 @@ def _key(declared: DeclaredParameter, raw: str) -> Any:
 
 
 def check_declarations(declared: Sequence[DeclaredParameter], sql: str) -> list[DeclarationProblem]:
-    """Return why these declarations cannot be saved with this SQL; empty when they can. Raises LexicalError."""
+    """Return why these declarations cannot be saved with this SQL; empty if they can. Raises LexicalError."""
     used = find_parameters(sql)
     problems = list(_name_problems([parameter.name for parameter in effective_parameters(declared, sql)]))
     for parameter in declared:
@@ -209,9 +209,7 @@ def _unused_reason(name: str, sql: str) -> str:
     if f"@{name}" not in sql:
         return reason
     # x <@limit  ->  the operator <@ and a column
-    return (
-        f"{reason}: `@{name}` stands only in a string, a comment, or behind an operator such as `<@`, without a space"
-    )
+    return f"{reason}: `@{name}` appears only in a string, in a comment, or directly after an operator such as `<@`"
 
 
 def _name_problems(names: Sequence[str]) -> Iterator[DeclarationProblem]:
@@ -219,7 +217,7 @@ def _name_problems(names: Sequence[str]) -> Iterator[DeclarationProblem]:
         if count > 1:
             yield DeclarationProblem(name, "is declared more than once")
         if not PARAMETER_NAME.fullmatch(name):
-            yield DeclarationProblem(name, "is not a name: ASCII letters, digits and `_`, not beginning with a digit")
+            yield DeclarationProblem(name, "is not a name: use only ASCII letters, digits and `_`, no digit first")
         if len(name) > MAX_NAME_CHARACTERS:
             yield DeclarationProblem(name, f"is longer than {MAX_NAME_CHARACTERS} characters")
         if name.lower() in RESERVED_NAMES:

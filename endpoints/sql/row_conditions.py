@@ -1,7 +1,7 @@
-"""Which rows a CTE leaves out by itself: whether the tenant and the time window are all that stands in its WHERE.
+"""Which rows a CTE leaves out by itself: whether its WHERE contains only the tenant and the time window.
 
 PostgreSQL tries conditions of one query level in the order of their cost, a reader's among those of the CTE. One that
-fails on a row (a cast, a division, a regular expression) then tells of rows that the CTE leaves out. Two kinds of
+fails on a row (a cast, a division, a regular expression) then reveals rows that the CTE leaves out. Two kinds of
 conditions cannot be overtaken so: `project = @tenant`, which row security has tried before all others, and a comparison
 of the timestamp with what is known before the first row, which costs as little as any condition can.
 
@@ -9,7 +9,7 @@ of the timestamp with what is known before the first row, which costs as little 
     where t.project = @project and t.timestamp > coalesce(@since, '-infinity') order by t.timestamp desc  ->  True
     … and t.area = @area                                                                                 ->  False
 
-What is not understood counts as a condition of its own: joins, calls, subqueries, grouping, limits.
+Everything else counts as a condition of its own: joins, calls, subqueries, grouping, limits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Final
 from endpoints.sql.lexemes import Kind, Lexeme, LexicalError, lex
 
 _NAMES: Final = (Kind.WORD, Kind.QUOTED_IDENTIFIER)
-# Not `=`: PostgreSQL derives such a condition anew from its class of equals, behind those of the reader.
+# Not `=`: PostgreSQL derives such a condition again from its class of equals, after those of the reader.
 _BOUNDS: Final = frozenset({"<", "<=", ">", ">="})
 # They cost nothing, unlike now() or a cast, which are computed for each row.
 _VALUE_WORDS: Final = frozenset({"coalesce", "greatest", "least", "("})
@@ -30,9 +30,9 @@ _NOT_IN_ITEMS: Final = frozenset({"select", "distinct", "all", "into", "union", 
 
 
 def leaves_out_tenant_and_time_alone(sql: str, *, tenant_parameter: str, earlier: Collection[str] = ()) -> bool:
-    """Tell whether a CTE's query hides no row of a log table but by its tenant parameter and bounds of the timestamp.
+    """Return whether a CTE's query hides rows of a log table only by its tenant parameter and bounds of the timestamp.
 
-    `earlier` are the CTEs before it: what they call project or timestamp may be anything.
+    `earlier` are the CTEs before it: their columns project and timestamp may be anything.
     """
     try:
         words = [lexeme for lexeme in lex(sql) if not lexeme.is_blank]
@@ -90,7 +90,7 @@ def _shown_column(item: Sequence[Lexeme]) -> str:
 
 
 def _clauses(words: Sequence[Lexeme]) -> tuple[Sequence[Lexeme], ...] | None:
-    """Return what stands behind SELECT, FROM, WHERE and ORDER BY, the last two perhaps nothing; else None."""
+    """Return the parts after SELECT, FROM, WHERE and ORDER BY, the last two perhaps empty; else None."""
     if not words or _text(words[0]) != "select":
         return None
     starts = {text: index for index, text in reversed(list(_outer(words))) if text in ("from", "where", "order")}
@@ -111,7 +111,7 @@ def _clauses(words: Sequence[Lexeme]) -> tuple[Sequence[Lexeme], ...] | None:
 
 
 def _are_plain_items(items: Sequence[Lexeme]) -> bool:
-    """Tell whether each row gives one row: no aggregate, no function of many rows, no subquery."""
+    """Return whether each row gives one row: no aggregate, no function of many rows, no subquery."""
     if not items or any(_text(word) in _NOT_IN_ITEMS for word in items):
         return False
     return not any(word.text == "(" and before.kind in _NAMES for before, word in pairwise(items))
@@ -149,7 +149,7 @@ def _opens_value(word: Lexeme, behind: Lexeme | None) -> bool:
 
 
 def _column(condition: Sequence[Lexeme]) -> tuple[str, Sequence[Lexeme]]:
-    """Return the column that a condition begins with, and what is behind it."""
+    """Return the column that a condition begins with, and what follows it."""
     if len(condition) > 2 and condition[0].kind in _NAMES and condition[1].text == ".":
         condition = condition[2:]
     return (_text(condition[0]) if condition else ""), condition[1:]

@@ -34,19 +34,19 @@ class Explanation:
     hint: str = ""
 
 
-# `{name}` becomes the name in question in backticks, or "a name" where the error points to none.
+# `{name}` becomes the name in question in backticks, or "this place" if the error points to none.
 _EXPLANATIONS: Final[dict[str, Explanation]] = {
     "0A000": Explanation("The query uses something that PostgreSQL does not support here."),
     "21000": Explanation(
-        "A subquery that stands for one value returned more than one row.", "Add LIMIT 1, an aggregate, or use IN."
+        "A subquery that must return one value returned more than one row.", "Add LIMIT 1, an aggregate, or use IN."
     ),
     "22001": Explanation("A text is too long for the type it is cast to."),
     "22003": Explanation("A number is out of the range of its type.", "Use a wider type, such as numeric."),
-    "22004": Explanation("NULL stands where a value is needed."),
+    "22004": Explanation("NULL is used where a value is needed."),
     "22007": Explanation("A text is not a date or time.", "Filter with a regular expression before casting."),
     "22008": Explanation("A date or time is out of range."),
     "22009": Explanation("A time zone displacement is out of range."),
-    "2200F": Explanation("An empty text stands where a character is needed."),
+    "2200F": Explanation("An empty text is used where a character is needed."),
     "22011": Explanation("A substring has a negative length."),
     "22012": Explanation("The query divides by zero.", "Divide by nullif(x, 0)."),
     "22013": Explanation("A window frame begins or ends at a negative or missing offset."),
@@ -55,17 +55,17 @@ _EXPLANATIONS: Final[dict[str, Explanation]] = {
     "22016": Explanation("nth_value() needs a row number greater than zero."),
     "22019": Explanation("The ESCAPE character must be one character."),
     "2201B": Explanation("A regular expression is not valid."),
-    "2201E": Explanation("A logarithm is taken of a number that is not positive."),
+    "2201E": Explanation("The query takes the logarithm of a number that is not positive."),
     "2201F": Explanation("A power or square root has no real value."),
     "2201G": Explanation("width_bucket() needs more than zero buckets and two different bounds."),
     "2201W": Explanation("LIMIT must not be negative."),
     "2201X": Explanation("OFFSET must not be negative."),
-    "22021": Explanation("A text holds bytes that are not valid in its encoding."),
-    "22023": Explanation("A function has been given a value that it does not take, such as an unknown time zone."),
+    "22021": Explanation("A text contains bytes that are not valid in its encoding."),
+    "22023": Explanation("A function got a value that it does not accept, such as an unknown time zone."),
     "22025": Explanation("A pattern ends in the escape character, or an escape sequence is not valid."),
-    "22026": Explanation("Bit strings of different lengths are put together."),
-    "2202E": Explanation("Arrays of these dimensions cannot be put together."),
-    "22030": Explanation("A JSON object has the same key twice."),
+    "22026": Explanation("Bit strings of different lengths cannot be combined."),
+    "2202E": Explanation("Arrays of these dimensions cannot be combined."),
+    "22030": Explanation("A JSON object contains the same key twice."),
     "22032": Explanation("A text is not valid JSON."),
     "22033": Explanation("A JSON path uses a subscript that is out of bounds."),
     "22P02": Explanation(
@@ -84,8 +84,8 @@ _EXPLANATIONS: Final[dict[str, Explanation]] = {
     ),
     "42501": Explanation("The query uses something that sandbox queries may not use."),
     "42601": Explanation("The query is not valid SQL here."),
-    "42611": Explanation("A column is not defined as it must be."),
-    "42701": Explanation("The column {name} is there twice."),
+    "42611": Explanation("The definition of a column is not valid."),
+    "42701": Explanation("The column {name} appears twice."),
     "42702": Explanation("The column {name} could belong to more than one table.", "Write table.column."),
     "42703": Explanation("There is no column {name} here."),
     "42704": Explanation("There is no such type or object as {name}."),
@@ -99,25 +99,27 @@ _EXPLANATIONS: Final[dict[str, Explanation]] = {
     "42809": Explanation("The function {name} cannot be used in this way."),
     "42846": Explanation("A value of this type cannot be cast to the other."),
     "42883": Explanation("No function or operator fits the types of its arguments at {name}.", _CAST),
-    "42P01": Explanation("The table {name} cannot be read from here.", "A subquery in FROM sees others with LATERAL."),
+    "42P01": Explanation(
+        "The table {name} cannot be read from here.", "Add LATERAL to a subquery in FROM that reads it."
+    ),
     "42P10": Explanation(
         "ORDER BY, GROUP BY or DISTINCT ON names something that the select list does not have.",
         "Positions count the selected columns; DISTINCT ON needs the same expressions first in ORDER BY.",
     ),
     "42P18": Explanation("The type at {name} is not known.", _CAST),
-    "42P20": Explanation("A window function or window definition is used where none may be."),
+    "42P20": Explanation("A window function or window definition is used where none is allowed."),
     "42P22": Explanation("PostgreSQL cannot tell which collation to compare with."),
-    "53100": Explanation("The query needs more disk space than there is.", _LESS),
+    "53100": Explanation("The query needs more disk space than is available.", _LESS),
     "53200": Explanation("The query needs more memory than it may use.", _LESS),
     "53400": Explanation("The query needs more temporary disk space than it may use.", _LESS),
-    "54000": Explanation("A value is larger than PostgreSQL can hold.", _LESS),
+    "54000": Explanation("A value is larger than PostgreSQL allows.", _LESS),
     "54001": Explanation("The query is nested too deeply.", _SIMPLER),
     "54011": Explanation("The query has too many columns.", _SIMPLER),
     "54023": Explanation("A function has too many arguments.", _SIMPLER),
     "55P03": Explanation("A table is being changed at the moment.", "Try again."),
 }
 # JSON errors differ in ways that matter to no caller (PostgreSQL, appendix A, 22031 to 2203G).
-_JSON: Final = Explanation("A JSON value or path is not of the form that is needed here.")
+_JSON: Final = Explanation("A JSON value or path does not have the form that is needed here.")
 
 
 def explain(sqlstate: str, *, name: str = "", known_names: Iterable[str] = ()) -> Explanation | None:
@@ -141,7 +143,7 @@ def _suggestion(name: str, known_names: Iterable[str]) -> str:
 
 
 def name_at(sql: str, offset: int) -> str:
-    """Return what stands at an offset of a text that has been lexed before: ``table.column``, a word or an operator.
+    """Return the name at an offset of a text that has been lexed before: ``table.column``, a word or an operator.
 
     Nothing for a literal, which is data.
     """

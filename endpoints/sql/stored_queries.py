@@ -11,7 +11,7 @@ from endpoints.sql.composition import single_query
 from endpoints.sql.lexemes import Kind, Lexeme, lex
 
 # --- Parameter uses ---------------------------------------------------------------------------------------------------
-# Where a stored query uses each ``@name``, and which type that suggests to the operator who has yet to declare it.
+# Where a stored query uses each ``@name``, and which type that suggests to the operator who must declare it.
 _COMPARISONS: Final = frozenset({"<", "<=", "=", ">=", ">", "<>", "!="})
 _TYPES: Final = {
     "timestamptz": ParameterType.TIMESTAMP, "timestamp": ParameterType.TIMESTAMP, "date": ParameterType.DATE,
@@ -28,7 +28,7 @@ _COUNTING_WORDS: Final = frozenset({"limit", "offset"})
 
 @dataclass(frozen=True, slots=True)
 class ParameterUse:
-    """A parameter with the offsets of its uses; `guessed_type` is None where nothing tells it from text."""
+    """A parameter with the offsets of its uses; `guessed_type` is None if nothing suggests another type than text."""
 
     name: str
     offsets: tuple[int, ...]
@@ -53,7 +53,7 @@ def parameter_uses(sql: str) -> tuple[ParameterUse, ...]:
 
 
 def _cast(behind: Sequence[Lexeme]) -> ParameterType | None:
-    """Return the type of ``::type`` behind a parameter."""
+    """Return the type of ``::type`` after a parameter."""
     if len(behind) < 2 or behind[0].text != "::":
         return None
     name = behind[1].text.lower()
@@ -63,7 +63,7 @@ def _cast(behind: Sequence[Lexeme]) -> ParameterType | None:
 
 
 def _comparison(lexemes: Sequence[Lexeme], index: int) -> ParameterType | None:
-    """Return what a parameter is compared with: a timestamp, a list behind ANY, a number of rows."""
+    """Return what a parameter is compared with: a timestamp, a list after ANY, a number of rows."""
     texts = ["", "", *(lexeme.text.lower() for lexeme in lexemes[:index])]
     if texts[-1] in _COUNTING_WORDS:
         return ParameterType.INTEGER
@@ -104,7 +104,7 @@ class StoredTablesError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class StoredTable:
-    """One CTE: its name as PostgreSQL folds it, its column names where it lists them, and its query with ``@name``.
+    """One CTE: its name as PostgreSQL folds it, its column names if it lists them, and its query with ``@name``.
 
     `position` is the offset of its name in the stored query.
     """
@@ -128,7 +128,7 @@ def stored_tables(sql: str) -> tuple[StoredTable, ...]:
     seen: set[str] = set()
     for table in tables:
         if table.name in seen:
-            raise StoredTablesError(f"the CTE `{table.name}` is there twice", table.position)
+            raise StoredTablesError(f"the CTE `{table.name}` is defined twice", table.position)
         seen.add(table.name)
     return tables
 
@@ -138,7 +138,7 @@ class _Reader:
 
     def __init__(self, lexemes: Sequence[Lexeme]) -> None:
         self._lexemes = lexemes
-        self._index = 1  # behind WITH
+        self._index = 1  # after WITH
 
     def peek(self) -> Lexeme:
         if self._index == len(self._lexemes):
@@ -151,7 +151,7 @@ class _Reader:
         return lexeme
 
     def take_word(self, word: str) -> bool:
-        """Step over the key word; tells whether it was there."""
+        """Step over the key word; return whether it was there."""
         if _word(self.peek()) != word:
             return False
         self._index += 1
@@ -164,7 +164,7 @@ class _Reader:
         return lexeme
 
     def skip_to_closing(self) -> Lexeme:
-        """Step behind the bracket that closes the one just taken and return it; `single_query` has paired them."""
+        """Step after the bracket that closes the one just taken and return it; `single_query` has paired them."""
         depth = 1
         while True:
             lexeme = self.take()

@@ -91,7 +91,7 @@ def test_a_mistake_is_said_at_its_field(open_page: OpenPage, check_accessibility
     page.get_by_role("checkbox", name="logs.all").check()
     page.get_by_label("Bound arguments").fill("project")
     page.get_by_role("button", name="Save", exact=True).click()
-    expect(page.get_by_text("Write one NAME=VALUE a line")).to_be_visible()
+    expect(page.get_by_text("Write one NAME=VALUE per line")).to_be_visible()
     expect(page.get_by_text("Clear this to limit the access token")).to_be_visible()
     take_pictures(page, "access-token-mistake")
     check_accessibility(page)

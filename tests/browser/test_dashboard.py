@@ -35,7 +35,7 @@ def test_health_endpoints_and_log_sources(
     five = row.get_by_role("img", name=re.compile("^5 calls in the last 24 hours, 1 refused and 1 failed"))
 
     def are_shown() -> bool:  # a process writes the calls it has noted once a second
-        page.get_by_role("link", name="Look again").click()
+        page.get_by_role("link", name="Refresh").click()
         expect(row).to_be_visible()
         return five.count() == 1
 
@@ -59,7 +59,7 @@ def test_redis_away_is_said_and_the_page_stays(
         assert time.monotonic() - started < MUCH_LATER_SECONDS
         health = page.get_by_role("region", name="Health")
         expect(health.get_by_role("heading", name="Redis down")).to_be_visible()
-        expect(page.get_by_text("their numbers are not known at the moment")).to_be_visible()
+        expect(page.get_by_text("their numbers are unknown at the moment")).to_be_visible()
         take_pictures(page, "dashboard-without-redis")
         check_accessibility(page)
 

@@ -115,7 +115,7 @@ def test_a_fault_is_shown_at_its_line_and_a_missing_time_bound_warned_of(open_pa
     page.keyboard.press("Control+A")
     page.keyboard.insert_text("select t.id\nfrom logs.edge_logs as t")
     wait_until_checked(page, "1 warning. It can be saved.")
-    expect(problem(page, "is read without a time bound")).to_contain_text("Warning in line 2")
+    expect(problem(page, "is read without a time range")).to_contain_text("Warning in line 2")
 
 
 def test_rows_of_parameters_follow_the_sql_until_somebody_touches_them(open_page: OpenPage) -> None:

@@ -62,7 +62,7 @@ def test_an_editor_sees_what_changed_and_puts_the_first_version_back(
 
     assert columns_of(site, "test.versions") == ["project", "two"]
     page.get_by_role("button", name="Restore as version 3").click()
-    expect(page.get_by_text("Version 1 is back, as version 3.")).to_be_visible()
+    expect(page.get_by_text("Version 1 was restored as version 3.")).to_be_visible()
     assert columns_of(site, "test.versions") == ["one", "project"]
     page.get_by_role("link", name="history History").click()
     newest = page.get_by_role("row").filter(has_text="version 3")

@@ -150,12 +150,12 @@ class TestFailures:
         embedded.ensure_running(root, postgres=False)
         (root / "postgres").mkdir(mode=0o755)
         (root / "postgres" / "PG_VERSION").write_text("17\n", encoding="ascii")
-        with pytest.raises(EmbeddedServerError, match="made by PostgreSQL 17"):
+        with pytest.raises(EmbeddedServerError, match="created by PostgreSQL 17"):
             embedded.ensure_running(root, redis=False)
 
     def test_refuses_data_whose_passwords_are_gone(self, root: Path) -> None:
         (root / "postgres").mkdir(parents=True)
-        with pytest.raises(EmbeddedServerError, match=r"not its passwords.*secrets\.json"):
+        with pytest.raises(EmbeddedServerError, match=r"the file with its passwords is missing.*secrets\.json"):
             embedded.ensure_running(root)
 
     def test_refuses_a_damaged_secrets_file(self, root: Path) -> None:

@@ -122,7 +122,7 @@ def test_a_taken_port_ends_the_demo_in_one_line_before_anything_is_started(tmp_p
         done = _manage(tmp_path / "local", "demo", "--port", str(port))
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
-        f"manage.py: Port {port} is taken by another program: stop it, or choose another port "
+        f"manage.py: Port {port} is used by another program: stop it, or choose another port "
         f"(make demo PORT={port + 1})."
     ]
     assert not (tmp_path / "local").exists()

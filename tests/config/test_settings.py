@@ -46,7 +46,7 @@ def test_debug_needs_no_secret_key_and_no_server() -> None:
 def test_a_switch_that_is_neither_on_nor_off_is_refused(word: str) -> None:
     loaded = load_settings("s.DEBUG", SECRET_KEY="x" * 50, DEBUG=word)
     assert loaded.returncode != 0
-    assert f"DEBUG is {word.lower()!r}: write true or false." in loaded.stderr
+    assert f"DEBUG must be true or false, not {word.lower()!r}." in loaded.stderr
 
 
 @pytest.mark.parametrize(("word", "is_on"), [("TRUE", True), ("on", True), ("0", False), ("No", False), ("", False)])

@@ -372,13 +372,13 @@ def test_command_prints_every_guarantee() -> None:
     lines = output.getvalue().splitlines()
     for guarantee in GUARANTEES:
         assert any(f"{guarantee.name}: {guarantee.promise}" in line for line in lines)
-    assert "Two web processes with full pools are 16 server processes" in lines[-2]
+    assert "Two web processes with full pools use 16 server processes" in lines[-2]
     assert lines[-1].endswith("level full is accepted.")
 
 
 def test_command_fails_and_tells_what_an_attacker_gets(function_open: None) -> None:
     output = StringIO()
-    with pytest.raises(CommandError, match="1 needed guarantees fail") as failure:
+    with pytest.raises(CommandError, match="1 required guarantees fail") as failure:
         call_command("check_sandbox", stdout=output)
     assert failure.value.returncode == 1
     assert "FAIL  full          functions closed" in output.getvalue()

@@ -73,7 +73,7 @@ def test_bad_rows_before_and_in_postgresql_refuse_the_batch_together(logs: Conne
     assert (refused.value.rows, messages(logs)) == (4, [])
     report = load([*rows, "no object"], skip_bad_rows=True)
     assert counts(report) == (2, 0, 3)
-    assert report.bad_rows.listed[-1] == BadRowAt(4, "the row is not a JSON object")
+    assert report.bad_rows.listed[-1] == BadRowAt(4, "the row must be a JSON object")
     assert messages(logs) == ["000", "002"]
 
 

@@ -52,7 +52,7 @@ def test_the_same_seed_and_end_add_nothing_the_second_time(log_database: Connect
     stdout, stderr = run(**options)
     assert sum(counts(log_database).values()) == 60
     assert stdout.count(": 0 rows loaded, ") == 9
-    assert stderr == f"The same rows again: --seed s --until {UNTIL.isoformat()}\n"
+    assert stderr == f"To get the same rows again: --seed s --until {UNTIL.isoformat()}\n"
 
 
 def test_without_a_seed_other_rows_come_and_the_seed_is_shown(log_database: Connection[Any]) -> None:
@@ -84,7 +84,7 @@ def test_writes_ndjson_instead_of_loading(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"output": "-"}, "name it with --source"),
-        ({"source": ["nope"]}, "There are for: edge_logs, "),
+        ({"source": ["nope"]}, "Choose among: edge_logs, "),
         ({"rows": -1}, "--rows must not be negative"),
         ({"days": 0}, "--days must be positive"),
         ({"days": float("nan")}, "--days must be positive"),

@@ -43,9 +43,9 @@ def test_reads_each_form(body: bytes, rows: list[bytes]) -> None:
 @pytest.mark.parametrize(
     ("body", "rows"),
     [
-        (b'[1, {"a": NaN}, 2]', [b"1", "it is not JSON: it holds NaN", b"2"]),
-        (b'[{"a": 1e131072}]', ["it holds a number beyond PostgreSQL's range"]),
-        (b"[" + b"9" * 5000 + b'e99999999, "\\ud800"]', ["it holds a number beyond PostgreSQL's range", None]),
+        (b'[1, {"a": NaN}, 2]', [b"1", "it is not JSON: it contains NaN", b"2"]),
+        (b'[{"a": 1e131072}]', ["it contains a number beyond PostgreSQL's range"]),
+        (b"[" + b"9" * 5000 + b'e99999999, "\\ud800"]', ["it contains a number beyond PostgreSQL's range", None]),
         (b"{}\nx\n{}", [b"{}", "the line is not JSON: Expecting value (column 1)", b"{}"]),
         (
             b"{\n}\nx",

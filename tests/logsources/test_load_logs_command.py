@@ -99,7 +99,7 @@ def test_says_how_many_rows_were_there_already(source: LogSource, monkeypatch: p
 
 
 def test_lists_the_log_sources_when_the_name_is_wrong(source: LogSource) -> None:
-    with pytest.raises(CommandError, match=r"There is no log source 'nope'\. There are: .*commanded_rows"):
+    with pytest.raises(CommandError, match=r"There is no log source 'nope'\. The log sources are: .*commanded_rows"):
         run("-", source_name="nope")
 
 

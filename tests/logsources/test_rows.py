@@ -107,7 +107,7 @@ def test_leaves_the_raw_row_as_it_is() -> None:
 
 @pytest.mark.parametrize("metadata", ["text", 1, True, [1], [{"a": 1}, "x"], [[{"a": 1}]]])
 def test_refuses_metadata_that_is_not_made_of_objects(metadata: object) -> None:
-    assert reason(raw_row(metadata=metadata)) == "metadata is neither an object nor an array of objects"
+    assert reason(raw_row(metadata=metadata)) == "metadata must be an object or an array of objects"
 
 
 @pytest.mark.parametrize("depth", [300, 3000])
@@ -120,11 +120,11 @@ def test_refuses_metadata_nested_too_deeply(depth: int) -> None:
 
 @pytest.mark.parametrize("text", ["\x00", "a\x00b", "\\\x00"])
 def test_refuses_nul_characters(text: str) -> None:
-    assert reason(raw_row(metadata={"a": [text]})).startswith("metadata holds a NUL character")
-    assert reason(raw_row(metadata={text: 1})).startswith("metadata holds a NUL character")
-    assert reason(raw_row(event_message=text)).startswith("event_message holds a NUL character")
-    assert reason(raw_row(id=text)).startswith("id holds a NUL character")
-    assert reason(raw_row(project=text)).startswith("project holds a NUL character")
+    assert reason(raw_row(metadata={"a": [text]})).startswith("metadata contains a NUL character")
+    assert reason(raw_row(metadata={text: 1})).startswith("metadata contains a NUL character")
+    assert reason(raw_row(event_message=text)).startswith("event_message contains a NUL character")
+    assert reason(raw_row(id=text)).startswith("id contains a NUL character")
+    assert reason(raw_row(project=text)).startswith("project contains a NUL character")
 
 
 @pytest.mark.parametrize("text", ["\\u0000", "\\\\u0000", "u0000", "\\" * 3 + "u0000"])
@@ -219,8 +219,8 @@ def test_puts_a_project_sent_beside_metadata_where_it_belongs(metadata: object, 
     ("metadata", "expected"),
     [
         ({"tenant": {"ref": "globex"}}, "project differs from the one in metadata (tenant.ref)"),
-        ({"tenant": "globex"}, "there is no room for project in metadata (tenant.ref)"),
-        ({"tenant": {"ref": True}}, "what is in metadata (tenant.ref) cannot be a project"),
+        ({"tenant": "globex"}, "project cannot be added to metadata (tenant.ref)"),
+        ({"tenant": {"ref": True}}, "the value in metadata (tenant.ref) cannot be a project"),
     ],
 )
 def test_refuses_a_project_that_contradicts_metadata(metadata: object, expected: str) -> None:
@@ -232,7 +232,7 @@ def test_refuses_a_project_that_contradicts_metadata(metadata: object, expected:
 
 @pytest.mark.parametrize("raw", [None, [], "text", 1, [{"event_message": "m"}]])
 def test_refuses_what_is_not_an_object(raw: object) -> None:
-    assert reason(raw) == "the row is not a JSON object"
+    assert reason(raw) == "the row must be a JSON object"
 
 
 @pytest.mark.parametrize(("message", "expected"), [(None, "is missing"), (1, "is not text"), ({}, "is not text")])
@@ -258,7 +258,7 @@ def test_a_missing_id_becomes_a_random_uuid(fields: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("sent", ["", "x" * 256, 1.5, True, [], {}, orjson.Fragment(b"1" * 30)])
 def test_refuses_other_ids(sent: object) -> None:
-    assert reason(raw_row(id=sent)).startswith("id is")
+    assert reason(raw_row(id=sent)).startswith(("id is", "id must be"))
 
 
 MOMENT = datetime(2025, 6, 2, 8, 15, 4, 201_000, tzinfo=UTC)
@@ -297,7 +297,7 @@ def test_reads_timestamps_as_utc(sent: object, stored: datetime) -> None:
      True, [], {}, "12345678901234567890"],
 )  # fmt: skip
 def test_refuses_absurd_timestamps(sent: object) -> None:
-    assert reason(raw_row(timestamp=sent)).startswith("timestamp is")
+    assert reason(raw_row(timestamp=sent)).startswith(("timestamp is", "timestamp must be"))
 
 
 @settings(max_examples=100, deadline=None)

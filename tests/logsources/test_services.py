@@ -214,7 +214,7 @@ class TestSaveSource:
         source = create()
         insert("made_here", metadata=METADATA, project="zenith")
         source.project_location, source.project_path = "metadata", "project_ref"
-        with pytest.raises(ValidationError, match="Make a new source"):
+        with pytest.raises(ValidationError, match="Create a new source"):
             services.save_source(source, [])
         assert logs.execute("SELECT project FROM logs.made_here").fetchone() == ("zenith",)
         assert LogSource.objects.get().project_location == "row field"

@@ -95,7 +95,7 @@ def test_refuses_what_is_no_producers_name(name: str) -> None:
 
 def test_refuses_a_producer_of_another_source() -> None:
     register("first_logs", "one.logs", "two.logs")
-    with pytest.raises(ValidationError, match=r"first_logs takes what two\.logs writes already"):
+    with pytest.raises(ValidationError, match=r"first_logs already has the producer name two\.logs"):
         register("second_logs", "two.logs", "three.logs")
 
 

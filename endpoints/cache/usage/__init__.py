@@ -1,4 +1,4 @@
-"""What callers ask for and how that went: counted cheaply, read by warming and by the admin."""
+"""What callers request and how their calls ended: counted cheaply, read by warming and by the admin."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What callers ask for: counters per endpoint, and per version which results, so that warming knows its work.
+"""What callers request: counters per endpoint, and the results per version, so that warming knows its work.
 
-Counted in the process and written once a second behind the calls, so a hit pays for a dictionary, not for a round trip.
-What was counted for warming while Redis is away is lost; the counters wait for it.
+Counted in the process and written once a second after the calls: a hit costs a dictionary access, not a round trip.
+While Redis does not answer, counts for warming are lost; the counters wait for it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from endpoints.cache.keys import Recipe, ResultKey
 from endpoints.cache.usage.flushing import FLUSHER, send
 
 # --- Backoff ----------------------------------------------------------------------------------------------------------
-# Results that keep failing are tried ever less often: after 1, 2, 4, 8 and from then on 16 times the base.
+# Results that keep failing are tried less and less often: after 1, 2, 4, 8 and then always 16 times the base.
 MOST_TIMES_BASE = 16
 
 _NOTE_FAILURE = Script("""
@@ -55,7 +55,7 @@ def note_success(key: ResultKey) -> None:
 
 # --- Counters ---------------------------------------------------------------------------------------------------------
 # Counters of an endpoint's calls and warm runs, one hash per endpoint, for the admin.
-STATISTICS_SECONDS = 30 * 24 * 3600  # after the last call of an endpoint its counters go
+STATISTICS_SECONDS = 30 * 24 * 3600  # after the last call of an endpoint its counters expire
 _ERROR_CHARACTERS = 500
 
 COUNTER_OF_KIND: Mapping[str, str] = {"hit": "hits", "stale": "stale", "miss": "misses", "bypass": "bypass"}
@@ -156,9 +156,9 @@ _notes = _Notes()
 
 
 def note_call(key: ResultKey, recipe: Recipe, *, kind: str, keep_seconds: float) -> None:
-    """Count a call, and remember for `keep_seconds`, the endpoint's caching period, what it asked for.
+    """Count a call, and remember for `keep_seconds`, the endpoint's caching period, what it requested.
 
-    `kind` is hit, stale, miss or bypass. Never raises and asks nobody.
+    `kind` is hit, stale, miss or bypass. Never raises and does no I/O.
     """
     now = monotonic()
     with _lock:
@@ -190,7 +190,7 @@ FLUSHER.writes(flush)
 def worth_warming(
     endpoint_id: str, version: int, *, asked_within_seconds: float, limit: int, now: float
 ) -> list[AskedFor]:
-    """Return what was asked for within the last caching period, the most used first, at most `limit`.
+    """Return what was requested within the last caching period, the most used first, at most `limit`.
 
     `asked_within_seconds` is the caching period that the calls were noted with, `now` is what `clock` says; uses are
     those of this and of the last window of that length. Raises CacheUnavailable.
@@ -237,7 +237,7 @@ def _counter_commands(endpoint_id: str, counts: dict[str, int]) -> list[list[Par
 def _asked_commands(notes: Mapping[ResultKey, _Asked], *, ahead: float) -> list[list[Part]]:
     """Return what writes the notes; Redis's clock is so many seconds ahead of this process's monotonic one.
 
-    Clocks of machines differ and step. By their own a process would forget for others what was asked a moment ago.
+    Clocks of machines differ and step. By its own clock a process could forget what others requested a moment ago.
     """
     return [command for key, asked in notes.items() for command in _commands(key, asked, last_at=asked.last_at + ahead)]
 

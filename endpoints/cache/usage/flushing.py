@@ -1,4 +1,4 @@
-"""Writes what calls have noted, a second behind them, in a thread of its own: no call waits for that or fails with it.
+"""Writes the notes of calls, a second after them, in its own thread: no call waits for that or fails because of it.
 
 FLUSHER.writes(flush)       once, by each module that keeps notes
 FLUSHER.note()              there is something to write
@@ -17,15 +17,15 @@ import structlog
 from endpoints.cache.connection import Part, ask_for_all
 
 FLUSH_SECONDS: Final = 1.0
-SETTLE_SECONDS: Final = 2.0  # a page that shows what was noted waits no longer for the last second of it
-COMMANDS_AT_ONCE: Final = 500  # Redis serves others in between
+SETTLE_SECONDS: Final = 2.0  # a page that shows the notes waits no longer for the last second of them
+COMMANDS_AT_ONCE: Final = 500  # so that Redis serves others in between
 _RETRY_SECONDS: Final = 1.0
 
 logger = structlog.get_logger(__name__)
 
 
 class Flusher:
-    """One thread, begun with the first note, that lets all who keep notes write them."""
+    """One thread, started with the first note, that lets every module write its notes."""
 
     def __init__(self, *, seconds: float = FLUSH_SECONDS) -> None:
         self._seconds = seconds
@@ -33,14 +33,14 @@ class Flusher:
         self.forget_thread()
 
     def forget_thread(self) -> None:
-        """Begin anew: a forked child has none of its parent's threads."""
+        """Start again: a forked child has none of its parent's threads."""
         self._thread: threading.Thread | None = None
         self._is_noted = False
         self._has_notes = threading.Event()
         self._hurry = threading.Event()
         self._changed = threading.Condition()
         self._begun = self._done = 0  # rounds of writing
-        self._retry_at = 0.0  # time.monotonic(), after no thread was to be had
+        self._retry_at = 0.0  # time.monotonic(), after no thread was available
         self._is_failing = False
 
     def writes(self, write: Callable[[], None]) -> None:
@@ -48,7 +48,7 @@ class Flusher:
         self._writers.append(write)
 
     def note(self) -> None:
-        """Have what was noted written soon. Never raises and never waits."""
+        """Have the notes written soon. Never raises and never waits."""
         if not self._is_noted and self._ensure_thread():
             self._is_noted = True
             self._has_notes.set()
@@ -92,7 +92,7 @@ class Flusher:
                 self._begun += 1
                 self._has_notes.clear()
                 self._hurry.clear()
-                self._is_noted = False  # who notes from now on may come too late for this round
+                self._is_noted = False  # later notes may come too late for this round
             for write in self._writers:
                 self._write(write)
             with self._changed:

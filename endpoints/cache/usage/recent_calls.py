@@ -1,7 +1,7 @@
 """An endpoint's calls: the last ones, those of 24 hours by minute, and how long those of the last hour took.
 
 Each is a string of 32-bit counters in Redis, added to by BITFIELD: 23 kB for a day's minutes and 11 kB for an hour's
-durations at most, one read each, and it goes by itself.
+durations at most, one read each, and it expires by itself.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from endpoints.cache.connection import CacheUnavailable, Part, ask_for, ask_for_
 from endpoints.cache.usage.flushing import FLUSHER, send
 
 # --- Durations --------------------------------------------------------------------------------------------------------
-# How long calls took, as counts in fixed buckets: enough for a median, and processes can add them up.
+# The durations of calls as counts in fixed buckets: enough for a median, and processes can add them.
 BUCKETS: Final = 48
-# From half a millisecond in steps of 30 % to 88 seconds; the last bucket holds what took longer.
+# From half a millisecond in steps of 30 % to 88 seconds; the last bucket counts what took longer.
 UPPER_BOUNDS_MS: Final = tuple(0.5 * 1.3**step for step in range(BUCKETS - 1))
 
 
@@ -33,7 +33,7 @@ class Durations:
     counts: tuple[int, ...] = (0,) * BUCKETS
 
     def quantile_ms(self, share: float) -> float | None:
-        """Return the duration that this share of the calls (0 to 1) did not exceed, None where there are no calls.
+        """Return the duration that this share of the calls (0 to 1) did not exceed, None if there are no calls.
 
         Off by no more than the bucket is wide, 30 %; what took longer than the last bound counts as that bound.
         """
@@ -64,7 +64,7 @@ def added(parts: Sequence[Sequence[int]]) -> Durations:
 MINUTES: Final = 24 * 60
 _DAY_SECONDS: Final = 24 * 3600
 _HOUR_SECONDS: Final = 3600
-_KEPT_PERIODS: Final = 2  # this and the last one hold what is read
+_KEPT_PERIODS: Final = 2  # this and the last one contain what is read
 # The order of a minute's counters in the string.
 _CALLS, _REFUSED, _FAILED, _CACHED = range(4)
 _COUNTERS: Final = 4
@@ -86,17 +86,17 @@ class CountedCall:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Counts by minute, MINUTES of them, the last one that of the moment asked for; durations of the last 60."""
+    """Counts by minute, MINUTES of them, the last one for the requested moment; durations of the last 60."""
 
     calls: tuple[int, ...]
-    refused: tuple[int, ...]  # status 4xx: the caller's to mend
+    refused: tuple[int, ...]  # status 4xx: the caller must correct the call
     failed: tuple[int, ...]  # status 5xx
     cached: tuple[int, ...]  # answered by the cache, hit or stale
     durations: Durations  # of calls that were not refused
 
     @property
     def cached_share(self) -> float | None:
-        """The share of answered calls that the cache answered, 0 to 1; None where there were none."""
+        """The share of answered calls that the cache answered, 0 to 1; None if there were none."""
         answered = sum(self.calls) - sum(self.refused) - sum(self.failed)
         return sum(self.cached) / answered if answered else None
 
@@ -176,9 +176,9 @@ def _numbers(stored: bytes | None, length: int) -> tuple[int, ...]:
 # --- Recent calls -----------------------------------------------------------------------------------------------------
 # The last calls of each endpoint, refused and failed ones too: who, when, how it ended. No argument, no SQL.
 #
-# A call puts one entry into this process's memory; what came together is written to Redis once a second behind the
-# calls. What was noted while Redis is away, or beyond what the memory holds, is lost: it is for people to look at,
-# not to count on.
+# A call puts one entry into this process's memory; all of them are written to Redis once a second after the
+# calls. While Redis does not answer, and beyond the limit of the memory, calls are lost: people look at this list,
+# but nothing relies on it.
 KEPT_CALLS: Final = 200  # per endpoint
 KEPT_SECONDS: Final = 30 * 24 * 3600  # after the last call of an endpoint
 _PENDING_LIMIT: Final = 20_000  # calls of all endpoints between two flushes
@@ -203,7 +203,7 @@ _pending: deque[tuple[str, RecentCall]] = deque(maxlen=_PENDING_LIMIT)
 
 
 def note_outcome(endpoint_id: str, call: RecentCall) -> None:
-    """Remember a call of the endpoint, `endpoint_id` being its 32 digits. Never raises and asks nobody."""
+    """Remember a call of the endpoint, `endpoint_id` being its 32 digits. Never raises and does no I/O."""
     _pending.append((endpoint_id, call))
     FLUSHER.note()
 
@@ -212,7 +212,7 @@ def flush() -> None:
     """Write what was noted; never raises. Calls leave that to FLUSHER."""
     noted: list[tuple[str, RecentCall]] = []
     with suppress(IndexError):
-        while len(noted) < _PENDING_LIMIT:  # others go on noting
+        while len(noted) < _PENDING_LIMIT:  # others continue to note calls
             noted.append(_pending.popleft())
     if noted:
         with suppress(CacheUnavailable):

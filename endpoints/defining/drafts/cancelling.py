@@ -1,7 +1,7 @@
 """Cancel the run of a draft from any process: a note in Redis, acted on by the process that runs it.
 
-    lqe:draft-run:<run id>       there while the run goes on
-    lqe:draft-cancel:<run id>    there once somebody wants it cancelled
+    lqe:draft-run:<run id>       exists during the run
+    lqe:draft-cancel:<run id>    exists once somebody wants to cancel it
 
 The running process asks for the second name several times a second and then sends PostgreSQL a cancel request for its
 own connection (PostgreSQL manual, "Canceling Requests in Progress"). That needs no right in the log database: the gate
@@ -41,7 +41,7 @@ class DraftCancelled(Exception):
 
 
 def cancel_draft_run(run_id: str) -> bool:
-    """Have the run cancelled, whichever process it runs in; tells whether there was one. Raises CacheUnavailable."""
+    """Cancel the run, in any process; return whether there was one. Raises CacheUnavailable."""
     if not RUN_ID.fullmatch(run_id) or not ask_for("EXISTS", _name("run", run_id)):
         return False
     ask_for("SET", _name("cancel", run_id), "1", "EX", WISH_SECONDS)
@@ -50,12 +50,12 @@ def cancel_draft_run(run_id: str) -> bool:
 
 @contextmanager
 def cancellable_run(run_id: str, *, timeout_seconds: float) -> Iterator[RunAttendance]:
-    """Make a run known to `cancel_draft_run`; without Redis it runs all the same, to its timeout.
+    """Make a run known to `cancel_draft_run`; without Redis it still runs, to its timeout.
 
     Raises DraftCancelled instead of what the cancelled statement raised.
     """
     if not RUN_ID.fullmatch(run_id):
-        raise ValueError("a run id has 8 to 100 letters, digits and dashes")
+        raise ValueError("a run id must have 8 to 100 letters, digits and dashes")
     attendance = RunAttendance(run_id)
     with suppress(CacheUnavailable):
         ask_for("SET", _name("run", run_id), "1", "EX", round(timeout_seconds) + KEPT_BEYOND_TIMEOUT_SECONDS)
@@ -71,7 +71,7 @@ def cancellable_run(run_id: str, *, timeout_seconds: float) -> Iterator[RunAtten
 
 
 class RunAttendance:
-    """Watches for the wish to cancel one run, while its statement runs."""
+    """Watches for a request to cancel one run, while its statement runs."""
 
     def __init__(self, run_id: str) -> None:
         self._wish = _name("cancel", run_id)
@@ -79,9 +79,9 @@ class RunAttendance:
 
     @contextmanager
     def attend(self, connection: GateConnection) -> Iterator[None]:
-        """Cancel what runs on the connection inside the block, as soon as somebody wishes it.
+        """Cancel the statement that runs on the connection inside the block, as soon as somebody requests it.
 
-        Raises Overloaded where no thread can be had that watches for it.
+        Raises Overloaded if no thread is available to watch for it.
         """
         over = threading.Event()
         watcher = threading.Thread(target=self._watch, args=(connection, over), name="draft-cancel", daemon=True)
@@ -93,7 +93,7 @@ class RunAttendance:
             yield
         finally:
             over.set()
-            # Bounded by Redis's and PostgreSQL's own time limits. Nobody else may have the connection before.
+            # Bounded by Redis's and PostgreSQL's own time limits. No other caller may get the connection before.
             watcher.join()
             if self.cancelled:
                 connection.close()

@@ -32,7 +32,7 @@ from endpoints.sql.stored_queries import ParameterUse, parameter_uses, stored_ta
 
 @dataclass(frozen=True, slots=True)
 class DraftReport:
-    """What is wrong with a draft, and what is known of it; `columns` is None where the SQL does not get so far."""
+    """What is wrong with a draft, and what is known about it; `columns` is None if the SQL does not get so far."""
 
     problems: tuple[Problem, ...]
     parameters: tuple[ParameterUse, ...] = ()
@@ -46,9 +46,9 @@ class DraftReport:
 
 
 def check_draft(draft: Draft) -> DraftReport:
-    """PREPARE and plan a draft as its readers and return all that is wrong with it.
+    """PREPARE and plan a draft as its readers and return every problem.
 
-    Raises DatabaseUnavailable, Overloaded or QueryTimeout when the log database cannot say.
+    Raises DatabaseUnavailable, Overloaded or QueryTimeout if the log database cannot answer.
     """
     unreadable = list(lexical_problems(draft))
     if unreadable:
@@ -62,14 +62,14 @@ def check_draft(draft: Draft) -> DraftReport:
         return DraftReport(_in_order([*problems, *uncomposable]), uses)
     checked = _checkable(draft)
     columns, faults = _described(checked)
-    # What PostgreSQL refuses in the query it refuses in its CTEs again: told once.
+    # PostgreSQL refuses the same in the query and again in its CTEs: reported once.
     tables, sandbox_faults = _sandbox(checked) if draft.sandboxing and columns is not None else ((), [])
     problems += [*faults, *sandbox_faults, *default_table_problems(draft)]
     return DraftReport(_in_order(problems), uses, columns, tables)
 
 
 def _checkable(draft: Draft) -> Draft:
-    """Return the draft with settings under which PostgreSQL can be asked, whatever was typed there."""
+    """Return the draft with valid settings in place of invalid ones, so that PostgreSQL can be asked."""
     numbers = [setting for setting in SETTINGS.values() if setting.type is int]
     out_of_range = [one for one in numbers if not one.has_in_range(getattr(draft, one.name))]
     stand_ins: dict[str, Any] = {one.name: one.default for one in out_of_range}
@@ -100,13 +100,13 @@ def _sandbox(draft: Draft) -> tuple[tuple[PublishedTable, ...], list[Problem]]:
 
 
 def _unreadable_tables(draft: Draft, tables: tuple[PublishedTable, ...], session: ReaderSession) -> Iterator[Problem]:
-    """Plan a query of each table as the sandbox's reader: what it may not use shows here."""
+    """Plan a query of each table as the sandbox's reader: this shows what it may not use."""
     positions = {table.name: table.position for table in stored_tables(draft.sql)}
     for table in tables:
         try:
             describe_statement(table_statement(table.name), session)
         except StatementFailed as failure:
-            message = f"the CTE `{table.name}` cannot be read as a sandbox table: {failure.primary_message}."
+            message = f"the CTE `{table.name}` cannot be used as a sandbox table: {failure.primary_message}."
             yield Problem("sql", message, place=Place.at(draft.sql, positions[table.name]))
 
 
@@ -126,7 +126,7 @@ def place_in_draft(draft: Draft, failure: StatementFailed) -> Place | None:
 
 def _without_bound(draft: Draft, table: str) -> Problem:
     message = (
-        f"logs.{table} is read without a time bound, so every day of it is: compare its timestamp, as in"
+        f"logs.{table} is read without a time range, so PostgreSQL reads every day of it: compare its timestamp, as in"
         f" {table}.timestamp >= @start. A comparison inside OR, CASE or a function skips no partition."
     )
     return Problem("sql", message, severity=Severity.WARNING, place=_place_of_table(draft.sql, table))
@@ -134,7 +134,7 @@ def _without_bound(draft: Draft, table: str) -> Problem:
 
 def _place_of_table(sql: str, table: str) -> Place | None:
     """Return where the SQL reads the table; a CTE or column of its name is not meant."""
-    # with edge_logs as (select … from logs.edge_logs as t)  ->  behind "logs."
+    # with edge_logs as (select … from logs.edge_logs as t)  ->  after "logs."
     lexemes = [lexeme for lexeme in lex(sql) if not lexeme.is_blank]
     names = (Kind.WORD, Kind.QUOTED_IDENTIFIER)
     found = [

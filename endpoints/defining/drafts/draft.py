@@ -59,7 +59,7 @@ class Problem:
 
 
 class InvalidDraft(Exception):
-    """A draft that cannot even be tried; `problems` are all that keep it from it."""
+    """A draft that cannot even be tried; `problems` are all the reasons."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -68,9 +68,9 @@ class InvalidDraft(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft(Definition):
-    """A definition as typed: `endpoint_id` is that of the saved endpoint it would become a version of.
+    """A definition as typed: `endpoint_id` is the saved endpoint of which it would become a version.
 
-    `not_numbers` names the settings for which no whole number was typed; they have their defaults here.
+    `not_numbers` names the settings without a whole number as their text; they have their defaults here.
     """
 
     endpoint_id: uuid.UUID | None = None
@@ -84,7 +84,7 @@ class Draft(Definition):
     def endpoint(self) -> Endpoint:
         """Return it as an unsaved row, for Django to validate."""
         endpoint = Endpoint(id=self.endpoint_id or uuid.uuid4(), **values_of(self))
-        endpoint._state.adding = self.endpoint_id is None  # else its own name would count as taken
+        endpoint._state.adding = self.endpoint_id is None  # otherwise its own name would count as taken
         return endpoint
 
     def as_version(self) -> Version:
@@ -103,7 +103,7 @@ class Draft(Definition):
 
 
 # --- Reading ----------------------------------------------------------------------------------------------------------
-# The problems of a draft that show without asking the log database: its text, declarations and settings.
+# The problems of a draft that are found without the log database: its text, declarations and settings.
 _NOT_A_NUMBER = "Enter a whole number."
 
 
@@ -165,7 +165,7 @@ def undeclared_parameters(draft: Draft, uses: Sequence[ParameterUse]) -> Iterato
     for use in uses:
         if use.name in declared:
             continue
-        message = f"@{use.name}: is not declared, and so optional text"
+        message = f"@{use.name}: is not declared, so it is optional text"
         if use.guessed_type is not None:
             message += f"; it is used as {use.guessed_type}"
         place = Place.at(draft.sql, use.offsets[0])
@@ -183,7 +183,7 @@ def composition_problems(draft: Draft) -> Iterator[Problem]:
 
 
 def default_table_problems(draft: Draft) -> Iterator[Problem]:
-    """Yield why LQL would not find its default table. Raises CompositionError; what is no table is told elsewhere."""
+    """Yield why LQL would not find its default table. Raises CompositionError; unusable CTEs are reported elsewhere."""
     if not (draft.sandboxing and draft.default_sandbox_table):
         return  # what is chosen waits for sandboxing to be switched on again
     try:

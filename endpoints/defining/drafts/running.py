@@ -45,10 +45,10 @@ from logsources.introspection import partitions_by_table
 
 
 # --- Statements -------------------------------------------------------------------------------------------------------
-# What a draft would send to PostgreSQL for a call: the statement, as whom, and what a failure of it means.
+# What a draft would send to PostgreSQL for a call: the statement, its role, and the meaning of a failure.
 @dataclass(frozen=True, slots=True)
 class OperatorDetail:
-    """What PostgreSQL itself said: for the operator alone, since it quotes the stored query and row values.
+    """PostgreSQL's own message: for the operator alone, because it quotes the stored query and row values.
 
     `place` is in the text that `field` names: "sql" of the draft, "call.sql" or "call.lql".
     """
@@ -61,7 +61,7 @@ class OperatorDetail:
 
 
 class DraftFailed(Exception):
-    """A draft's statement failed: `error` is what a consumer would get, `operator` what was behind it."""
+    """A draft's statement failed: `error` is what a consumer would get, `operator` its cause."""
 
     def __init__(self, error: EndpointError, operator: OperatorDetail) -> None:
         self.error = error
@@ -94,7 +94,7 @@ class DraftStatement:
 def draft_statement(draft: Draft, call: Call) -> DraftStatement:
     """Return the statement that a saved version of the draft would run for a call.
 
-    Raises InvalidDraft, DraftFailed where its CTEs cannot be published, and what a consumer gets before a statement
+    Raises InvalidDraft, DraftFailed if its CTEs cannot be published, and what a consumer gets before a statement
     runs: InvalidParameters, SandboxDisabled, SandboxViolation, InvalidLQL and so on.
     """
     draft = runnable(draft)
@@ -113,7 +113,7 @@ def draft_statement(draft: Draft, call: Call) -> DraftStatement:
 
 
 def runnable(draft: Draft) -> Draft:
-    """Return the draft without what does not matter to a run, its unused parameters. Raises InvalidDraft."""
+    """Return the draft without its unused parameters, which a run does not need. Raises InvalidDraft."""
     problems = list(lexical_problems(draft))
     if problems:
         raise InvalidDraft(problems)
@@ -128,7 +128,7 @@ def runnable(draft: Draft) -> Draft:
 
 # --- Running ----------------------------------------------------------------------------------------------------------
 EXPLAIN: Final = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "
-# What a page can show without choking; the counts are those of the whole result.
+# As much as a page can show quickly; the counts are those of the whole result.
 PARTITIONS_WITHIN_SECONDS: Final = 5.0
 MAX_SHOWN_ROWS: Final = 5_000
 MAX_SHOWN_BYTES: Final = 8 * 1024 * 1024
@@ -145,7 +145,7 @@ class SentArgument:
 
 @dataclass(frozen=True, slots=True)
 class SentStatement:
-    """What PostgreSQL got, and as whom."""
+    """The statement that PostgreSQL got, and its role."""
 
     sql: str
     arguments: tuple[SentArgument, ...]
@@ -155,7 +155,7 @@ class SentStatement:
 
 @dataclass(frozen=True, slots=True)
 class DraftRun:
-    """A draft's result: `body` is what a consumer gets, cut to `shown_rows` where it is too much for a page."""
+    """A draft's result: `body` is what a consumer gets, cut to `shown_rows` if it is too much for a page."""
 
     columns: tuple[Column, ...]
     body: bytes

@@ -194,7 +194,7 @@ def translate(
     Raises RequestTooLarge for a text over the limit.
     """
     if len(sql) > max_bytes or len(sql.encode("utf-8", "surrogatepass")) > max_bytes:
-        raise RequestTooLarge(f"A sandbox query has at most {max_bytes} bytes.")
+        raise RequestTooLarge(f"A sandbox query may have at most {max_bytes} bytes.")
     types = tuple((parameter.name, parameter.type.postgresql_type) for parameter in parameters)
     return _translated(sql, tuple(tables), types)
 

@@ -105,7 +105,7 @@ def _table(node: exp.Table, lowering: Lowering) -> FromItem:
     if node.args.get("db") is not None or not isinstance(node.this, exp.Identifier):
         raise refusal_of(
             node,
-            "is not a table that this query may read; tables are named alone",
+            "is not a table that this query may read; write the name of a table alone",
             construct=".".join(part.name for part in node.parts),
         )
     found = lowering.scope.table(node.name)
@@ -157,7 +157,7 @@ def _unnest(node: exp.Unnest, lowering: Lowering) -> FromItem:
     columns = table_alias.columns if table_alias is not None else []
     if len(columns) > 1 or not all(isinstance(column, exp.Identifier) for column in columns):
         # t.metadata as (m): sqlglot does not keep the name
-        raise refusal_of(node, "needs a plain name behind AS", construct="UNNEST")
+        raise refusal_of(node, "needs a plain name after AS", construct="UNNEST")
     name = columns[0].name if columns else (table_alias.name if table_alias is not None else "")
     series = _series(array, lowering)
     elements = series or call("json_elements", as_json(lowering.lower(array)), kind=Kind.JSON)

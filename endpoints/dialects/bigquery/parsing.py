@@ -103,11 +103,11 @@ def _single_statement(tokens: list[Token]) -> list[Token]:
         raise Refusal(THE_QUERY, "is empty", offset=0)
     if tokens[0].token_type not in _BEGINNINGS:
         # Other statements never reach sqlglot, which would log the text of a statement that it does not know.
-        reason = "is not SELECT or WITH, with which a query begins"
+        reason = "cannot begin a query; begin with SELECT or WITH"
         raise Refusal(tokens[0].text, reason, offset=tokens[0].start)
     for token in tokens:
         if token.token_type is TokenType.SEMICOLON:
-            raise Refusal(";", "ends the query; only one statement can be sent", offset=token.start)
+            raise Refusal(";", "ends the query; send only one statement", offset=token.start)
     return tokens
 
 
@@ -137,7 +137,7 @@ def _joined_strings(tokens: list[Token], sql: str) -> list[Token]:
             before.text += quote + token.text
             before.end = token.end
         elif before.token_type in _BEFORE_NAMES:
-            raise Refusal("a string", "is not a table; names are written alone or in backticks", offset=token.start)
+            raise Refusal("a string", "is not a table; write names alone or in backticks", offset=token.start)
         else:
             joined.append(token)
     return joined

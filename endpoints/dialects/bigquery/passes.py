@@ -102,11 +102,11 @@ def expand_stars(select: exp.Select, scope: Scope) -> exp.Select:
                 scope.work.spend(_WORK_OF_COLUMN)
                 items.append(column)
                 if len(items) > MAX_COLUMNS:
-                    raise refusal_of(item, f"stands for more than {MAX_COLUMNS} columns", construct="*")
+                    raise refusal_of(item, f"means more than {MAX_COLUMNS} columns", construct="*")
         else:
             items.append(item)
     if not items:
-        raise refusal_of(select, "stands for no column", construct="*")
+        raise refusal_of(select, "means no column", construct="*")
     select.set("expressions", items)
     return output_names(select)
 

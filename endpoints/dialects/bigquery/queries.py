@@ -99,7 +99,7 @@ def translate_query(node: exp.Expr, scope: Scope) -> Query:
     if isinstance(node, exp.Subquery):
         return _bracketed(node, scope)
     if not isinstance(node, exp.Select | exp.SetOperation):
-        raise refusal_of(node, "is not SELECT or WITH, with which a query begins")
+        raise refusal_of(node, "cannot begin a query; begin with SELECT or WITH")
     refuse_other_clauses(node)
     common_tables = tuple(_common_tables(node.args.get("with_"), scope))
     if isinstance(node, exp.Select):
@@ -192,7 +192,7 @@ def _grouping(node: exp.Expr, lowering: Lowering) -> Expression:
         return integer(number)
     value = output(lowering.lower(node))
     if isinstance(value, Constant):
-        raise refusal_of(node, "is a constant, which groups nothing", construct="GROUP BY")
+        raise refusal_of(node, "needs a column or an expression, not a constant", construct="GROUP BY")
     return value
 
 
@@ -291,6 +291,6 @@ def _order_of_outputs(node: exp.Order | None, outputs: Sequence[Output], lowerin
         if number is None and isinstance(item.this, exp.Column) and len(item.this.parts) == 1:
             number = numbers.get(item.this.name.casefold())
         if number is None or not 1 <= number <= len(outputs):
-            raise refusal_of(item, "orders by a column of the result only", construct="ORDER BY behind UNION")
+            raise refusal_of(item, "may name only a column of the result", construct="ORDER BY after UNION")
         result.append(_order_item(item, integer(number), nullable=outputs[number - 1].nullable))
     return tuple(result)

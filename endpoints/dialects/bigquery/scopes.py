@@ -64,7 +64,7 @@ class Work:
         """Spend some of the remaining work. Raises Refusal if nothing is left."""
         self.left -= amount
         if self.left < 0:
-            raise Refusal("the query", "stands for too many columns and expressions", offset=0)
+            raise Refusal("the query", "contains too many columns and expressions", offset=0)
 
 
 @dataclass(slots=True)
@@ -194,7 +194,7 @@ def resolve(identifiers: Sequence[exp.Identifier], steps: Sequence[Step], scope:
         return _fields(call("to_jsonb", row, kind=Kind.JSON), list(steps), first)
     records = scope.elements()
     if not records:
-        raise Refusal(names[0], "is neither a column nor a table here", offset=at)
+        raise Refusal(names[0], "is not a column or a table here", offset=at)
     scope.work.spend(len(records))
     found = [_fields(record, [*names, *steps], first) for record in records]
     if len(found) == 1:

@@ -42,15 +42,15 @@ class Command(BaseCommand):
             self._print(verdict)
         connections = 2 * settings.ENDPOINTS_POOL_SIZE
         self.stdout.write(
-            f"Two web processes with full pools are {connections} server processes of the log database: together they"
-            f" may take {connections} times the memory limit of one, {connections} GiB where it is 1 GiB."
+            f"Two web processes with full pools use {connections} server processes of the log database. Together they"
+            f" may take {connections} times the memory limit of one: {connections} GiB if it is 1 GiB."
         )
         failed = [verdict for verdict in verdicts if not verdict.holds and verdict.is_needed]
         passed = sum(verdict.holds for verdict in verdicts)
         self.stdout.write(f"{passed} of {len(verdicts)} guarantees hold; level {_MARKS[level]} is accepted.")
         if failed:
             raise CommandError(
-                f"Sandbox queries are refused: {len(failed)} needed guarantees fail. "
+                f"Sandbox queries are refused: {len(failed)} required guarantees fail. "
                 "manage.py harden_logs sets up most of them; it needs a superuser once."
             )
 

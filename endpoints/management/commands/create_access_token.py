@@ -76,8 +76,8 @@ class Command(BaseCommand):
         loads = " and load rows" if options["may_load"] else ""
         self.stderr.write(f"Access token {issued.access_token} may call {reach}{bound}{loads}{until}.")
         for endpoint, name in out_of_reach:
-            self.stderr.write(f"Careful: {endpoint} has no parameter @{name}, so this access token cannot call it.")
-        self.stderr.write("Its secret, shown this once:")
+            self.stderr.write(f"Warning: {endpoint} has no parameter @{name}, so this access token cannot call it.")
+        self.stderr.write("Its secret, shown only this once:")
         self.stdout.write(issued.secret)
 
 
@@ -93,7 +93,7 @@ def _limit(option: str, text: str | None) -> int | None:
 def _end(lifetime: str) -> datetime:
     match = _DURATION.fullmatch(lifetime)
     if not match or int(match[1]) == 0:
-        raise _usage(f"--expires-in takes a number and one of m, h, d, w, such as 30d; not {lifetime!r}.")
+        raise _usage(f"--expires-in must be a number and one of m, h, d, w, such as 30d; not {lifetime!r}.")
     try:
         return timezone.now() + timedelta(**{_UNITS[match[2]]: int(match[1])})
     except OverflowError as error:
@@ -105,7 +105,7 @@ def _bindings(pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not (name and equals and value):
-            raise _usage(f"--bind takes NAME=VALUE, such as project=acme; not {pair!r}.")
+            raise _usage(f"--bind must be NAME=VALUE, such as project=acme; not {pair!r}.")
         if name in bindings:
             raise _usage(f"--bind names {name} twice.")
         bindings[name] = value

@@ -31,13 +31,13 @@ class Command(BaseCommand):
         except OSError as error:
             raise CommandError(f"{folder}: {error}") from error
         if not results:
-            raise CommandError(f"{folder} holds no .sql file.")
+            raise CommandError(f"{folder} contains no .sql file.")
         refused = any(result.outcome is ImportOutcome.REFUSED for result in results)
         for result in results:
             self._tell(result, dry_run=dry_run, kept_out=refused and not dry_run)
         if refused:
             verb = "would be" if dry_run else "was"
-            raise CommandError(f"Nothing {verb} imported: a file is refused, and all are imported together or none.")
+            raise CommandError(f"Nothing {verb} imported: a file is refused, and all files are imported or none.")
 
     def _tell(self, result: ImportResult, *, dry_run: bool, kept_out: bool) -> None:
         what = result.outcome.value

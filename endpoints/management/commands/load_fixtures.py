@@ -43,7 +43,7 @@ class Command(BaseCommand):
         # Both files are read before anything is created from either.
         sources, endpoints = _read(folder / SOURCES), _read(folder / ENDPOINTS)
         if sources is None and endpoints is None:
-            raise CommandError(f"{folder} holds neither {SOURCES} nor {ENDPOINTS}.")
+            raise CommandError(f"{folder} contains no {SOURCES} and no {ENDPOINTS}.")
         with one_line_failures():
             for change in keep_roles():
                 self.stdout.write(str(change))
@@ -110,5 +110,5 @@ def _read(path: Path) -> list[Fields] | None:
     except (OSError, ValueError) as error:
         raise CommandError(f"{path}: {error}") from error
     if not isinstance(document, list) or not all(isinstance(entry, dict) for entry in document):
-        raise CommandError(f"{path}: a list of objects is expected.")
+        raise CommandError(f"{path} must be a list of objects.")
     return document

@@ -23,7 +23,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if bool(options["endpoint"]) == options["all"]:
-            raise CommandError("Name the endpoints, or say --all.", returncode=USAGE_EXIT_CODE)
+            raise CommandError("Name the endpoints, or use --all.", returncode=USAGE_EXIT_CODE)
         with one_line_failures(), without_log_lines():
             references = (
                 [endpoint.name for endpoint in visible_endpoints(None)] if options["all"] else options["endpoint"]

@@ -161,7 +161,7 @@ def _arguments(pairs: list[str]) -> tuple[dict[str, RawValue], frozenset[str]]:
         name, equals, value = pair.partition("=")
         if not (name and equals):
             raise CommandError(
-                f"An argument is written NAME=VALUE, such as project=acme; not {pair!r}.", returncode=USAGE_EXIT_CODE
+                f"An argument must be NAME=VALUE, such as project=acme; not {pair!r}.", returncode=USAGE_EXIT_CODE
             )
         values.setdefault(name, []).append(value)
     repeated = frozenset(name for name, sent in values.items() if len(sent) > 1)

@@ -22,4 +22,4 @@ class Command(BaseCommand):
         for change in changes:
             self.stdout.write(str(change))
         if not changes:
-            self.stdout.write("The roles have the permissions they should have.")
+            self.stdout.write("The roles have the right permissions.")

@@ -1,6 +1,6 @@
 """The first wall of the sandbox: a consumer's SQL is one SELECT over the sandbox tables, or it is refused.
 
-    text → tokens (forms checked) → a recursive descent that derives a subset of PostgreSQL's SELECT → text anew
+    text → tokens (forms checked) → a recursive descent that derives a subset of PostgreSQL's SELECT → new text
 
 It fails closed: what the subset does not derive is refused, every name has a role (relation, function, type, column,
 label), and relations, functions, types and operators are allowlists. What runs is not the consumer's text but what was
@@ -14,7 +14,7 @@ emitted while reading, so no difference between this reader and PostgreSQL's can
   go one way; the reader brings the three rules that recursion needs from further up (`Grammar`);
 * `checked_query` is the result, `violations` writes the refusals.
 
-The second wall is PostgreSQL's own: what the reader's role may see. Each wall has to stand without the other.
+The second wall is PostgreSQL's own: what the reader's role may see. Each wall must protect without the other.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from endpoints.sql.sandbox.tokens import SandboxLimits, TokenReader
 
 # --- Checked query ----------------------------------------------------------------------------------------------------
 # What came through the check: the text that runs, what it reads, and the way back to the consumer's text.
-# "SELECT * FROM (\n": how far the statement's text is ahead of the query's.
+# "SELECT * FROM (\n": how many characters the statement has before the query.
 _OFFSET_IN_STATEMENT: Final = limit_rows("?", max_rows=0).index("?")
 
 
@@ -43,7 +43,7 @@ _OFFSET_IN_STATEMENT: Final = limit_rows("?", max_rows=0).index("?")
 class CheckedQuery:
     """A sandbox query that may run in a schema of exactly the sandbox tables it was checked against.
 
-    `sql` is written anew from the checked tokens: no comments, every name quoted, functions and types pinned to
+    `sql` is written from the checked tokens: no comments, every name quoted, functions and types pinned to
     pg_catalog, ``@name`` as ``($n::type)``. `relations` are the sandbox tables it reads, `functions` what it calls.
     """
 
@@ -64,7 +64,7 @@ class CheckedQuery:
         relations: frozenset[str],
         functions: frozenset[str],
     ) -> CheckedQuery:
-        """Join the emitted tokens, each with the offset in the consumer's text that it stands for."""
+        """Join the emitted tokens, each with its offset in the consumer's text."""
         starts = accumulate((len(piece) + 1 for piece in pieces[:-1]), initial=0)
         return cls(
             sql=" ".join(pieces),
@@ -76,14 +76,14 @@ class CheckedQuery:
         )
 
     def statement(self, arguments: Mapping[str, BoundValue], *, max_rows: int) -> Statement:
-        """Return what runs: at most ``max_rows + 1`` rows. Raises KeyError when an argument is missing."""
+        """Return what runs: at most ``max_rows + 1`` rows. Raises KeyError if an argument is missing."""
         sql = limit_rows(self.sql, max_rows=max_rows)
         return Statement(sql, tuple(arguments[name] for name in self.parameter_names))
 
     def original_offset(self, emitted_offset: int) -> int:
-        """Return where in the consumer's text the token stands that is at this 0-based offset of the statement.
+        """Return the place in the consumer's text of the token at this 0-based offset of the statement.
 
-        PostgreSQL's error positions are 1-based: subtract one. An offset before or behind the query gives its first
+        PostgreSQL's error positions are 1-based: subtract one. An offset before or after the query gives its first
         or its last token.
         """
         token = bisect_right(self._starts, emitted_offset - _OFFSET_IN_STATEMENT) - 1
@@ -115,7 +115,7 @@ def check_sandbox_query(
     """Return the query to run for a consumer's `sql`, which may use ``@name`` of the given parameters.
 
     Raises SandboxViolation for the first thing that is not allowed, its details saying what, why, where (1-based
-    line and column) and which tables there are; RequestTooLarge when the text is over the length limit.
+    line and column) and which tables there are; RequestTooLarge if the text is over the length limit.
     """
     names = [table.name for table in tables]
     reader = Reader(

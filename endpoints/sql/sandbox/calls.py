@@ -1,4 +1,4 @@
-"""Function calls with all that may stand in and behind their brackets, windows, and ORDER BY."""
+"""Function calls with everything allowed in and after their brackets, windows, and ORDER BY."""
 
 from __future__ import annotations
 

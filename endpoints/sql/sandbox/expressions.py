@@ -1,4 +1,4 @@
-"""Expressions: operands joined by operators. Precedence is left to PostgreSQL, since it changes no name's role."""
+"""Expressions: operands joined by operators. Precedence is left to PostgreSQL, as it changes no name's role."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from logsources.guards import GUARDED_CONCATENATION, MAX_APPENDED_ARGUMENTS
 
 
 # --- Operands ---------------------------------------------------------------------------------------------------------
-# Operands: literals, parameters, names, calls and bracketed expressions, with the casts and subscripts behind them.
+# Operands: literals, parameters, names, calls and bracketed expressions, with the casts and subscripts after them.
 #
 # Every function that returns an `Output` returns what a select list would get from what it read.
 def operand(reader: Reader) -> Output:
-    """Take signs and NOT, one primary, and the casts and subscripts behind it."""
+    """Take signs and NOT, one primary, and the casts and subscripts after it."""
     prefixes = 0
     while reader.symbol in PREFIX_OPERATORS:
         prefixes += 1
@@ -95,7 +95,7 @@ def _bracketed(reader: Reader) -> Output:
 def _star_of_expression(reader: Reader) -> Star:
     # (row).* only: (row).f would call f(row) when the row has no column f.
     if reader.following() != "*":
-        reason = "cannot be taken of an expression, since that can be a function call; only `.*` can"
+        reason = "cannot be read from an expression, because that can be a function call; use only `.*`"
         raise reader.refusal(reason, index=reader.index + 1)
     reader.read(".", "*")
     return Star("")
@@ -122,9 +122,9 @@ def _attribute(reader: Reader, owner: str) -> Output:
         return Star(owner)
     behind = reader.following()
     if behind == "(":
-        raise reader.refusal("is a function of a schema; functions are named without one")
+        raise reader.refusal("is a function with a schema; write functions without one")
     if behind == ".":
-        raise reader.refusal("has a dot on both sides; a column is named with one dot at most")
+        raise reader.refusal("has a dot on both sides; write a column with at most one dot")
     token = reader.index
     name = reader.label()
     reader.references.append(Reference(reader.scope, not reader.scope.reading_from, owner, name, token))
@@ -166,7 +166,7 @@ def simple_expression(reader: Reader) -> None:
 
 
 def _operator_sign(reader: Reader) -> None:
-    # `||` is the one operator whose twin is written out. With a literal behind it nothing grows by more than the
+    # `||` is the one operator whose twin is written out. With a literal after it nothing grows by more than the
     # text of the query; so it is with a few arguments. PostgreSQL computes '%' || @x || '%' while planning then.
     if reader.symbol == "||" and reader.following() != STRING:
         reader.appended_arguments += reader.following() == PARAMETER

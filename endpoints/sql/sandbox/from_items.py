@@ -72,11 +72,11 @@ def _from_item(reader: Reader) -> None:
 def _count_item(reader: Reader) -> None:
     reader.from_item_count += 1
     if reader.from_item_count > reader.limits.from_items:
-        raise reader.refusal(f"is one FROM item too many; a query has at most {reader.limits.from_items}")
+        raise reader.refusal(f"is one FROM item too many; a query may have at most {reader.limits.from_items}")
     reader.scope.item_count += 1
     if reader.scope.item_count > reader.limits.from_items_per_select:
         most = reader.limits.from_items_per_select
-        raise reader.refusal(f"is one FROM item too many; a SELECT has at most {most}")
+        raise reader.refusal(f"is one FROM item too many; a SELECT may have at most {most}")
 
 
 def _bracketed_join(reader: Reader) -> None:
@@ -92,7 +92,7 @@ def _relation(reader: Reader) -> None:
     if not is_identifier(reader.symbol):
         raise reader.unexpected("a table")
     if reader.following() == ".":
-        raise reader.refusal("is a schema; tables are named without one")
+        raise reader.refusal("is a schema; write tables without one")
     name, columns = resolve_relation(reader)
     reader.take(f'"{name}"')
     _alias(reader, name, columns)
@@ -161,7 +161,7 @@ def _alias_name(reader: Reader) -> str | None:
 
 
 def _column_definitions(reader: Reader) -> None:
-    """Take ``[AS] alias ( column type, … )``, which a function returning `record` has to have, and enter the item."""
+    """Take ``[AS] alias ( column type, … )``, which a function returning `record` must have, and enter the item."""
     alias = _alias_name(reader)
     if alias is None or not reader.accept("("):
         raise reader.refusal("is not expected here; expected AS name(column type, …)")

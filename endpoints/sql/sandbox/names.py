@@ -1,4 +1,4 @@
-"""The rules that names are judged by: which relation, function, type, parameter or column a query may name."""
+"""The rules for names: which relation, function, type, parameter or column a query may name."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def require_known_parameter(reader: Reader) -> str:
 def require_known_columns(reader: Reader) -> None:
     """Refuse ``owner.attribute`` unless the attribute surely is a column, not a call in disguise.
 
-    Comes last: an owner may be a FROM item that stands behind its use.
+    Comes last: an owner may be a FROM item that follows its use.
     """
     for reference in reader.references:
         candidates = reference.candidates()
@@ -74,7 +74,7 @@ def require_known_columns(reader: Reader) -> None:
         if not all(reference.attribute in columns for columns in candidates):
             similar = similar_names(reference.attribute, frozenset.intersection(*candidates))
             raise reader.refusal(
-                "is not a known column; give the column a name with AS where it comes from",
+                "is not a known column; name the column with AS in the query it comes from",
                 construct=f"{reference.owner}.{reference.attribute}",
                 index=reference.token,
                 similar=similar,
@@ -97,7 +97,7 @@ def _element_type(reader: Reader) -> None:
         _modifiers(reader, word)
     elif word == "double":
         if reader.following() != "precision":
-            raise reader.refusal("has to be DOUBLE PRECISION")
+            raise reader.refusal("must be DOUBLE PRECISION")
         reader.read("double", "precision")
     elif word in ("char", "character") and reader.following() == "varying":
         reader.take('pg_catalog."varchar"')
@@ -118,7 +118,7 @@ def _modifiers(reader: Reader, word: str) -> None:
     index = reader.index
     width = reader.small_integer()
     if word in PADDED_TYPES and width > LARGEST_WIDTH:
-        reason = f"is more than {LARGEST_WIDTH:,}, to which {word} pads at most; use varchar or text"
+        reason = f"is larger than {LARGEST_WIDTH:,}, the maximum width of {word}; use varchar or text"
         raise reader.refusal(reason, index=index)
     if reader.accept(","):
         reader.small_integer()
@@ -137,7 +137,7 @@ def _interval_fields(reader: Reader) -> None:
 
 
 def typed_literal_is_next(reader: Reader) -> bool:
-    """Whether a type with a string behind it begins here, as in ``date '2025-01-01'``; reads ahead, bounded."""
+    """Whether a type with a string after it begins here, as in ``date '2025-01-01'``; reads ahead, bounded."""
     word = reader.symbol
     ahead = 1
     if word == "double" or (word in ("char", "character") and reader.following() == "varying"):
@@ -150,7 +150,7 @@ def typed_literal_is_next(reader: Reader) -> bool:
 
 
 def typed_literal(reader: Reader) -> None:
-    """Take a type and its string; interval fields may stand behind the string."""
+    """Take a type and its string; interval fields may follow the string."""
     word = reader.symbol
     _element_type(reader)
     reader.string()

@@ -22,7 +22,7 @@ Part = str | Callable[["Reader"], object]  # of a rule: a word or sign, or a fun
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """The rules that a module needs from further up: operands hold expressions and queries, which hold operands."""
+    """The rules that a module needs from further up: operands contain expressions and queries, and these operands."""
 
     expression: Callable[[Reader], Output]
     simple_expression: Callable[[Reader], None]
@@ -109,7 +109,7 @@ class Reader:
         self.take(self.symbol.upper())
 
     def following(self, steps: int = 1) -> str:
-        """Return the symbol `steps` behind the current one."""
+        """Return the symbol `steps` after the current one."""
         index = self.index + steps
         return self.symbols[index] if index < len(self.symbols) else END
 
@@ -122,7 +122,7 @@ class Reader:
         return name
 
     def label(self) -> str:
-        """Take a column label, behind AS or a dot, where any word is a name."""
+        """Take a column label, after AS or a dot, where any word is a name."""
         if not is_word(self.symbol):
             raise self.unexpected("a name")
         name = self.values[self.index]
@@ -146,7 +146,7 @@ class Reader:
     # ── several tokens
 
     def read(self, *parts: Part) -> None:
-        """Take the parts in order, or refuse: a string is the word or sign to stand here, a function reads on."""
+        """Take the parts in order, or refuse: a string is the word or sign expected here, a function reads on."""
         for part in parts:
             if not isinstance(part, str):
                 part(self)
@@ -219,13 +219,12 @@ def is_identifier(symbol: str) -> bool:
 
 
 # --- Brackets ---------------------------------------------------------------------------------------------------------
-# Brackets that may hold a query or expressions: telling which, and reading either.
 _QUERY_BEGINNINGS: Final = frozenset({"select", "with"})
 _BEHIND_QUERY: Final = SET_OPERATIONS | {")", "order", "limit", "offset", "fetch"}
 
 
 def holds_query(reader: Reader) -> bool:
-    """Whether the bracket at the current token holds a query, not an expression or a join."""
+    """Whether the bracket at the current token contains a query, not an expression or a join."""
     # (select …), ((select …) union …), but not ((select …) + 1), not ((select …) q join …)
     index = reader.index
     while reader.symbols[index] == "(":

@@ -2,7 +2,7 @@
 
 Columns matter because of attribute notation (PostgreSQL manual, 8.16.5): ``o.a`` is the call ``a(o)`` when ``o`` has
 no column ``a``, and no parse tree shows it. So ``o.a`` passes only where every FROM item that PostgreSQL could take
-for ``o`` surely has a column ``a``. All column sets here are therefore lower bounds: what is not sure is left out.
+for ``o`` surely has a column ``a``. All column sets here are therefore lower bounds: uncertain columns are left out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Output = str | Star | None
 class Scope:
     """One level of names: a query with its WITH list, or one SELECT with its FROM items.
 
-    `reading_from` holds while the FROM clause is read: there PostgreSQL shows only some of the level's own items.
+    `reading_from` is true while the FROM clause is read: there PostgreSQL shows only some of the level's own items.
     """
 
     __slots__ = ("common_tables", "item_count", "items", "parent", "parent_in_full", "reading_from")
@@ -43,7 +43,7 @@ class Scope:
         self.reading_from: bool = False
 
     def common_table(self, name: str) -> Columns | None:
-        """Return the columns of the nearest common table expression of this name, None when there is none."""
+        """Return the columns of the nearest common table expression with this name, None if there is none."""
         scope: Scope | None = self
         while scope is not None:
             columns = scope.common_tables.get(name)
@@ -62,14 +62,14 @@ class Scope:
         return names
 
     def add_item(self, name: str, columns: Columns) -> None:
-        """Add a FROM item; of two with one name only the columns of both stay sure."""
+        """Add a FROM item; if two share a name, only the columns of both stay sure."""
         known = self.items.get(name)
         self.items[name] = columns if known is None else known & columns
 
     def candidates(self, owner: str, *, in_full: bool) -> list[Columns]:
         """Return the columns of each FROM item that PostgreSQL could take for `owner`; nearest first.
 
-        `in_full` says that the level's own items are all visible, that is, the name stands outside the FROM clause.
+        `in_full` says that the level's own items are all visible, that is, the name is outside the FROM clause.
         Then the nearest level with such an item is the one; else PostgreSQL may look past it.
         """
         found: list[Columns] = []

@@ -17,11 +17,11 @@ _ROWS: Final = ("row", "rows")
 
 
 def statement(reader: Reader) -> None:
-    """Take the whole text: one query, and one ``;`` at most behind it."""
+    """Take the whole text: one query, and at most one ``;`` after it."""
     if reader.symbol == END:
         raise reader.refusal("is empty", construct=THE_QUERY)
     if reader.symbol not in ("select", "with", "("):
-        raise reader.refusal("is not SELECT or WITH, with which a sandbox query begins")
+        raise reader.refusal("cannot begin a sandbox query; begin with SELECT or WITH")
     query(reader)
     if reader.symbol == ";" and reader.following() == END:
         reader.symbol = END
@@ -31,7 +31,7 @@ def statement(reader: Reader) -> None:
 
 
 def query(reader: Reader) -> tuple[Columns, Scope]:
-    """Take a query; return its sure columns, and the scope in which a clause behind its brackets is read."""
+    """Take a query; return its sure columns, and the scope in which a clause after its brackets is read."""
     outer = reader.scope
     scope = reader.scope = Scope(outer)
     if reader.accept("with"):
@@ -54,7 +54,7 @@ def query(reader: Reader) -> tuple[Columns, Scope]:
 def _common_table(reader: Reader) -> None:
     common_tables = reader.scope.common_tables
     if is_identifier(reader.symbol) and reader.values[reader.index] in common_tables:
-        raise reader.refusal("is given twice in one WITH")
+        raise reader.refusal("is defined twice in one WITH")
     name = reader.identifier()
     given = frozenset(reader.identifiers()) if reader.symbol == "(" else None
     reader.expect("as")

@@ -16,7 +16,7 @@ from logsources.allowed_functions import LOG_FUNCTIONS_SCHEMA
 
 
 def special_form(reader: Reader) -> Callable[[Reader], None] | None:
-    """Return the function that reads the form beginning at the current token, None when none does."""
+    """Return the function that reads the form beginning at the current token, None if there is none."""
     form = _BRACKET_FORMS.get(reader.symbol)
     if form is not None and reader.following() == "(":
         return form
@@ -104,7 +104,7 @@ def _substring(reader: Reader) -> None:
     form = len(reader.pieces)
     reader.read("substring", "(", Reader.expression)
     if reader.symbol == "," or reader.symbol == ")":
-        # With commas it is an ordinary call, which has to be pinned like the others.
+        # With commas it is an ordinary call, which must be pinned like the others.
         reader.pieces[form] = 'pg_catalog."substring"'
         if reader.accept(","):
             reader.expressions()
@@ -180,7 +180,7 @@ def _exchange(reader: Reader, first: int, second: int) -> None:
     origins[first:] = [*origins[second:], origins[comma], *origins[first:comma]]
 
 
-# Reserved words, which are these forms wherever they stand.
+# Reserved words, which are these forms everywhere.
 _WORD_FORMS: Final[dict[str, Callable[[Reader], None]]] = {
     **dict.fromkeys(("true", "false", "null", "current_date"), Reader.take_symbol),
     **dict.fromkeys(("current_timestamp", "current_time", "localtime", "localtimestamp"), _clock),

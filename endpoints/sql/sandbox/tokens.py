@@ -1,7 +1,7 @@
 """Lexemes → the tokens that the sandbox's grammar reads: blanks gone, every form checked, literals re-quoted.
 
-A token is told by its symbol: a word folded to lower case, an operator or punctuation as it is written, and for all
-else one of the constants below. Quoted identifiers have a symbol of their own, so ``"select"`` is never the key word.
+A token is identified by its symbol: a word folded to lower case, an operator or punctuation as it is written, and for
+all else one of the constants below. Quoted identifiers have their own symbol, so ``"select"`` is never the key word.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WORD: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _QUOTED: Final = re.compile(r'"[ !#-\[\]-~]+"')  # printable ASCII but the double quote and the backslash
 _NUMBER: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")  # the same in 15 and in 18
 _STRING: Final = re.compile("'(?:[^']|'')*+'")  # one piece, not several continued over line ends
-# Roughly the lexemes of a text, counted fast: what surely has too many never reaches the lexer.
+# Roughly the lexemes of a text, counted fast: a text that surely has too many never reaches the lexer.
 _ROUGH_LEXEME: Final = re.compile(
     r"--[^\n\r]*+|/[*][\s\S]*?[*]/|'[^']*+'|\"[^\"]*+\"|[A-Za-z_][A-Za-z0-9_]*+|[0-9]++|\s++|."
 )
@@ -37,7 +37,7 @@ _CLOSING: Final = {"(": ")", "[": "]"}
 
 @dataclass(frozen=True, slots=True)
 class SandboxLimits:
-    """How much a sandbox query may be; each limit bounds the time for checking or for PostgreSQL's planner."""
+    """The limits of a sandbox query; each one bounds the time for checking or for PostgreSQL's planner."""
 
     bytes: int = 16 * 1024  # of the text in UTF-8
     tokens: int = 3_000
@@ -70,7 +70,7 @@ class TokenReader:
         self._tables = tables
 
     def read(self) -> Tokens:
-        """Return the tokens. Also raises RequestTooLarge when the text is over the length limit."""
+        """Return the tokens. Also raises RequestTooLarge if the text is over the length limit."""
         self._refuse_long_text()
         if unwanted := _UNWANTED.search(self._sql):
             name = f"U+{ord(unwanted.group()):04X}"
@@ -101,7 +101,7 @@ class TokenReader:
     def _refuse_long_text(self) -> None:
         # A surrogate is refused later, with its place; it must not raise an encoding error here.
         if len(self._sql) > self._limits.bytes or len(self._sql.encode(errors="replace")) > self._limits.bytes:
-            raise RequestTooLarge(f"A sandbox query has at most {self._limits.bytes} bytes.")
+            raise RequestTooLarge(f"A sandbox query may have at most {self._limits.bytes} bytes.")
 
     def _lexemes(self) -> tuple[Lexeme, ...]:
         # Twice the limit: every token may have one blank lexeme before it.
@@ -118,16 +118,16 @@ class TokenReader:
     def read_word(self, lexeme: Lexeme) -> tuple[str, str]:
         """Return a word folded; only ASCII, since PostgreSQL's folding of other letters depends on the server."""
         if not _WORD.fullmatch(lexeme.text):
-            reason = "is not a name: without quotes it has ASCII letters, digits and `_` only"
+            reason = "is not a name: a name without quotes may have only ASCII letters, digits and `_`"
             raise self._refusal(lexeme.start, lexeme.text, reason)
         self._refuse_long_name(lexeme)
         folded = lexeme.text.lower()
         return folded, folded
 
     def read_quoted_identifier(self, lexeme: Lexeme) -> tuple[str, str]:
-        """Return what stands between the double quotes."""
+        """Return the text between the double quotes."""
         if not _QUOTED.fullmatch(lexeme.text):
-            reason = 'is not a name: in quotes it has printable ASCII characters only, without `"` and `\\`'
+            reason = 'is not a name: a name in quotes may have only printable ASCII characters, without `"` and `\\`'
             raise self._refusal(lexeme.start, lexeme.text, reason)
         name = lexeme.text[1:-1]
         self._refuse_long_name(lexeme, length=len(name))
@@ -136,7 +136,7 @@ class TokenReader:
     def read_string(self, lexeme: Lexeme) -> tuple[str, str]:
         """Return a literal that means the same whatever standard_conforming_strings says."""
         if not _STRING.fullmatch(lexeme.text):
-            reason = "begins a string continued on another line, which is not part of sandbox queries"
+            reason = "begins a string that continues on another line, which is not part of sandbox queries"
             raise self._refusal(lexeme.start, "'", reason)
         if "\\" in lexeme.text:
             return STRING, "E" + lexeme.text.replace("\\", "\\\\")
@@ -145,7 +145,7 @@ class TokenReader:
     def read_number(self, lexeme: Lexeme) -> tuple[str, str]:
         """Return a decimal number; PostgreSQL 15 would read ``0x1F`` and ``1_000`` as a number and a name."""
         if not _NUMBER.fullmatch(lexeme.text):
-            raise self._refusal(lexeme.start, lexeme.text, "has to be written in decimal digits")
+            raise self._refusal(lexeme.start, lexeme.text, "must be written in decimal digits")
         return NUMBER, lexeme.text
 
     def read_parameter(self, lexeme: Lexeme) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The words, types and operators of the sandbox's subset of SELECT, and how a text outside it is refused."""
+"""The words, types and operators of the sandbox's subset of SELECT, and how other texts are refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from endpoints.sql.lexemes import line_and_column
 from logsources.allowed_functions import MAX_SUGGESTIONS
 
 # --- Violations -------------------------------------------------------------------------------------------------------
-# How a refusal is told: one sentence, and the construct, the reason, the place and what is allowed as data.
+# The form of a refusal: one sentence, and the construct, the reason, the place and what is allowed as data.
 MAX_CONSTRUCT_CHARACTERS: Final = 63  # as long as an identifier can be
 
 # Constructs that are described, not quoted.
@@ -87,7 +87,7 @@ EXTRACT_FIELDS: Final = _words(
     quarter second timezone timezone_hour timezone_minute week year"""
 )
 
-# Type words → the type in pg_catalog they stand for. No oid and reg* types (their input reads the catalogs), no name,
+# Type words → their type in pg_catalog. No oid and reg* types (their input reads the catalogs), no name,
 # xml, xid, tid or pg_lsn, no row types, no domains.
 PINNED_TYPES: Final = {word: f'pg_catalog."{name}"' for word, name in (
     ("int", "int4"), ("integer", "int4"), ("smallint", "int2"), ("bigint", "int8"), ("real", "float4"),
@@ -106,8 +106,8 @@ TYPES_WITH_MODIFIERS: Final = _words(
     "numeric decimal dec varchar bpchar char character float time timetz timestamp timestamptz interval"
 )
 
-# Why some words are refused wherever they turn up; the others are just "not expected here".
-_ROLE = "tells about the database session"
+# Why some words are refused everywhere; the others are just "not expected here".
+_ROLE = "shows details of the database session"
 _LOCK = "locks rows"
 _NO_TABLE = "is not part of sandbox queries; write SELECT * FROM"
 REASONS: Final = {

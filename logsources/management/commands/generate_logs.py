@@ -73,10 +73,12 @@ class Command(BaseCommand):
         if options["output"] is None:
             self._load(order)
         elif len(order.counts) != 1:
-            raise CommandError("An NDJSON file holds the rows of one log source: name it with --source.")
+            raise CommandError("An NDJSON file contains the rows of one log source: name it with --source.")
         else:
             self._write(order, options["output"])
-        self.stderr.write(f"The same rows again: --seed {order.seed} --until {order.until.isoformat()}", style_func=str)
+        self.stderr.write(
+            f"To get the same rows again: --seed {order.seed} --until {order.until.isoformat()}", style_func=str
+        )
 
     def _load(self, order: _Order) -> None:
         sources = [find_source(name) for name in order.counts]
@@ -114,7 +116,7 @@ def _read_order(options: dict[str, Any]) -> _Order:
     names = list(dict.fromkeys(options["source"] or SOURCE_NAMES))
     unknown = [name for name in names if name not in SOURCE_NAMES]
     if unknown:
-        raise CommandError(f"There are no made-up rows for {unknown[0]!r}. There are for: {', '.join(SOURCE_NAMES)}.")
+        raise CommandError(f"Cannot make rows for {unknown[0]!r}. Choose among: {', '.join(SOURCE_NAMES)}.")
     if options["rows"] < 0:
         raise CommandError("--rows must not be negative.")
     if not 0 < options["days"] <= MAX_DAYS:
@@ -132,7 +134,7 @@ def _read_projects(text: str) -> list[str]:
     projects = list(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in projects:
         if not _PROJECT.fullmatch(name):
-            raise CommandError(f"--projects: {name!r} is not made of lower-case letters, digits and hyphens.")
+            raise CommandError(f"--projects: {name!r} must consist of lower-case letters, digits and hyphens.")
     return projects
 
 

@@ -25,7 +25,7 @@ from logsources.hardening import (
 
 class Command(BaseCommand):
     help = (
-        "Take PUBLIC's rights on the catalogs and functions of the log database away, and give the readers only what\n"
+        "Remove PUBLIC's rights on the catalogs and functions of the log database, and give the readers only what\n"
         "sandbox queries and stored queries need. Run it once after the first `migrate --database logs`, and again\n"
         "after a major upgrade of PostgreSQL or a new extension; run it with --undo before pg_upgrade. It needs a\n"
         "superuser; it knows the embedded server's. manage.py check_sandbox then shows which guarantees hold.\n\n"
@@ -44,7 +44,7 @@ class Command(BaseCommand):
             metavar="URL",
             help="a superuser of the log database's server; default: LOGS_SUPERUSER_URL, else the embedded server's",
         )
-        parser.add_argument("--undo", action="store_true", help="give PUBLIC back what hardening took")
+        parser.add_argument("--undo", action="store_true", help="give PUBLIC back the rights that hardening took")
         parser.add_argument("--dry-run", action="store_true", help="show what would be done, and do nothing")
 
     def handle(
@@ -87,4 +87,4 @@ def _superuser_url(option: str | None) -> str:
     # The embedded superuser is of no use if the log database is on another server.
     if known is not None and known.superuser_url and known.logs_database_url == settings.LOGS_DATABASE_URL:
         return known.superuser_url
-    raise CommandError("No superuser is known: give --superuser-url or set LOGS_SUPERUSER_URL.")
+    raise CommandError("No superuser is known: use --superuser-url or set LOGS_SUPERUSER_URL.")

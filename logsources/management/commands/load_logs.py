@@ -87,7 +87,7 @@ def find_source(name: str) -> LogSource:
     source = LogSource.objects.filter(name=name).first()
     if source is None:
         names = ", ".join(LogSource.objects.values_list("name", flat=True))
-        raise CommandError(f"There is no log source {name!r}. There are: {names or 'none yet'}.")
+        raise CommandError(f"There is no log source {name!r}. The log sources are: {names or 'none yet'}.")
     return source
 
 

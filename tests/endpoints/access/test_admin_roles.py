@@ -39,7 +39,7 @@ def test_permissions_are_put_back_and_members_stay() -> None:
     person = User.objects.create_user("person")
     person.groups.add(group)
     group.permissions.set([Permission.objects.get(codename="delete_user")])
-    assert [str(change) for change in keep_roles()] == ["role viewer: permissions put back"]
+    assert [str(change) for change in keep_roles()] == ["role viewer: permissions restored"]
     assert labels("viewer") == VIEWER
     assert list(group.user_set.all()) == [person]
 

@@ -176,7 +176,7 @@ def test_revoking_from_the_list_asks_first_and_refuses_calls_from_then_on(admin_
         with pytest.raises(NotAuthenticated):
             authenticate_access_token(one.secret)
     assert authenticate_access_token(issued[2].secret)
-    assert "revoked already" in admin_client.post(LIST, data).content.decode()
+    assert "already revoked" in admin_client.post(LIST, data).content.decode()
 
 
 def test_revoking_from_the_page_asks_first_too(admin_client: Client) -> None:

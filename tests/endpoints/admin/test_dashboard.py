@@ -116,7 +116,7 @@ def test_without_redis_it_answers_soon_and_says_so(
     text = page(admin_client)
     assert time.monotonic() - started < SOON_SECONDS
     assert "Redis is down" in text
-    assert "calls are counted there: their numbers are not known" in text
+    assert "Calls are counted in Redis, which does not answer: their numbers are unknown" in text
     assert "test.used" in text
 
 
@@ -133,7 +133,7 @@ def test_without_the_log_database_it_answers_soon_and_says_so(
     finally:
         nowhere.close()
     assert "Log database is down" in text
-    assert "Not known at the moment: the log database does not answer in time." in text
+    assert "Unknown at the moment: the log database does not answer in time." in text
     assert 'data-label="Calls">1<' in text
 
 

@@ -81,7 +81,7 @@ def test_check_answers_as_described(admin_client: Client) -> None:
                 "severity": "warning",
                 "field": "parameters",
                 "parameter": "n",
-                "message": "@n: is not declared, and so optional text; it is used as integer",
+                "message": "@n: is not declared, so it is optional text; it is used as integer",
                 "line": 2,
                 "column": 3,
             }

@@ -98,7 +98,7 @@ def test_the_button_restores_as_a_new_version(admin_client: Client, admin_user: 
     assert f'action="{restore(endpoint, 1)}"' in page
     assert "Restore as version 3" in page
     response = admin_client.post(restore(endpoint, 1), follow=True)
-    assert "Version 1 is back, as version 3." in response.content.decode()
+    assert "Version 1 was restored as version 3." in response.content.decode()
     saved = Endpoint.objects.get(pk=endpoint.pk)
     assert (saved.version, saved.sql, saved.max_rows) == (3, "SELECT @project AS project", 1000)
     assert saved.history.first().history_user == admin_user

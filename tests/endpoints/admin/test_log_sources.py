@@ -98,8 +98,8 @@ def test_the_name_of_a_source_stays(admin_client, source) -> None:
         ([{**STATUS, "name": "metadata"}], {}, "Every log table already has a column of this name"),
         ([{**STATUS, "path": "a b"}], {}, "Keys joined by dots"),
         ([STATUS, STATUS], {}, "duplicate"),
-        ([], {"producer_names": "our.logs, postgres.logs"}, "database_logs takes what postgres.logs writes already"),
-        ([], {"producer_names": "our.logs,our.logs"}, "is there twice"),
+        ([], {"producer_names": "our.logs, postgres.logs"}, "already has the producer name postgres.logs"),
+        ([], {"producer_names": "our.logs,our.logs"}, "appears twice"),
     ],
 )
 def test_refusals_are_form_errors(admin_client, logs, columns, fields, reason) -> None:
@@ -124,7 +124,7 @@ def test_moving_the_project_of_rows_is_a_form_error(admin_client, insert, source
     fields = form(project_location="metadata", project_path="project_ref")
     response = admin_client.post(reverse(CHANGE, args=[source.pk]), fields)
     assert response.status_code == 200
-    assert "Make a new source instead" in response.content.decode()
+    assert "Create a new source" in response.content.decode()
 
 
 def test_deleting_asks_and_drops_the_table(admin_client, logs, source) -> None:

@@ -114,7 +114,7 @@ class TestLockOut:
             PASSWORD_TURNS._of_thread.has_turn = False
             busy = log_in(password=RIGHT)
         assert (busy.status_code, busy["Retry-After"]) == (503, "2")
-        assert b"was not looked at" in busy.content
+        assert b"was not checked" in busy.content
         assert not AccessAttempt.objects.exists()
         assert log_in(password=RIGHT).status_code == 302
 

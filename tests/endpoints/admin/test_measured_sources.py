@@ -97,7 +97,7 @@ def test_a_locked_table_keeps_nobody_waiting(admin_client, logs, insert, source,
     logs.execute(f"LOCK TABLE logs.measured_p{NOW:%Y%m%d} IN ACCESS EXCLUSIVE MODE")
     try:
         assert "The log database did not answer in time" in page(admin_client, CHANGE, source.pk)
-        assert "not told in time" in page(admin_client, LIST)
+        assert "no answer in time" in page(admin_client, LIST)
     finally:
         logs.execute("ROLLBACK")
     assert "about" in page(admin_client, LIST)
@@ -106,7 +106,7 @@ def test_a_locked_table_keeps_nobody_waiting(admin_client, logs, insert, source,
 def test_without_the_log_database_the_pages_are_there(admin_client, source, monkeypatch) -> None:
     monkeypatch.setitem(connections["logs"].settings_dict, "PORT", "1")
     assert "The log database did not answer in time" in page(admin_client, CHANGE, source.pk)
-    assert "not told in time" in page(admin_client, LIST)
+    assert "no answer in time" in page(admin_client, LIST)
 
 
 def partition(rows: int | None) -> MeasuredPartition:
@@ -116,7 +116,7 @@ def partition(rows: int | None) -> MeasuredPartition:
 @pytest.mark.parametrize(
     ("measure", "told"),
     [
-        (None, "not told in time"),
+        (None, "no answer in time"),
         (Measure(()), "0"),
         (Measure((partition(0),)), "0"),
         (Measure((partition(None), partition(0))), "not counted yet"),

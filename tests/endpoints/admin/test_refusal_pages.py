@@ -43,4 +43,4 @@ def test_an_address_where_nothing_is_is_said(viewer: Client) -> None:
 
 
 def test_a_failure_is_said_without_its_reason() -> None:
-    check(server_error(RequestFactory().get("/admin/")), 500, "This went wrong")
+    check(server_error(RequestFactory().get("/admin/")), 500, "Something went wrong")

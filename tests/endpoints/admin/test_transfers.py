@@ -128,12 +128,12 @@ def test_what_was_saved_in_between_is_shown_before_it_is_overwritten(admin_clien
     ("files", "reason"),
     [
         ([], "Choose at least one file"),
-        ([("a.sql", b"x" * (MAX_IMPORT_BYTES + 1))], "Too much at once"),
-        ([("a.zip", archive(a_sql=b"x" * (MAX_IMPORT_BYTES + 1)))], "Too much at once"),
+        ([("a.sql", b"x" * (MAX_IMPORT_BYTES + 1))], "The files are too large"),
+        ([("a.zip", archive(a_sql=b"x" * (MAX_IMPORT_BYTES + 1)))], "The files are too large"),
         ([("a.zip", b"no archive")], "a.zip is not a zip archive."),
         ([("a.zip", archive(readme=b"x"))], "Choose at least one file"),
-        ([("a.sql", text()), ("a.sql", text())], "Two files are called a.sql."),
-        ([("a.sql", b"\xff")], "line 1: this is not UTF-8"),
+        ([("a.sql", text()), ("a.sql", text())], "Two files have the name a.sql."),
+        ([("a.sql", b"\xff")], "line 1: the file is not UTF-8"),
     ],
 )
 def test_an_upload_that_cannot_be_read_is_told(

@@ -22,14 +22,14 @@ def test_a_thousand_members_are_read_and_no_more() -> None:
 @pytest.mark.parametrize("body", [members(1001), members(90_000), members(1, each=90_000), members(30_000, each=3)])
 def test_more_members_are_refused_whatever_their_names(body: bytes) -> None:
     """650 kB of them, each compared with each other, would take minutes."""
-    with pytest.raises(InvalidRequest, match="More than 1000 arguments"):
+    with pytest.raises(InvalidRequest, match="A request may have at most 1000 arguments"):
         read_body(JSON, body)
-    with pytest.raises(InvalidRequest, match="More than 1000 arguments"):
+    with pytest.raises(InvalidRequest, match="A request may have at most 1000 arguments"):
         read_body(JSON, b'{"a":[{"b":' + body + b"}]}")
 
 
 def test_more_fields_of_a_form_are_refused() -> None:
-    with pytest.raises(InvalidRequest, match="More than 1000 arguments"):
+    with pytest.raises(InvalidRequest, match="A request may have at most 1000 arguments"):
         read_body(FORM, b"a=1&" * 200_000)
 
 

@@ -135,7 +135,7 @@ def test_413_for_more_gzip_members_than_a_body_has(shipper: Client, log_database
     assert_loaded(send(shipper, b"".join(most), headers={"Content-Encoding": "gzip"}), loaded=2)
     for body in (b"".join([*most, empty]), empty * (2 * 1024 * 1024 // len(empty))):
         error = assert_refused(send(shipper, body, headers={"Content-Encoding": "gzip"}), RequestTooLarge)
-        assert error["message"] == "A load has at most 1000 gzip members."
+        assert error["message"] == "A load may have at most 1000 gzip members."
 
 
 def test_413_for_rows_without_number_in_few_bytes(shipper: Client, log_database: psycopg.Connection[Any]) -> None:
@@ -147,7 +147,7 @@ def test_413_for_rows_without_number_in_few_bytes(shipper: Client, log_database:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     error = assert_refused(response, RequestTooLarge)
-    assert error["message"] == "A load has at most 1000000 values; send several."
+    assert error["message"] == "A load may have at most 1000000 values; send several loads."
     assert peak < 64 * 1024 * 1024  # the body in its parts and in one piece, and in the test client's
 
 
@@ -158,7 +158,7 @@ def test_400_for_a_timestamp_of_thousands_of_digits(
     shipper: Client, log_database: psycopg.Connection[Any], timestamp: str
 ) -> None:
     error = assert_refused(send(shipper, [row(1, timestamp=timestamp)]), InvalidRows)
-    assert "timestamp is " in error["details"][0]["reason"]
+    assert "timestamp must be " in error["details"][0]["reason"]
     assert len(error["details"][0]["reason"]) < 100
 
 

@@ -181,13 +181,13 @@ def test_a_row_without_timestamp_is_new_after_an_hour(shipper: Client, log_datab
 # --- All or nothing ---------------------------------------------------------------------------------------------------
 
 BAD = {
-    "not an object": ("text", "the row is not a JSON object"),
+    "not an object": ("text", "the row must be a JSON object"),
     "no message": (without("event_message", 9), "event_message is missing"),
     "no project": (without("project", 9), "project is missing"),
-    "timestamp": (row(9, timestamp="yesterday"), "timestamp is not ISO 8601"),
+    "timestamp": (row(9, timestamp="yesterday"), "timestamp must be ISO 8601"),
     "NUL": (
         row(9, event_message="a\0"),
-        "event_message holds a NUL character (\\u0000), which PostgreSQL cannot store",
+        "event_message contains a NUL character (\\u0000), which PostgreSQL cannot store",
     ),
 }
 
@@ -200,7 +200,7 @@ def test_one_bad_row_refuses_all_and_is_named(
     rows = [row(0), bad, row(2), bad]
     body: object = "\n".join(map(json.dumps, rows)).encode() if in_lines else rows
     error = assert_refused(send(shipper, body), InvalidRows)
-    assert error["message"] == "2 of 4 rows cannot be stored, so none was."
+    assert error["message"] == "2 of 4 rows cannot be stored, so none was stored."
     assert error["details"] == [{"index": 1, "reason": reason}, {"index": 3, "reason": reason}]
     assert stored(log_database) == []
 
@@ -226,7 +226,7 @@ def test_bad_rows_are_left_out_where_that_is_wanted(shipper: Client, log_databas
             "loaded": 2,
             "already_there": 0,
             "bad_rows": 1,
-            "details": [{"index": 1, "reason": "the row is not a JSON object"}],
+            "details": [{"index": 1, "reason": "the row must be a JSON object"}],
         }
     ]
     assert stored(log_database) == ["row-0", "row-2"]
@@ -234,5 +234,5 @@ def test_bad_rows_are_left_out_where_that_is_wanted(shipper: Client, log_databas
 
 def test_lists_the_first_hundred_bad_rows(shipper: Client) -> None:
     error = assert_refused(send(shipper, [1] * 101), InvalidRows)
-    assert error["message"] == "101 of 101 rows cannot be stored, so none was; the first 100 are in details."
+    assert error["message"] == "101 of 101 rows cannot be stored, so none was stored; the first 100 are in details."
     assert [detail["index"] for detail in error["details"]] == list(range(100))

@@ -102,7 +102,7 @@ def test_tells_that_operands_are_too_large(rows, sql, reason) -> None:
 
 @pytest.mark.parametrize("expression", ["format('%40000s', '')", "'a'::char(40000)", "format('%*s', 5, '')"])
 def test_refuses_wide_padding(rows, expression) -> None:
-    with pytest.raises(SandboxViolation, match="pads"):
+    with pytest.raises(SandboxViolation, match=r"pads|maximum width"):
         ask(f"select {expression}")
 
 
@@ -208,7 +208,7 @@ FAILING = [
     ("select (event_message || '-x')::timestamptz from edge_logs", None, None, "not a date or time", ""),
     ("select (select id from edge_logs)", None, None, "more than one row", "LIMIT 1"),
     ("select id from edge_logs limit -1", None, None, "LIMIT must not be negative", ""),
-    ("select date_trunc(event_message, now()) from edge_logs", None, None, "does not take", ""),
+    ("select date_trunc(event_message, now()) from edge_logs", None, None, "does not accept", ""),
     ("select ('x{' || id)::jsonb -> 'a' from edge_logs", None, None, "cannot be read as the type", "casting"),
     ("select ln(0 * event_message::int) from edge_logs", None, None, "logarithm", ""),
     ("select sqrt(-1 * event_message::int) from edge_logs", None, None, "square root", ""),
@@ -240,7 +240,7 @@ def test_is_refused_while_the_log_database_does_not_keep_its_guarantees(rows, lo
     forget_answer()
     log_database.execute("GRANT SELECT ON logs.edge_logs TO sandbox_reader")
     try:
-        with pytest.raises(SandboxDisabled, match="not served at the moment"):
+        with pytest.raises(SandboxDisabled, match="refused at the moment"):
             ask("select 1 as x")
         assert run_endpoint("logs.all", call=Call({"project": "acme"})).outcome.row_count == 3
     finally:

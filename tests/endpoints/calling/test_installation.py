@@ -63,7 +63,7 @@ def test_everything_that_answers_is_running(own_redis: OwnRedis) -> None:
 def test_a_new_installation_has_seen_neither_beat_nor_worker(own_redis: OwnRedis) -> None:
     PeriodicTask.objects.update(last_run_at=None)
     assert (states()["Beat"], states()["Worker"]) == ("down", "unknown")
-    assert told("Beat") == "Not seen yet. It is started with celery -A config beat"
+    assert told("Beat") == "Not seen yet. Start it with celery -A config beat"
     assert told("Worker") == "Not seen yet. Without beat it has nothing to run."
 
 
@@ -94,7 +94,10 @@ def test_redis_gone_or_hanging_is_told_soon(own_redis: OwnRedis, breaks: Any) ->
     breaks(own_redis)
     parts = {part.name: part for part in looked_soon().parts}
     assert parts["Redis"].state is State.DOWN
-    assert (parts["Worker"].state, parts["Worker"].told) == (State.UNKNOWN, "Its sign of life is in Redis.")
+    assert (parts["Worker"].state, parts["Worker"].told) == (
+        State.UNKNOWN,
+        "It reports to Redis, which does not answer.",
+    )
     assert parts["Beat"].state is State.RUNNING
 
 

@@ -101,21 +101,21 @@ def test_a_dry_run_tells_the_same_and_saves_nothing() -> None:
 
 
 REFUSED = [
-    (b"SELECT 1", "line 1: the file of an endpoint begins with the line `/* endpoint`"),
-    (b"/* endpoint\nname = '\xff'\n*/\nSELECT 1", "line 2: this is not UTF-8: invalid start byte"),
+    (b"SELECT 1", "line 1: the file of an endpoint must begin with the line `/* endpoint`"),
+    (b"/* endpoint\nname = '\xff'\n*/\nSELECT 1", "line 2: the file is not UTF-8: invalid start byte"),
     (
         content(sql="SELECT 1 AS one,\n  nothing AS a", parameters=()),
         'line 18, column 3: PostgreSQL: column "nothing" does not exist',
     ),
     (content(sql="SELECT 'a", parameters=()), "line 17, column 8: "),
     (content(sql="SELECT 1 AS a"), "line 16: @level: is declared but not used in the SQL"),
-    (content(name="has space"), "line 2: name: A name starts with a letter"),
+    (content(name="has space"), "line 2: name: A name must start with a letter"),
     (content(max_rows=0), "line 5: max_rows: Ensure this value is greater than or equal to 1."),
     (content(warm_every_seconds=5), "line 9: warm_every_seconds: Warming fills the cache"),
     (content(tenant_parameter="level"), "line 4: tenant_parameter: The tenant parameter must be declared as required"),
     (
         content(parameters=(LEVEL, DeclaredParameter("x" * 60)), sql=f"SELECT @level AS a, @{'x' * 60} AS b"),
-        f"line 22: @{'x' * 60}: name: A parameter name starts",
+        f"line 22: @{'x' * 60}: name: A parameter name must start",
     ),
 ]
 
@@ -148,7 +148,7 @@ def test_a_place_in_the_sql_is_its_place_in_the_file() -> None:
 def test_two_files_of_one_endpoint_are_refused() -> None:
     results = import_endpoint_files({"a.sql": content(), "b.sql": content(max_rows=5)}, dry_run=False)
     assert {result.outcome for result in results} == {ImportOutcome.REFUSED}
-    assert "another file names the endpoint test.imported too" in results[0].reasons[0]
+    assert "another file also names the endpoint test.imported" in results[0].reasons[0]
     assert "test.imported" not in versions()
 
 

@@ -43,7 +43,7 @@ def test_purge_removes_the_results_of_the_endpoints_it_names(endpoint: Endpoint)
 
 @pytest.mark.parametrize("arguments", [[], ["--all", "test.cached"]])
 def test_purge_wants_names_or_all(endpoint: Endpoint, arguments: list[str]) -> None:
-    with pytest.raises(CommandError, match="say --all"):
+    with pytest.raises(CommandError, match="use --all"):
         said("purge_cache", *arguments)
 
 

@@ -43,7 +43,7 @@ def test_endpoints_bindings_and_lifetime() -> None:
     assert token.expires_at is not None
     assert abs(token.expires_at - timezone.now() - timedelta(days=30)) < timedelta(minutes=1)
     assert f"until {token.expires_at:%Y-%m-%d %H:%M} UTC" in err
-    assert "Careful: logs.all has no parameter @interval, so this access token cannot call it." in err
+    assert "Warning: logs.all has no parameter @interval, so this access token cannot call it." in err
     assert "usage.api-counts has no" not in err
 
 
@@ -74,9 +74,9 @@ REFUSALS = [
     (["x", "--endpoint", "no.such", "--endpoint", "logs.all"], 1, "endpoints: There is no endpoint named no.such."),
     ([""], 1, "name: This field cannot be blank."),
     (["x" * 101], 1, "name: Ensure this value has at most 100 characters"),
-    (["x", "--bind", "no name=a"], 1, "A parameter name starts with a letter"),
+    (["x", "--bind", "no name=a"], 1, "A parameter name must start with a letter"),
     *(
-        (["x", "--bind", text], 2, f"--bind takes NAME=VALUE, such as project=acme; not {text!r}.")
+        (["x", "--bind", text], 2, f"--bind must be NAME=VALUE, such as project=acme; not {text!r}.")
         for text in ("project", "=acme", "project=", "")
     ),
     (["x", "--bind", "project=a", "--bind", "project=b"], 2, "--bind names project twice."),
@@ -112,6 +112,6 @@ def test_limits_of_its_own() -> None:
 
 @pytest.mark.parametrize("limit", ["0", "many", "1.5"])
 def test_what_is_no_limit_is_refused(limit: str) -> None:
-    with pytest.raises(CommandError, match="--sandbox-queries-at-once is a number of at least 1, or none; not"):
+    with pytest.raises(CommandError, match="--sandbox-queries-at-once must be a number of at least 1, or none; not"):
         run("dashboard", "--sandbox-queries-at-once", limit)
     assert not AccessToken.objects.exists()

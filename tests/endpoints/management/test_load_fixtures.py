@@ -128,8 +128,8 @@ def test_a_folder_of_ones_own(folder: Path, log_database: psycopg.Connection[Any
 
 ENTRY = {"name": "test.loaded", "sql_file": "query.sql"}
 BROKEN = [
-    ({"name": "x"}, "a list of objects is expected"),
-    (["x"], "a list of objects is expected"),
+    ({"name": "x"}, "must be a list of objects"),
+    (["x"], "must be a list of objects"),
     ([{"sql_file": "query.sql"}], "entry 1 (without a name): lacks 'name'."),
     ([{"name": "test.loaded"}], "entry 1 (test.loaded): lacks 'sql_file'."),
     ([{**ENTRY, "sql_file": "other.sql"}], "No such file or directory"),
@@ -186,8 +186,8 @@ def test_a_broken_log_source_is_one_line(tmp_path: Path, source: Any, message: s
 
 
 def test_a_folder_without_fixtures_is_told(tmp_path: Path) -> None:
-    assert "holds neither log_sources.json nor endpoints.json" in failure(tmp_path)
-    assert "holds neither" in failure(tmp_path / "no such folder")
+    assert "contains no log_sources.json and no endpoints.json" in failure(tmp_path)
+    assert "contains no" in failure(tmp_path / "no such folder")
 
 
 def test_help_shows_an_example() -> None:

@@ -155,7 +155,7 @@ FAILURES = [
     (["test.typed", "level=0", "tags=c"], "level is below the minimum (minimum: 1); tags is not one of the allowed"),
     (["test.typed", "level=0", "tags=c"], "(allowed values: a, b)"),
     (["test.typed", "level=1", "level=2"], "invalid_request: "),
-    (["test.typed", "level=1", "level=2"], "level is given more than once"),
+    (["test.typed", "level=1", "level=2"], "level is sent more than once"),
     (["usage.api-counts", "interval=daily", "project=("], "project is not a valid regular expression"),
 ]
 
@@ -170,7 +170,7 @@ def test_a_failure_is_one_line_with_all_details(typed: None, arguments: list[str
 @pytest.mark.parametrize("argument", ["acme", "=acme", ""])
 def test_an_argument_without_a_name_is_a_usage_error(argument: str) -> None:
     error = failure("logs.all", argument)
-    assert "An argument is written NAME=VALUE" in str(error)
+    assert "An argument must be NAME=VALUE" in str(error)
     assert error.returncode == 2
 
 
@@ -202,7 +202,7 @@ def in_a_process(*arguments: str, **environment: str) -> subprocess.CompletedPro
 @pytest.mark.parametrize(
     ("arguments", "code", "line"),
     [
-        (["logs.all", "acme"], 2, "CommandError: An argument is written NAME=VALUE"),
+        (["logs.all", "acme"], 2, "CommandError: An argument must be NAME=VALUE"),
         (["logs.all", "--format", "xml"], 2, "manage.py run_query: error: argument --format: invalid choice: 'xml'"),
         (["logs.all"], 1, "CommandError: Django's database cannot be used: connection"),
     ],

@@ -71,7 +71,9 @@ def test_a_refused_file_ends_it_with_an_error_and_the_reasons(tmp_path: Path, dr
     assert not Endpoint.objects.filter(name="test.command").exists()
 
 
-@pytest.mark.parametrize(("folder", "reason"), [("", "holds no .sql file"), ("missing", "No such file or directory")])
+@pytest.mark.parametrize(
+    ("folder", "reason"), [("", "contains no .sql file"), ("missing", "No such file or directory")]
+)
 def test_a_folder_without_files_is_an_error(tmp_path: Path, folder: str, reason: str) -> None:
     with pytest.raises(CommandError, match=reason):
         run("import_endpoints", str(tmp_path / folder))
@@ -86,4 +88,4 @@ def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
 def test_roles_are_told_when_they_change() -> None:
     Group.objects.get(name="owner").delete()
     assert run("sync_roles") == "role owner: created\n"
-    assert run("sync_roles") == "The roles have the permissions they should have.\n"
+    assert run("sync_roles") == "The roles have the right permissions.\n"

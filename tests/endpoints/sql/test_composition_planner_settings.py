@@ -17,18 +17,18 @@ ACCEPTED = [
     ("max_parallel_workers_per_gather = 0", {"max_parallel_workers_per_gather": "0"}),
 ]
 REFUSED = [
-    ("jit", "“jit” is not of the form name = value; commas stand between them."),
-    ("jit = off; role = postgres", "“jit = off; role = postgres” is not of the form name = value"),
-    ("jit = off,", "“” is not of the form name = value"),
-    ("jit = 'off'", "“jit = 'off'” is not of the form name = value"),
-    ("role = postgres", "role is none of the planner settings: enable_bitmapscan, "),
-    ("statement_timeout = 0", "statement_timeout is none of the planner settings"),
-    ("work_mem = 1", "work_mem is none of the planner settings"),
-    ("search_path = public", "search_path is none of the planner settings"),
-    ("jit = maybe", "jit is one of on, off, not maybe."),
-    ("plan_cache_mode = generic", "plan_cache_mode is one of auto, force_custom_plan, force_generic_plan, "),
-    ("max_parallel_workers_per_gather = 9", "max_parallel_workers_per_gather is one of 0, 1, 2, "),
-    ("jit = on, JIT = off", "jit stands there twice."),
+    ("jit", "“jit” does not have the form name = value; separate settings with commas."),
+    ("jit = off; role = postgres", "“jit = off; role = postgres” does not have the form name = value"),
+    ("jit = off,", "“” does not have the form name = value"),
+    ("jit = 'off'", "“jit = 'off'” does not have the form name = value"),
+    ("role = postgres", "role is not a planner setting. The planner settings are enable_bitmapscan, "),
+    ("statement_timeout = 0", "statement_timeout is not a planner setting"),
+    ("work_mem = 1", "work_mem is not a planner setting"),
+    ("search_path = public", "search_path is not a planner setting"),
+    ("jit = maybe", "jit must be one of on, off; not maybe."),
+    ("plan_cache_mode = generic", "plan_cache_mode must be one of auto, force_custom_plan, force_generic_plan; "),
+    ("max_parallel_workers_per_gather = 9", "max_parallel_workers_per_gather must be one of 0, 1, 2, "),
+    ("jit = on, JIT = off", "jit is set twice."),
 ]
 
 

@@ -68,7 +68,7 @@ def test_refuses_what_cannot_be_read(sql: str) -> None:
 
 
 def test_refuses_too_long_a_text() -> None:
-    with pytest.raises(NotFormattable, match="are not formatted"):
+    with pytest.raises(NotFormattable, match="is not formatted"):
         format_sql("select " + "1," * MAX_FORMATTED_CHARACTERS)
 
 

@@ -142,7 +142,7 @@ def test_cuts_where_postgresql_does(sql: str, texts: list[str]) -> None:
         ("/*" * (MAX_COMMENT_DEPTH + 1) + "*/" * (MAX_COMMENT_DEPTH + 1), 0, "deeper than 8 levels"),
         ("a $$ b", 2, "dollar-quoted string is never closed"),
         ("a $q$ b $Q$", 2, "dollar-quoted string is never closed"),
-        ("a $q b", 2, "neither a positional parameter"),
+        ("a $q b", 2, "does not begin a positional parameter"),
         ("a $1b", 2, "positional parameter is followed"),
         ("1a", 0, "number is malformed"),
         ("a 1e", 2, "number is malformed"),

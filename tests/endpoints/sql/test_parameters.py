@@ -175,8 +175,8 @@ def test_adds_an_optional_text_parameter_for_every_undeclared_name() -> None:
     [
         ([PROJECT, START, INTERVAL], "select @project, @start, @interval, @more", []),
         ([PROJECT], "select 1", [("project", "not used in the SQL")]),
-        ([PROJECT], "select '@project'", [("project", "stands only in a string")]),
-        ([PROJECT], "select a <@project", [("project", "behind an operator such as `<@`, without a space")]),
+        ([PROJECT], "select '@project'", [("project", "appears only in a string")]),
+        ([PROJECT], "select a <@project", [("project", "directly after an operator such as `<@`")]),
         (
             [PROJECT],
             "select @Project",

@@ -50,7 +50,7 @@ def test_tells_where_each_name_stands() -> None:
         ("with recursive a as (select 1) select 1", "WITH RECURSIVE", "recursive"),
         ("with pg_class as (select 1) select 1", "may not begin with `pg_`", "pg_class"),
         ('with "pg_x" as (select 1) select 1', "may not begin with `pg_`", '"pg_x"'),
-        ("with a as (select 1), A as (select 2) select 1", "is there twice", "A as"),
+        ("with a as (select 1), A as (select 2) select 1", "is defined twice", "A as"),
         ("with a as (delete from t returning *) select 1", "must be a SELECT", "delete"),
         ("with a as (insert into t values (1) returning *) select 1", "must be a SELECT", "insert"),
         (f"with {'x' * 64} as (select 1) select 1", "longer than 63 bytes", "xxxx"),

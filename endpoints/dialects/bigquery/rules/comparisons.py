@@ -192,7 +192,7 @@ def membership(node: exp.In, lowering: Lowering) -> Expression:
 def _in_query(operand: Expression, node: exp.Expr, lowering: Lowering) -> Expression:
     query = lowering.query(node)
     if len(query.outputs) != 1:
-        raise refusal_of(node, "gives more than one column", construct="the query behind IN")
+        raise refusal_of(node, "returns more than one column", construct="the query after IN")
     given = Name(kind=query.outputs[0].kind, owner=None, column="")
     wanted, converted = alike([operand, given])
     if converted is not given:

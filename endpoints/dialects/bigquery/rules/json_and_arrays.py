@@ -75,7 +75,7 @@ def _array_of_query(node: exp.Expr, lowering: Lowering) -> Expression:
     # array(select x from …)  ->  (select coalesce(jsonb_agg(listed.x), '[]') from (select x from …) as listed)
     query = lowering.query(node)
     if len(query.outputs) != 1:
-        raise refusal_of(node, "gives more than one column", construct="ARRAY")
+        raise refusal_of(node, "returns more than one column", construct="ARRAY")
     column = query.outputs[0]
     listed = call("jsonb_agg", Name(kind=column.kind, owner="listed", column=column.name), kind=Kind.JSON)
     gathered = call("COALESCE", listed, EMPTY, kind=Kind.JSON)
@@ -166,13 +166,13 @@ def path_of(node: exp.Expr) -> str:
         return "$"
     text = text_of(written)
     if text is None or not text.startswith("$"):
-        raise refusal_of(node, "takes a path such as '$.a.b[0]', written out", construct="the JSON path")
+        raise refusal_of(node, "must be a constant such as '$.a.b[0]'", construct="the JSON path")
     steps: list[str] = []
     index = 1
     while index < len(text):
         match = _STEP.match(text, index)
         if match is None:
-            raise refusal_of(written, "takes a path such as '$.a.b[0]'", construct="the JSON path")
+            raise refusal_of(written, "must be a path such as '$.a.b[0]'", construct="the JSON path")
         name, quoted, double_quoted, number = match.groups()
         steps.append(f"[{number}]" if number else f".{json.dumps(name or quoted or double_quoted or '')}")
         index = match.end()

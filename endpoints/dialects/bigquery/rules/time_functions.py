@@ -178,7 +178,7 @@ def parse(node: exp.StrToTime, lowering: Lowering) -> Expression:
     # parse_timestamp('%Y-%m-%dT%H:%M:%E*S%Ez', x)  ->  try_timestamp(x)
     written = text_of(node.args.get("format")) or ""
     if not _ISO_FORMAT.fullmatch(written):
-        raise refusal_of(node, "reads ISO 8601 formats only", construct="PARSE_TIMESTAMP")
+        raise refusal_of(node, "reads only ISO 8601 formats", construct="PARSE_TIMESTAMP")
     return as_timestamp(lowering.lower(node.this))
 
 

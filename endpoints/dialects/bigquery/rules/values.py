@@ -37,7 +37,7 @@ def literal(node: exp.Literal, _: Lowering) -> Expression:
     if node.is_string:
         return string(text, origin=offset_of(node))
     if not _NUMBER.fullmatch(text):
-        raise refusal_of(node, "has to be written in decimal digits", construct=text)
+        raise refusal_of(node, "must be written in decimal digits", construct=text)
     is_integer = text.isdigit() and int(text[:20]) <= _BIGGEST_INTEGER
     return Constant(kind=Kind.INTEGER if is_integer else Kind.NUMBER, sql=text)
 
@@ -106,7 +106,7 @@ def brackets(node: exp.Paren, lowering: Lowering) -> Expression:
 def subquery(node: exp.Subquery | exp.Select | exp.SetOperation, lowering: Lowering) -> Expression:
     query = lowering.query(node)
     if len(query.outputs) != 1:
-        raise refusal_of(node, "gives more than one column where one value is wanted", construct="the subquery")
+        raise refusal_of(node, "returns more than one column where one value is needed", construct="the subquery")
     return Subquery(kind=query.outputs[0].kind, query=query)
 
 

@@ -33,7 +33,7 @@ def window(node: exp.Window, lowering: Lowering) -> Expression:
         raise refusal_of(node, construct="WINDOW")
     value = lowering.lower(node.this)
     if not isinstance(value, Call):
-        raise refusal_of(node.this, "has no window form here")
+        raise refusal_of(node.this, "cannot be used with OVER here")
     partition = tuple(map(output, lowering.lower_all(node.args.get("partition_by") or [])))
     frame = node.args.get("spec")
     return Over(

@@ -219,7 +219,7 @@ def test_a_log_table_read_without_a_time_bound_is_a_warning(sql: str, line: int,
     assert [(one.severity.value, one.place and (one.place.line, one.place.column)) for one in bounds] == [
         ("warning", (line, column))
     ]
-    assert "logs.edge_logs is read without a time bound" in bounds[0].message
+    assert "logs.edge_logs is read without a time range" in bounds[0].message
     assert report.ok
 
 

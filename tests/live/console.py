@@ -20,8 +20,6 @@ from typing import Any
 
 import django
 
-from endpoints.defining import upkeep
-
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup()  # before any model is imported
 
@@ -39,7 +37,7 @@ from django_celery_beat.models import PeriodicTask  # noqa: E402
 from endpoints.access import access_tokens  # noqa: E402
 from endpoints.access.secrets import NO_LIMIT, OwnLimits  # noqa: E402
 from endpoints.calling import warming  # noqa: E402
-from endpoints.defining import saving  # noqa: E402
+from endpoints.defining import saving, upkeep  # noqa: E402
 from endpoints.models import AccessToken, Endpoint  # noqa: E402
 from endpoints.sql.parameters import DeclaredParameter, ParameterType  # noqa: E402
 from logsources.models import LogSource  # noqa: E402

@@ -17,7 +17,7 @@ from endpoints.defining.drafts import (
     DraftReport,
     DraftRun,
     OperatorDetail,
-    Place,
+    Position,
     Problem,
     SentStatement,
 )
@@ -168,7 +168,7 @@ def report_json(report: DraftReport, draft: Draft) -> Json:
                 "name": use.name,
                 "declared": use.name in declared,
                 "guessed_type": use.guessed_type,
-                "places": [asdict(Place.at(draft.sql, offset)) for offset in use.offsets],
+                "places": [asdict(Position.at(draft.sql, offset)) for offset in use.offsets],
             }
             for use in report.parameters
         ],
@@ -245,7 +245,7 @@ def operator_json(detail: OperatorDetail) -> Json:
     }
 
 
-def _place(place: Place | None) -> Json:
+def _place(place: Position | None) -> Json:
     return {"line": place.line if place else None, "column": place.column if place else None}
 
 

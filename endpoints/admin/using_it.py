@@ -29,7 +29,7 @@ from endpoints.admin.call_examples import (
 )
 from endpoints.admin.figures import draw_sparkline
 from endpoints.cache import CacheUnavailable
-from endpoints.calling.calls import Using, endpoint_use
+from endpoints.calling.calls import EndpointUse, endpoint_use
 from endpoints.calling.installation import ago
 from endpoints.calling.purging import cache_reports
 from endpoints.defining.upkeep import warming_schedule
@@ -79,7 +79,7 @@ def using_url(admin: ModelAdmin[Endpoint]) -> URLPattern:
             raise Http404("There is no such endpoint.")
         context = {
             **admin.admin_site.each_context(request),
-            "title": f"Using {endpoint.name}",
+            "title": f"EndpointUse {endpoint.name}",
             "opts": admin.opts,
             "original": endpoint,
             "endpoint": endpoint,
@@ -189,7 +189,7 @@ def _use(endpoint: Endpoint) -> dict[str, Any]:
     }
 
 
-def _call_rows(use: Using) -> list[CallRow]:
+def _call_rows(use: EndpointUse) -> list[CallRow]:
     return [
         CallRow(
             at=figures.utc(call.at),

@@ -17,7 +17,7 @@ from __future__ import annotations
 from endpoints.cache.connection import CacheUnavailable, clock
 from endpoints.cache.entries import Entry, entity_tag, fetch, live_entries, purge, store
 from endpoints.cache.flights import FlightResult, Role
-from endpoints.cache.keys import Recipe, ResultKey, result_key
+from endpoints.cache.keys import QueryRequest, ResultKey, result_key
 from endpoints.cache.leases import Lease, Slot, acquire, finish, slot
 from endpoints.cache.policy import CachePolicy
 from endpoints.cache.recent_entries import RECENT, RecentEntry
@@ -33,8 +33,8 @@ __all__ = [
     "Entry",
     "FlightResult",
     "Lease",
+    "QueryRequest",
     "RecentEntry",
-    "Recipe",
     "ResultKey",
     "Role",
     "Slot",

@@ -1,6 +1,6 @@
 """The key of a result: everything that can change its bytes, and nothing else.
 
->>> result_key("6f9619ff8b86d011b42d00c04fc964ff", 3, recipe).entry
+>>> result_key("6f9619ff8b86d011b42d00c04fc964ff", 3, request).entry
 'lqe:entry:6f9619ff8b86d011b42d00c04fc964ff:3:9c1f…'
 """
 
@@ -19,7 +19,7 @@ PREFIX = "lqe"  # before every name in Redis, which other applications may share
 
 
 @dataclass(frozen=True)
-class Recipe:
+class QueryRequest:
     """How to make a result of one version again: the request of a caller, after typing and normalising."""
 
     arguments: Mapping[str, BoundValue]
@@ -30,7 +30,7 @@ class Recipe:
 
     @cached_property
     def canonical(self) -> bytes:
-        """The canonical form: equal recipes give equal bytes, different ones different bytes.
+        """The canonical form: equal requests give equal bytes, different ones different bytes.
 
         JSON keeps null, "", [] and ["x"] apart by itself and quotes every separator. `surrogatepass`, not escapes:
         an escaped pair of lone surrogates would read like the character of the pair.
@@ -45,8 +45,8 @@ class Recipe:
         return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
     @classmethod
-    def from_json(cls, text: bytes) -> Recipe:
-        """Return the recipe whose canonical form this is. Raises ValueError if it is not one."""
+    def from_json(cls, text: bytes) -> QueryRequest:
+        """Return the request whose canonical form this is. Raises ValueError if it is not one."""
         try:
             fields = json.loads(text.decode("utf-8", "surrogatepass"))
             arguments, sandbox_language, sandbox_text, redact, media_type = fields
@@ -58,12 +58,12 @@ class Recipe:
                 format=ResultFormat(media_type),
             )
         except (ValueError, TypeError) as error:
-            raise ValueError("not a recipe") from error
+            raise ValueError("not a request") from error
 
 
 @dataclass(frozen=True, slots=True)
 class ResultKey:
-    """One result of one version of an endpoint, by the digest of its recipe."""
+    """One result of one version of an endpoint, by the digest of its request."""
 
     endpoint_id: str
     version: int
@@ -83,7 +83,7 @@ class ResultKey:
         return f"{lease_prefix(self.endpoint_id)}{self.member}"
 
     @property
-    def recipe(self) -> str:
+    def request(self) -> str:
         return f"{PREFIX}:recipe:{self.endpoint_id}:{self.member}"
 
     @property
@@ -95,11 +95,11 @@ class ResultKey:
         return f"{PREFIX}:backoff:{self.endpoint_id}:{self.member}"
 
 
-def result_key(endpoint_id: str, version: int, recipe: Recipe) -> ResultKey:
+def result_key(endpoint_id: str, version: int, request: QueryRequest) -> ResultKey:
     """Return the key of a result. Raises ValueError when the endpoint's id is not a UUID."""
     endpoint_id = endpoint_hex(endpoint_id)
-    # 32 digits, a number, a colon: where the recipe begins is never in doubt.
-    digest = hashlib.sha256(f"{endpoint_id}{version}:".encode() + recipe.canonical).hexdigest()
+    # 32 digits, a number, a colon: where the request begins is never in doubt.
+    digest = hashlib.sha256(f"{endpoint_id}{version}:".encode() + request.canonical).hexdigest()
     return ResultKey(endpoint_id=endpoint_id, version=version, digest=digest)
 
 

@@ -1,4 +1,4 @@
-"""Answer a recipe from the cache, or run it once for all callers that request it at that moment.
+"""Answer a request from the cache, or run it once for all callers that request it at that moment.
 
 fresh entry                          → hit
 expired entry, another one renews it → stale, at once
@@ -23,8 +23,8 @@ from endpoints.cache import (
     CachePolicy,
     CacheUnavailable,
     FlightResult,
+    QueryRequest,
     RecentEntry,
-    Recipe,
     ResultKey,
     Role,
     usage,
@@ -76,37 +76,39 @@ def cache_policy(endpoint: Version) -> CachePolicy:
 _policy = lru_cache(CachePolicy)  # each call needs one, and endpoints have few different ones
 
 
-def serve(endpoint: Version, recipe: Recipe, caller: Caller | None = None) -> Served:
-    """Return the result of a recipe of this version of the endpoint. Raises an EndpointError.
+def serve(endpoint: Version, request: QueryRequest, caller: Caller | None = None) -> Served:
+    """Return the result of a request of this version of the endpoint. Raises an EndpointError.
 
     What runs in PostgreSQL counts against the limits of the caller's access token; without a caller against none.
     """
     if not endpoint.cache_seconds:
-        return _bypass(_run(endpoint, recipe, caller))
-    key = cache.result_key(endpoint.pk.hex, endpoint.version, recipe)
-    served = _serve(endpoint, key, recipe, caller)
-    usage.note_call(key, recipe, kind=served.state.value, keep_seconds=endpoint.cache_seconds)
+        return _bypass(_run(endpoint, request, caller))
+    key = cache.result_key(endpoint.pk.hex, endpoint.version, request)
+    served = _serve(endpoint, key, request, caller)
+    usage.note_call(key, request, kind=served.state.value, keep_seconds=endpoint.cache_seconds)
     return served
 
 
-def renew_entry(endpoint: Version, key: ResultKey, recipe: Recipe, caller: Caller | None = None) -> FlightResult | None:
-    """Run the recipe and replace its entry; None if another one runs it at this moment.
+def renew_entry(
+    endpoint: Version, key: ResultKey, request: QueryRequest, caller: Caller | None = None
+) -> FlightResult | None:
+    """Run the request and replace its entry; None if another one runs it at this moment.
 
     Raises an EndpointError, and CacheUnavailable.
     """
-    return cache.refresh(key, produce=lambda: _run(endpoint, recipe, caller), policy=cache_policy(endpoint))
+    return cache.refresh(key, produce=lambda: _run(endpoint, request, caller), policy=cache_policy(endpoint))
 
 
-def _run(endpoint: Version, recipe: Recipe, caller: Caller | None) -> Outcome:
+def _run(endpoint: Version, request: QueryRequest, caller: Caller | None) -> Outcome:
     with turn(
         caller,
-        is_sandbox_query=bool(recipe.sandbox_language),
+        is_sandbox_query=bool(request.sandbox_language),
         statement_seconds=endpoint.statement_timeout_seconds,
     ):
-        return produce(endpoint, recipe)
+        return produce(endpoint, request)
 
 
-def _serve(endpoint: Version, key: ResultKey, recipe: Recipe, caller: Caller | None) -> Served:
+def _serve(endpoint: Version, key: ResultKey, request: QueryRequest, caller: Caller | None) -> Served:
     policy = cache_policy(endpoint)
     try:
         recent = cache.RECENT.fetch(key, policy)
@@ -114,12 +116,12 @@ def _serve(endpoint: Version, key: ResultKey, recipe: Recipe, caller: Caller | N
         recent = None
     if recent is None:
         party = "" if caller is None else caller.prefix
-        run = cache.run_once(key, produce=lambda: _run(endpoint, recipe, caller), policy=policy, party=party)
+        run = cache.run_once(key, produce=lambda: _run(endpoint, request, caller), policy=policy, party=party)
         return _serve_run(run, policy)
     if recent.is_fresh:
         return _serve_entry(recent, CacheState.HIT)
     try:
-        renewed = renew_entry(endpoint, key, recipe, caller)
+        renewed = renew_entry(endpoint, key, request, caller)
     except (CacheUnavailable, DatabaseUnavailable, LimitReached, Overloaded, QueryTimeout):
         # An old answer, marked as one, is better than none: RFC 5861, stale-if-error.
         renewed = None

@@ -16,7 +16,7 @@ from endpoints.access.secrets import Caller
 from endpoints.cache import usage
 from endpoints.cache.usage import Activity, EndpointStatistics, RecentCall
 from endpoints.calling.cached_results import Served, serve
-from endpoints.calling.query_requests import Call, recall_recipe
+from endpoints.calling.query_requests import Call, recall_request
 from endpoints.definition import Version
 from endpoints.errors import DatabaseUnavailable, EndpointError, EndpointNotFound
 from endpoints.log_database.execution import QUERY_READER, ReaderSession, StatementFailed, run_statement
@@ -28,7 +28,7 @@ from endpoints.sql.parameters import DeclaredParameter
 # --- Call outcomes ----------------------------------------------------------------------------------------------------
 # How calls ended, for the operator: the last ones of each endpoint, and their numbers over a day.
 @dataclass(frozen=True, slots=True)
-class Using:
+class EndpointUse:
     """How an endpoint is used: its last calls, the newest first, a day's activity and the counts of its cache."""
 
     last_calls: tuple[RecentCall, ...]
@@ -81,10 +81,10 @@ def call_activity(endpoints: Sequence[Endpoint]) -> list[Activity]:
     return [by_id[endpoint.pk.hex] for endpoint in endpoints]
 
 
-def endpoint_use(endpoint: Endpoint, *, last_calls: int) -> Using:
+def endpoint_use(endpoint: Endpoint, *, last_calls: int) -> EndpointUse:
     """Return how an endpoint is used, with at most this many of its last calls. Raises CacheUnavailable."""
     (activity,) = call_activity([endpoint])
-    return Using(
+    return EndpointUse(
         last_calls=tuple(usage.last_calls(endpoint.pk.hex, limit=last_calls)),
         activity=activity,
         statistics=usage.statistics([endpoint.pk.hex])[endpoint.pk.hex],
@@ -145,7 +145,7 @@ def run_endpoint(reference: str, *, call: Call, caller: Caller | None = None) ->
     """
     endpoint = find_endpoint(reference, caller=caller)
     structlog.contextvars.bind_contextvars(endpoint=endpoint.name, endpoint_version=endpoint.version)
-    served = serve(endpoint, recall_recipe(endpoint, call, caller), caller)
+    served = serve(endpoint, recall_request(endpoint, call, caller), caller)
     structlog.contextvars.bind_contextvars(cache=served.state.value)
     return Answer(
         served=served,

@@ -1,4 +1,4 @@
-"""Run a recipe on the log database and encode the rows: the work that the cache saves."""
+"""Run a request on the log database and encode the rows: the work that the cache saves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import structlog
 
 from config.deadlines import answer_within
 from endpoints.access.change_marker import changing
-from endpoints.cache import Recipe
+from endpoints.cache import QueryRequest
 from endpoints.calling.consumer_queries import prepare_lql, prepare_sql
 from endpoints.calling.prepared_queries import (
     PreparedQuery,
@@ -74,23 +74,23 @@ def _tables(endpoint: Version) -> tuple[PublishedTable, ...]:
 # --- Producing --------------------------------------------------------------------------------------------------------
 
 
-def produce(endpoint: Version, recipe: Recipe) -> Outcome:
-    """Run the recipe over this version of the endpoint and return its encoded result. Raises an EndpointError."""
+def produce(endpoint: Version, request: QueryRequest) -> Outcome:
+    """Run the request over this version of the endpoint and return its encoded result. Raises an EndpointError."""
     try:
-        rows = _run_sandboxed(endpoint, recipe) if recipe.sandbox_language else _run_stored(endpoint, recipe)
+        rows = _run_sandboxed(endpoint, request) if request.sandbox_language else _run_stored(endpoint, request)
         started = perf_counter()
         body = encode_rows(
             rows,
-            recipe.format,
-            redact=recipe.redact,
+            request.format,
+            redact=request.redact,
             timestamps_as=TimestampForm(endpoint.timestamps_as),
-            max_bytes=max_result_bytes(recipe.sandbox_language),
+            max_bytes=max_result_bytes(request.sandbox_language),
         )
     except OverBudget as error:
-        raise over_budget(recipe.sandbox_language) from error
+        raise over_budget(request.sandbox_language) from error
     return Outcome(
         body=body,
-        format=recipe.format,
+        format=request.format,
         row_count=len(rows.rows),
         truncated=rows.truncated,
         database_seconds=rows.database_seconds,
@@ -98,14 +98,14 @@ def produce(endpoint: Version, recipe: Recipe) -> Outcome:
     )
 
 
-def prepare_consumers_query(endpoint: Version, recipe: Recipe, sandbox: Sandbox) -> PreparedQuery:
+def prepare_consumers_query(endpoint: Version, request: QueryRequest, sandbox: Sandbox) -> PreparedQuery:
     """Return what runs for a consumer's own `sql` or `lql`. Raises SandboxViolation, InvalidLQL or RequestTooLarge."""
-    prepare = prepare_sql if recipe.sandbox_language == "sql" else prepare_lql
-    return prepare(endpoint, recipe.sandbox_text, recipe.arguments, sandbox)
+    prepare = prepare_sql if request.sandbox_language == "sql" else prepare_lql
+    return prepare(endpoint, request.sandbox_text, request.arguments, sandbox)
 
 
-def _run_stored(endpoint: Version, recipe: Recipe) -> Rows:
-    query = prepare_stored_query(endpoint, recipe.arguments)
+def _run_stored(endpoint: Version, request: QueryRequest) -> Rows:
+    query = prepare_stored_query(endpoint, request.arguments)
     try:
         return query.run()
     except StatementFailed as failure:
@@ -114,9 +114,9 @@ def _run_stored(endpoint: Version, recipe: Recipe) -> Rows:
         raise refusal from failure
 
 
-def _run_sandboxed(endpoint: Version, recipe: Recipe) -> Rows:
+def _run_sandboxed(endpoint: Version, request: QueryRequest) -> Rows:
     refuse_unguarded_sandbox()
-    query = prepare_consumers_query(endpoint, recipe, sandbox_of(endpoint))
+    query = prepare_consumers_query(endpoint, request, sandbox_of(endpoint))
     try:
         return _run_where_published(endpoint, query)
     except StatementFailed as failure:

@@ -1,4 +1,4 @@
-"""From the request of a consumer to its recipe: arguments checked, sandbox query allowed, redaction and format set."""
+"""From what a consumer sent to the request that runs: arguments checked, sandbox query allowed, redaction and format set."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from endpoints.access.secrets import Caller
-from endpoints.cache import Recipe
+from endpoints.cache import QueryRequest
 from endpoints.calling.consumer_queries import Remembered, read_lql
 from endpoints.definition import Version
 from endpoints.errors import AmbiguousSandboxQuery, ArgumentNotAllowed, InvalidRequest, SandboxDisabled
@@ -40,14 +40,14 @@ class Call:
     weight: int = 0
 
 
-_RecipeKey = tuple[int, Call, tuple[tuple[str, str], ...]]
-_remembered: Final[Remembered[_RecipeKey, tuple[Version, Recipe]]] = Remembered(
+_RequestKey = tuple[int, Call, tuple[tuple[str, str], ...]]
+_remembered: Final[Remembered[_RequestKey, tuple[Version, QueryRequest]]] = Remembered(
     capacity=1000, max_bytes=16 * 1024 * 1024
 )
 
 
-def read_recipe(endpoint: Version, call: Call, caller: Caller | None) -> Recipe:
-    """Return what to run for a call: equal recipes of one version give equal results.
+def read_request(endpoint: Version, call: Call, caller: Caller | None) -> QueryRequest:
+    """Return what to run for a call: equal requests of one version give equal results.
 
     Raises AmbiguousSandboxQuery, SandboxDisabled, InvalidLQL, RequestTooLarge, InvalidRequest, InvalidParameters or
     ArgumentNotAllowed.
@@ -58,7 +58,7 @@ def read_recipe(endpoint: Version, call: Call, caller: Caller | None) -> Recipe:
         raise SandboxDisabled
     if call.sandbox_lql:
         read_lql(call.sandbox_lql)
-    return Recipe(
+    return QueryRequest(
         arguments=_arguments(endpoint, call, caller),
         sandbox_language="sql" if call.sandbox_sql else "lql" if call.sandbox_lql else "",
         sandbox_text=call.sandbox_sql or call.sandbox_lql,
@@ -67,13 +67,13 @@ def read_recipe(endpoint: Version, call: Call, caller: Caller | None) -> Recipe:
     )
 
 
-def recall_recipe(endpoint: Version, call: Call, caller: Caller | None) -> Recipe:
-    """Return what `read_recipe` does, read once for the same call of the same endpoint, object for object."""
+def recall_request(endpoint: Version, call: Call, caller: Caller | None) -> QueryRequest:
+    """Return what `read_request` does, read once for the same call of the same endpoint, object for object."""
     if not call.weight or call.sandbox_lql:  # reading LQL also writes its canonical form to the log's context
-        return read_recipe(endpoint, call, caller)
+        return read_request(endpoint, call, caller)
     key = (id(endpoint), call, tuple(caller.bound_arguments.items()) if caller else ())
-    # The endpoint is kept with its recipe: no other object can get its id meanwhile.
-    remembered = _remembered.get(key, lambda: (endpoint, read_recipe(endpoint, call, caller)), size=call.weight)
+    # The endpoint is kept with its request: no other object can get its id meanwhile.
+    remembered = _remembered.get(key, lambda: (endpoint, read_request(endpoint, call, caller)), size=call.weight)
     return remembered[1]
 
 

@@ -117,7 +117,7 @@ class _Run:
             return
         started = perf_counter()
         try:
-            renewed = renew_entry(endpoint, asked.key, asked.recipe)
+            renewed = renew_entry(endpoint, asked.key, asked.request)
         except EndpointError as error:
             self._failed += 1
             self._last_error = error.code

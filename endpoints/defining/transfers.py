@@ -13,7 +13,7 @@ from typing import Final
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from endpoints.defining.drafts import Draft, Place, Problem, check_draft
+from endpoints.defining.drafts import Draft, Position, Problem, check_draft
 from endpoints.defining.endpoint_files import (
     EndpointFileError,
     FileLines,
@@ -181,7 +181,7 @@ def _faults(wanted: Definition, text: str) -> list[FileProblem]:
 
 def _in_file(problem: Problem, wanted: Definition, lines: FileLines) -> FileProblem:
     if problem.field == "sql":
-        place = problem.place or Place(1, 1)
+        place = problem.place or Position(1, 1)
         line, column = lines.of_sql(place.line, place.column)
         return FileProblem(line, problem.message, column)
     if problem.field == "parameters":

@@ -15,7 +15,13 @@ from psycopg.pq.abc import PGresult
 
 from config.deadlines import answer_within
 from endpoints.errors import DatabaseUnavailable
-from endpoints.log_database.execution import Attendance, ReaderSession, arming_statement, on_living_connection, run_once
+from endpoints.log_database.execution import (
+    Attendance,
+    ReaderSession,
+    on_living_connection,
+    run_once,
+    session_settings_statement,
+)
 from endpoints.log_database.gate import GateConnection, gate_pool, roll_back
 from endpoints.log_database.round_trips import FetchedRows, timestamp_columns
 from endpoints.results.outcomes import Column, Rows, Statement
@@ -71,7 +77,7 @@ def _described(statement: Statement, session: ReaderSession) -> tuple[list[Field
 def _reading(connection: GateConnection, session: ReaderSession) -> Iterator[None]:
     try:
         connection.execute("BEGIN READ ONLY")
-        arming, bound = arming_statement(session)
+        arming, bound = session_settings_statement(session)
         connection.execute(arming, [text.decode() for text in bound])
         yield
     finally:

@@ -183,7 +183,7 @@ def run_once(
     Raises psycopg.Error, OverBudget, Overloaded and DatabaseUnavailable.
     """
     with lent_connection(session) as connection:
-        arming, sent = arming_statement(session, statement.sql), (statement.sql, statement.arguments)
+        arming, sent = session_settings_statement(session, statement.sql), (statement.sql, statement.arguments)
         keep = _keeping(connection, statement, session) if may_keep else None
         budget = fetch_budget(session, max_bytes)
         try:
@@ -224,7 +224,7 @@ def _keeping(connection: GateConnection, statement: Statement, session: ReaderSe
     return Keeping(connection.kept_queries, key) if len(statement.sql) <= LONGEST_KEPT_QUERY else None
 
 
-def arming_statement(session: ReaderSession, sql: str = "") -> tuple[str, tuple[bytes, ...]]:
+def session_settings_statement(session: ReaderSession, sql: str = "") -> tuple[str, tuple[bytes, ...]]:
     """Return the SELECT that arms a transaction for a statement, and the encoded names and values that it binds."""
     if session.role == SANDBOX_READER:
         return _arming(session, sql)

@@ -18,7 +18,7 @@ from redis import Redis
 
 from endpoints.cache import keys
 from endpoints.cache.connection import CacheUnavailable, Part, Script, ask, ask_for, ask_for_all, ask_script, clock
-from endpoints.cache.keys import Recipe, ResultKey
+from endpoints.cache.keys import QueryRequest, ResultKey
 from endpoints.cache.usage.flushing import FLUSHER, send
 
 # --- Backoff ----------------------------------------------------------------------------------------------------------
@@ -121,13 +121,13 @@ def _read_fields(stored: Mapping[bytes, bytes]) -> EndpointStatistics:
 # --- Asked ------------------------------------------------------------------------------------------------------------
 _RESULTS_LIMIT = 1000  # different results noted between two flushes; the rest is only counted
 # What is larger is not noted: a thousand requests of a megabyte each would fill the process and Redis.
-_RECIPE_BYTES_LIMIT = 16_384
+_REQUEST_BYTES_LIMIT = 16_384
 _ENDPOINTS_AT_ONCE = 100
 
 
 @dataclass(slots=True)
 class _Asked:
-    recipe: Recipe
+    request: QueryRequest
     keep_seconds: float
     uses: int
     last_at: float  # by time.monotonic()
@@ -146,7 +146,7 @@ class AskedFor:
     """A result that callers want, and how to make it; `last_asked` is unix seconds of Redis's clock."""
 
     key: ResultKey
-    recipe: Recipe
+    request: QueryRequest
     uses: int
     last_asked: float
 
@@ -155,7 +155,7 @@ _lock = threading.Lock()
 _notes = _Notes()
 
 
-def note_call(key: ResultKey, recipe: Recipe, *, kind: str, keep_seconds: float) -> None:
+def note_call(key: ResultKey, request: QueryRequest, *, kind: str, keep_seconds: float) -> None:
     """Count a call, and remember for `keep_seconds`, the endpoint's caching period, what it requested.
 
     `kind` is hit, stale, miss or bypass. Never raises and does no I/O.
@@ -167,8 +167,8 @@ def note_call(key: ResultKey, recipe: Recipe, *, kind: str, keep_seconds: float)
         if asked is not None:
             asked.uses += 1
             asked.last_at = now
-        elif len(_notes.asked) < _RESULTS_LIMIT and len(recipe.canonical) <= _RECIPE_BYTES_LIMIT:
-            _notes.asked[key] = _Asked(recipe=recipe, keep_seconds=keep_seconds, uses=1, last_at=now)
+        elif len(_notes.asked) < _RESULTS_LIMIT and len(request.canonical) <= _REQUEST_BYTES_LIMIT:
+            _notes.asked[key] = _Asked(request=request, keep_seconds=keep_seconds, uses=1, last_at=now)
     FLUSHER.note()
 
 
@@ -201,11 +201,11 @@ def worth_warming(
     )
     digests = sorted(last_asked, key=lambda digest: (-uses.get(digest, 0), -last_asked[digest], digest))[:limit]
     result_keys = [ResultKey(endpoint_id=endpoint_id, version=version, digest=digest) for digest in digests]
-    recipes = ask_for("MGET", *(key.recipe for key in result_keys)) if result_keys else []
+    requests = ask_for("MGET", *(key.request for key in result_keys)) if result_keys else []
     return [
-        AskedFor(key=key, recipe=recipe, uses=uses.get(key.digest, 0), last_asked=last_asked[key.digest])
-        for key, recipe in zip(result_keys, map(_read_recipe, recipes), strict=True)
-        if recipe is not None
+        AskedFor(key=key, request=request, uses=uses.get(key.digest, 0), last_asked=last_asked[key.digest])
+        for key, request in zip(result_keys, map(_read_request, requests), strict=True)
+        if request is not None
     ]
 
 
@@ -247,7 +247,7 @@ def _commands(key: ResultKey, asked: _Asked, *, last_at: float) -> list[list[Par
     moments = keys.asked_name(key.endpoint_id, key.version)
     uses = keys.uses_name(key.endpoint_id, key.version, _window(last_at, asked.keep_seconds))
     return [
-        ["SET", key.recipe, asked.recipe.canonical, "PX", keep_ms],
+        ["SET", key.request, asked.request.canonical, "PX", keep_ms],
         ["ZADD", moments, "GT", last_at, key.digest],
         ["ZREMRANGEBYSCORE", moments, "-inf", last_at - asked.keep_seconds],
         ["PEXPIRE", moments, keep_ms],
@@ -275,8 +275,8 @@ def _window(now: float, period: float) -> int:
     return int(now // max(1.0, period))
 
 
-def _read_recipe(text: bytes | None) -> Recipe | None:
+def _read_request(text: bytes | None) -> QueryRequest | None:
     try:
-        return None if text is None else Recipe.from_json(text)
+        return None if text is None else QueryRequest.from_json(text)
     except ValueError:  # written by another release
         return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from endpoints.defining.drafts.cancelling import RUN_ID, DraftCancelled, cancel_draft_run
 from endpoints.defining.drafts.checking import DraftReport, check_draft
-from endpoints.defining.drafts.draft import Draft, InvalidDraft, Place, Problem, Severity
+from endpoints.defining.drafts.draft import Draft, InvalidDraft, Position, Problem, Severity
 from endpoints.defining.drafts.running import (
     DraftFailed,
     DraftPlan,
@@ -32,7 +32,7 @@ __all__ = [
     "DraftRun",
     "InvalidDraft",
     "OperatorDetail",
-    "Place",
+    "Position",
     "Problem",
     "SentArgument",
     "SentStatement",

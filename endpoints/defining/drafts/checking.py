@@ -9,7 +9,7 @@ from typing import Any
 from endpoints.calling.prepared_queries import sandbox_session, stored_session
 from endpoints.defining.drafts.draft import (
     Draft,
-    Place,
+    Position,
     Problem,
     Severity,
     composition_problems,
@@ -94,7 +94,7 @@ def _sandbox(draft: Draft) -> tuple[tuple[PublishedTable, ...], list[Problem]]:
     try:
         schema, tables = publish_draft(endpoint, endpoint.parameters)
     except PublishingError as error:
-        place = None if error.position is None else Place.at(draft.sql, error.position)
+        place = None if error.position is None else Position.at(draft.sql, error.position)
         return (), [Problem("sql", f"{error.message}.", place=place)]
     return tables, list(_unreadable_tables(draft, tables, sandbox_session(endpoint, schema, nothing)))
 
@@ -107,7 +107,7 @@ def _unreadable_tables(draft: Draft, tables: tuple[PublishedTable, ...], session
             describe_statement(table_statement(table.name), session)
         except StatementFailed as failure:
             message = f"the CTE `{table.name}` cannot be used as a sandbox table: {failure.primary_message}."
-            yield Problem("sql", message, place=Place.at(draft.sql, positions[table.name]))
+            yield Problem("sql", message, place=Position.at(draft.sql, positions[table.name]))
 
 
 def postgresql_message(failure: StatementFailed) -> str:
@@ -116,12 +116,12 @@ def postgresql_message(failure: StatementFailed) -> str:
     return f"PostgreSQL: {failure.primary_message}.{hint}"
 
 
-def place_in_draft(draft: Draft, failure: StatementFailed) -> Place | None:
+def place_in_draft(draft: Draft, failure: StatementFailed) -> Position | None:
     """Return where in the draft's SQL PostgreSQL's error points to."""
     if failure.position is None:
         return None
     parameters = draft.as_version().parameters
-    return Place.at(draft.sql, original_offset(draft.sql, parameters, failure.position - 1))
+    return Position.at(draft.sql, original_offset(draft.sql, parameters, failure.position - 1))
 
 
 def _without_bound(draft: Draft, table: str) -> Problem:
@@ -132,7 +132,7 @@ def _without_bound(draft: Draft, table: str) -> Problem:
     return Problem("sql", message, severity=Severity.WARNING, place=_place_of_table(draft.sql, table))
 
 
-def _place_of_table(sql: str, table: str) -> Place | None:
+def _place_of_table(sql: str, table: str) -> Position | None:
     """Return where the SQL reads the table; a CTE or column of its name is not meant."""
     # with edge_logs as (select … from logs.edge_logs as t)  ->  after "logs."
     lexemes = [lexeme for lexeme in lex(sql) if not lexeme.is_blank]
@@ -143,7 +143,7 @@ def _place_of_table(sql: str, table: str) -> Place | None:
         if lexeme.kind in names and lexeme.text.strip('"').lower() == table
     ]
     found.sort(key=lambda one: (one[0] != ".", one[0] not in ("from", "join", ",")))
-    return Place.at(sql, found[0][1].start) if found else None
+    return Position.at(sql, found[0][1].start) if found else None
 
 
 def _in_order(problems: list[Problem]) -> tuple[Problem, ...]:

@@ -31,14 +31,14 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Position:
     """A place in a text, counted from 1 in characters."""
 
     line: int
     column: int
 
     @classmethod
-    def at(cls, text: str, offset: int) -> Place:
+    def at(cls, text: str, offset: int) -> Position:
         """Return the place of an offset."""
         return cls(*line_and_column(text, offset))
 
@@ -50,7 +50,7 @@ class Problem:
     field: str
     message: str
     severity: Severity = Severity.ERROR
-    place: Place | None = None
+    place: Position | None = None
     parameter: str | None = None
 
     @property
@@ -112,7 +112,7 @@ def lexical_problems(draft: Draft) -> Iterator[Problem]:
     try:
         parameter_uses(draft.sql)
     except LexicalError as error:
-        yield Problem("sql", f"{error.message}.", place=Place.at(draft.sql, error.position))
+        yield Problem("sql", f"{error.message}.", place=Position.at(draft.sql, error.position))
 
 
 def setting_problems(draft: Draft, *, with_name: bool) -> list[Problem]:
@@ -138,7 +138,7 @@ def setting_problems(draft: Draft, *, with_name: bool) -> list[Problem]:
 
 def declaration_problems(draft: Draft) -> list[Problem]:
     """Return what is wrong with the declared parameters, the tenant parameter included. Raises LexicalError."""
-    places = {use.name: Place.at(draft.sql, use.offsets[0]) for use in parameter_uses(draft.sql)}
+    places = {use.name: Position.at(draft.sql, use.offsets[0]) for use in parameter_uses(draft.sql)}
     problems = [
         Problem("parameters", f"@{name}: {reason}", place=places.get(name), parameter=name)
         for name, reason in check_declarations(draft.parameters, draft.sql)
@@ -168,7 +168,7 @@ def undeclared_parameters(draft: Draft, uses: Sequence[ParameterUse]) -> Iterato
         message = f"@{use.name}: is not declared, so it is optional text"
         if use.guessed_type is not None:
             message += f"; it is used as {use.guessed_type}"
-        place = Place.at(draft.sql, use.offsets[0])
+        place = Position.at(draft.sql, use.offsets[0])
         yield Problem("parameters", message, severity=Severity.WARNING, place=place, parameter=use.name)
 
 
@@ -179,7 +179,7 @@ def composition_problems(draft: Draft) -> Iterator[Problem]:
     try:
         compile_query(draft.sql, effective_parameters(draft.parameters, draft.sql), max_rows=1)
     except CompositionError as error:
-        yield Problem("sql", f"{error.message}.", place=Place(error.line, error.column))
+        yield Problem("sql", f"{error.message}.", place=Position(error.line, error.column))
 
 
 def default_table_problems(draft: Draft) -> Iterator[Problem]:

@@ -13,7 +13,7 @@ import psycopg
 from django.conf import settings
 
 from config.deadlines import answer_within
-from endpoints.cache import Recipe
+from endpoints.cache import QueryRequest
 from endpoints.calling.prepared_queries import (
     PreparedQuery,
     Sandbox,
@@ -22,12 +22,12 @@ from endpoints.calling.prepared_queries import (
     prepare_stored_query,
 )
 from endpoints.calling.producing import prepare_consumers_query, refuse_unguarded_sandbox
-from endpoints.calling.query_requests import Call, read_recipe
+from endpoints.calling.query_requests import Call, read_request
 from endpoints.defining.drafts.cancelling import RunAttendance, cancellable_run
 from endpoints.defining.drafts.draft import (
     Draft,
     InvalidDraft,
-    Place,
+    Position,
     composition_problems,
     declaration_problems,
     lexical_problems,
@@ -57,7 +57,7 @@ class OperatorDetail:
     message: str
     hint: str = ""
     field: str = "sql"
-    place: Place | None = None
+    place: Position | None = None
 
 
 class DraftFailed(Exception):
@@ -74,7 +74,7 @@ class DraftStatement:
     """What a draft would send to PostgreSQL for a call, and where a failure of it is."""
 
     query: PreparedQuery
-    recipe: Recipe
+    request: QueryRequest
     text: str  # of the draft, or of the consumer: what PostgreSQL's positions are in
 
     def failure(self, failed: StatementFailed) -> DraftFailed:
@@ -86,7 +86,7 @@ class DraftStatement:
             failed.primary_message,
             failed.hint,
             field=f"call.{language}" if language else "sql",
-            place=None if offset is None else Place.at(self.text, offset),
+            place=None if offset is None else Position.at(self.text, offset),
         )
         return DraftFailed(self.query.refusal(failed), detail)
 
@@ -99,17 +99,17 @@ def draft_statement(draft: Draft, call: Call) -> DraftStatement:
     """
     draft = runnable(draft)
     endpoint = draft.as_version()
-    recipe = read_recipe(endpoint, call, None)
-    if not recipe.sandbox_language:
-        return DraftStatement(prepare_stored_query(endpoint, recipe.arguments), recipe, draft.sql)
+    request = read_request(endpoint, call, None)
+    if not request.sandbox_language:
+        return DraftStatement(prepare_stored_query(endpoint, request.arguments), request, draft.sql)
     refuse_unguarded_sandbox()
     try:
         schema, tables = publish_draft(endpoint, endpoint.parameters)
     except PublishingError as error:
-        place = None if error.position is None else Place.at(draft.sql, error.position)
+        place = None if error.position is None else Position.at(draft.sql, error.position)
         raise DraftFailed(StoredQueryFailed(), OperatorDetail("", error.message, place=place)) from error
-    query = prepare_consumers_query(endpoint, recipe, Sandbox(schema, tables))
-    return DraftStatement(query, recipe, recipe.sandbox_text)
+    query = prepare_consumers_query(endpoint, request, Sandbox(schema, tables))
+    return DraftStatement(query, request, request.sandbox_text)
 
 
 def runnable(draft: Draft) -> Draft:
@@ -187,7 +187,7 @@ def run_draft(draft: Draft, *, call: Call, run_id: str) -> DraftRun:
             trial = _try(prepared, attendance)
     rows = prepared.query.without_budget(trial.rows)
     columns = trial.columns[: len(rows.columns)]
-    body, shown_rows = _page_body(rows, prepared.recipe, TimestampForm(draft.timestamps_as))
+    body, shown_rows = _page_body(rows, prepared.request, TimestampForm(draft.timestamps_as))
     return DraftRun(
         columns=columns,
         body=body,
@@ -246,7 +246,7 @@ def _try(prepared: DraftStatement, attendance: RunAttendance, *, moved_by: int =
 
 
 def _sent(prepared: DraftStatement) -> SentStatement:
-    query, declared = prepared.query, prepared.recipe.arguments
+    query, declared = prepared.query, prepared.request.arguments
     names = [name if name in declared else "" for name in query.argument_names]
     arguments = zip(names, query.statement.arguments, strict=True)
     return SentStatement(
@@ -259,7 +259,7 @@ def _sent(prepared: DraftStatement) -> SentStatement:
     )
 
 
-def _page_body(rows: Rows, recipe: Recipe, timestamps_as: TimestampForm) -> tuple[bytes, int]:
+def _page_body(rows: Rows, request: QueryRequest, timestamps_as: TimestampForm) -> tuple[bytes, int]:
     """Return the rows' JSON and their number, as many of the first rows as a page can show.
 
     Raises what a consumer gets for a result that is over its budget.
@@ -268,14 +268,14 @@ def _page_body(rows: Rows, recipe: Recipe, timestamps_as: TimestampForm) -> tupl
     def encode(number: int, *, max_bytes: int) -> bytes:
         first = rows if number == len(rows.rows) else replace(rows, rows=rows.rows[:number])
         return encode_rows(
-            first, ResultFormat.JSON, redact=recipe.redact, timestamps_as=timestamps_as, max_bytes=max_bytes
+            first, ResultFormat.JSON, redact=request.redact, timestamps_as=timestamps_as, max_bytes=max_bytes
         )
 
     shown = min(len(rows.rows), MAX_SHOWN_ROWS)
     try:
-        body = encode(len(rows.rows), max_bytes=max_result_bytes(recipe.sandbox_language))
+        body = encode(len(rows.rows), max_bytes=max_result_bytes(request.sandbox_language))
     except OverBudget as error:
-        raise over_budget(recipe.sandbox_language) from error
+        raise over_budget(request.sandbox_language) from error
     if shown < len(rows.rows):
         body = encode(shown, max_bytes=UNBOUNDED)
     while len(body) > MAX_SHOWN_BYTES and shown > 1:

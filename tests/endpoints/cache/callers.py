@@ -104,10 +104,10 @@ def _main(party: Party) -> None:
     from endpoints.cache import CachePolicy, result_key, run_once
     from endpoints.errors import EndpointError
     from endpoints.results.outcomes import Outcome
-    from tests.endpoints.cache.results import outcome, recipe
+    from tests.endpoints.cache.results import outcome, request
 
     counter = redis.Redis.from_url(os.environ["COUNTER_URL"], protocol=2)
-    key = result_key(party.endpoint_id, 1, recipe())
+    key = result_key(party.endpoint_id, 1, request())
     policy = CachePolicy(fresh_seconds=900, stale_seconds=3600, lease_seconds=party.lease_seconds)
     together = threading.Barrier(party.callers)
 

@@ -9,7 +9,7 @@ import pytest
 
 from endpoints.cache import ResultKey, connection, leases, result_key
 from endpoints.cache.usage import asked, recent_calls
-from tests.endpoints.cache.results import recipe
+from tests.endpoints.cache.results import request
 
 
 @pytest.fixture(autouse=True)
@@ -30,4 +30,4 @@ def endpoint_id() -> str:
 
 @pytest.fixture
 def key(endpoint_id: str) -> ResultKey:
-    return result_key(endpoint_id, 1, recipe())
+    return result_key(endpoint_id, 1, request())

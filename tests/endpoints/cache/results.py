@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from endpoints.cache import Recipe
+from endpoints.cache import QueryRequest
 from endpoints.results.outcomes import Outcome, ResultFormat
 
 
-def recipe(**changes: Any) -> Recipe:
+def request(**changes: Any) -> QueryRequest:
     fields = {
         "arguments": {"project": "abc", "interval": None},
         "sandbox_language": "",
@@ -16,7 +16,7 @@ def recipe(**changes: Any) -> Recipe:
         "redact": False,
         "format": ResultFormat.JSON,
     }
-    return Recipe(**{**fields, **changes})
+    return QueryRequest(**{**fields, **changes})
 
 
 def outcome(body: bytes = b'{"result":[]}', **changes: Any) -> Outcome:

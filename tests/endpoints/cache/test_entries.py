@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from endpoints.cache import CachePolicy, ResultKey, acquire, entries, finish, result_key
 from endpoints.cache.entries import entity_tag, fetch, live_entries, purge, store
 from endpoints.results.outcomes import Outcome, ResultFormat
-from tests.endpoints.cache.results import outcome, recipe
+from tests.endpoints.cache.results import outcome, request
 
 POLICY = CachePolicy(fresh_seconds=100, stale_seconds=50, lease_seconds=10)
 BODIES = [b"", b"\0", b"rows", b"row of a log " * 400_000, random.Random(3).randbytes(5 << 20)]
@@ -138,8 +138,8 @@ def test_only_the_holder_of_the_lease_stores(key: ResultKey) -> None:
 
 
 def test_purge_removes_every_version_of_one_endpoint(endpoint_id: str) -> None:
-    keys = [result_key(endpoint_id, version, recipe(redact=redact)) for version in (1, 2) for redact in (True, False)]
-    other = result_key(uuid4().hex, 1, recipe())
+    keys = [result_key(endpoint_id, version, request(redact=redact)) for version in (1, 2) for redact in (True, False)]
+    other = result_key(uuid4().hex, 1, request())
     for each in (*keys, other):
         put(each, outcome())
     assert purge(str(UUID(endpoint_id))) == 4
@@ -183,8 +183,8 @@ def test_index_goes_with_the_last_entry(endpoint_id: str) -> None:
     client = get_redis_connection("default")
     index = f"lqe:index:{endpoint_id}"
     for redact, fresh_seconds in ((False, 1000), (True, 10)):
-        put(result_key(endpoint_id, 1, recipe(redact=redact)), outcome(), replace(POLICY, fresh_seconds=fresh_seconds))
+        put(result_key(endpoint_id, 1, request(redact=redact)), outcome(), replace(POLICY, fresh_seconds=fresh_seconds))
     assert 1_040_000 < client.pttl(index) <= 1_050_000
     client.zadd(index, {"1:expired": 1.0})
-    put(result_key(endpoint_id, 2, recipe()), outcome())
+    put(result_key(endpoint_id, 2, request()), outcome())
     assert client.zscore(index, "1:expired") is None

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from endpoints.cache.keys import Recipe, result_key
+from endpoints.cache.keys import QueryRequest, result_key
 from endpoints.results.outcomes import BoundValue, ResultFormat
 
-# Separators, quotes, what JSON escapes, lone surrogates: whatever could make two recipes read alike.
+# Separators, quotes, what JSON escapes, lone surrogates: whatever could make two requests read alike.
 TEXTS = st.text(alphabet=st.sampled_from(list('ab:,"[]{}\\\n\0é😀\ud83d\ude00nul')), max_size=6)
 VALUES: st.SearchStrategy[BoundValue] = st.none() | TEXTS | st.lists(TEXTS, max_size=3)
-RECIPES = st.builds(
-    Recipe,
+REQUESTS = st.builds(
+    QueryRequest,
     arguments=st.dictionaries(TEXTS, VALUES, max_size=4),
     sandbox_language=st.sampled_from(["", "sql", "lql"]),
     sandbox_text=TEXTS,
@@ -27,14 +27,14 @@ PLAIN = {"sandbox_language": "", "sandbox_text": "", "redact": False, "format": 
 ENDPOINT = uuid4().hex
 
 
-def recipe(arguments: dict[str, BoundValue], **changes: Any) -> Recipe:
-    return Recipe(arguments=arguments, **{**PLAIN, **changes})
+def request(arguments: dict[str, BoundValue], **changes: Any) -> QueryRequest:
+    return QueryRequest(arguments=arguments, **{**PLAIN, **changes})
 
 
 @settings(max_examples=300, deadline=None)
-@given(ENDPOINTS, VERSIONS, RECIPES, ENDPOINTS, VERSIONS, RECIPES)
+@given(ENDPOINTS, VERSIONS, REQUESTS, ENDPOINTS, VERSIONS, REQUESTS)
 def test_results_share_a_digest_exactly_when_they_are_the_same(
-    endpoint: str, version: int, one: Recipe, other_endpoint: str, other_version: int, other: Recipe
+    endpoint: str, version: int, one: QueryRequest, other_endpoint: str, other_version: int, other: QueryRequest
 ) -> None:
     digest = result_key(endpoint, version, one).digest
     other_digest = result_key(other_endpoint, other_version, other).digest
@@ -42,11 +42,11 @@ def test_results_share_a_digest_exactly_when_they_are_the_same(
 
 
 @settings(max_examples=200, deadline=None)
-@given(RECIPES, st.randoms())
-def test_order_of_arguments_does_not_matter(one: Recipe, random: Any) -> None:
+@given(REQUESTS, st.randoms())
+def test_order_of_arguments_does_not_matter(one: QueryRequest, random: Any) -> None:
     arguments = list(one.arguments.items())
     random.shuffle(arguments)
-    other = recipe(
+    other = request(
         dict(arguments),
         sandbox_language=one.sandbox_language,
         sandbox_text=one.sandbox_text,
@@ -57,9 +57,9 @@ def test_order_of_arguments_does_not_matter(one: Recipe, random: Any) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(RECIPES)
-def test_recipe_comes_back_from_its_text(one: Recipe) -> None:
-    assert Recipe.from_json(one.canonical) == one
+@given(REQUESTS)
+def test_request_comes_back_from_its_text(one: QueryRequest) -> None:
+    assert QueryRequest.from_json(one.canonical) == one
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_look_alikes_have_digests_of_their_own(arguments: dict[str, BoundValue])
         {"a": ["x", "y"]}, {"a": ["x,y"]}, {"a": "x", "b": "y"}, {"a": 'x","b":"y'}, {"b": "x"},
         {"a": "\ud83d\ude00"}, {"a": "😀"}, {},
     ]  # fmt: skip
-    digest = result_key(ENDPOINT, 1, recipe(arguments)).digest
-    alike = [other for other in others if result_key(ENDPOINT, 1, recipe(other)).digest == digest]
+    digest = result_key(ENDPOINT, 1, request(arguments)).digest
+    alike = [other for other in others if result_key(ENDPOINT, 1, request(other)).digest == digest]
     assert alike == [arguments]
 
 
@@ -105,26 +105,26 @@ def test_look_alikes_have_digests_of_their_own(arguments: dict[str, BoundValue])
     ],
 )
 def test_everything_that_changes_the_bytes_changes_the_digest(changes: dict[str, Any]) -> None:
-    assert result_key(ENDPOINT, 1, recipe({}, **changes)) != result_key(ENDPOINT, 1, recipe({}))
+    assert result_key(ENDPOINT, 1, request({}, **changes)) != result_key(ENDPOINT, 1, request({}))
 
 
 def test_names_in_redis_are_one_per_result_and_purpose() -> None:
-    key = result_key(ENDPOINT, 7, recipe({}))
+    key = result_key(ENDPOINT, 7, request({}))
     assert key.entry == f"lqe:entry:{ENDPOINT}:7:{key.digest}"
-    names = [key.entry, key.lease, key.recipe, key.failures, key.backoff]
+    names = [key.entry, key.lease, key.request, key.failures, key.backoff]
     assert len(set(names)) == len(names)
 
 
 def test_endpoint_is_the_same_however_its_id_is_written() -> None:
-    assert result_key(str(UUID(ENDPOINT)).upper(), 1, recipe({})) == result_key(ENDPOINT, 1, recipe({}))
+    assert result_key(str(UUID(ENDPOINT)).upper(), 1, request({})) == result_key(ENDPOINT, 1, request({}))
 
 
 def test_refuses_an_endpoint_id_that_could_reach_into_other_names() -> None:
     with pytest.raises(ValueError, match="UUID"):
-        result_key("*", 1, recipe({}))
+        result_key("*", 1, request({}))
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"[]", b"[[],1]", b'[[],"","",false,"image/png"]', b"nonsense", b"\xff"])
-def test_refuses_text_that_is_no_recipe(text: bytes) -> None:
-    with pytest.raises(ValueError, match="not a recipe"):
-        Recipe.from_json(text)
+def test_refuses_text_that_is_no_request(text: bytes) -> None:
+    with pytest.raises(ValueError, match="not a request"):
+        QueryRequest.from_json(text)

@@ -16,7 +16,7 @@ from endpoints.results.outcomes import Outcome
 from tests.endpoints.cache import callers
 from tests.endpoints.cache.callers import RUNS, Got, Party
 from tests.endpoints.cache.own_redis import OwnRedis
-from tests.endpoints.cache.results import outcome, recipe
+from tests.endpoints.cache.results import outcome, request
 
 POLICY = CachePolicy(fresh_seconds=900, stale_seconds=3600, lease_seconds=20)
 CALLERS = 20
@@ -115,7 +115,7 @@ def test_full_redis_still_serves_what_it_has(own_redis: OwnRedis, key: ResultKey
     entry = fetch(key, POLICY)
     assert entry is not None
     assert entry.outcome == stored.outcome
-    other = result_key(endpoint_id, 2, recipe())
+    other = result_key(endpoint_id, 2, request())
     assert not run_once(other, produce=lambda: outcome(b"more rows"), policy=POLICY).shared
     own_redis.client.config_set("maxmemory", 0)
     assert run_once(other, produce=lambda: outcome(b"more rows"), policy=POLICY).shared

@@ -10,7 +10,7 @@ import pytest
 from endpoints.cache import CachePolicy, ResultKey, connection, entries, purge, recent_entries, result_key
 from endpoints.cache.entries import Entry
 from endpoints.cache.recent_entries import RecentEntries
-from tests.endpoints.cache.results import outcome, recipe
+from tests.endpoints.cache.results import outcome, request
 from tests.endpoints.cache.test_entries import POLICY, let_pass, put
 
 TRUSTED = 0.3
@@ -96,7 +96,7 @@ def test_nobody_sees_what_was_purged_once_the_purger_has_waited(key: ResultKey) 
 
 
 def test_the_longest_unused_goes_where_memory_ends(endpoint_id: str, asked: list[ResultKey]) -> None:
-    keys = [result_key(endpoint_id, version, recipe()) for version in range(1, 5)]
+    keys = [result_key(endpoint_id, version, request()) for version in range(1, 5)]
     for key in keys:
         put(key, outcome(b"x" * 1000))
     recent = RecentEntries(capacity_bytes=2500)

@@ -8,17 +8,17 @@ from uuid import UUID, uuid4
 import pytest
 from django_redis import get_redis_connection
 
-from endpoints.cache import CacheUnavailable, Recipe, ResultKey, result_key, usage
+from endpoints.cache import CacheUnavailable, QueryRequest, ResultKey, result_key, usage
 from endpoints.cache.connection import ask_for_all
 from endpoints.cache.usage import EndpointStatistics, asked, flushing
 from tests.endpoints.cache.own_redis import OwnRedis
-from tests.endpoints.cache.results import recipe
+from tests.endpoints.cache.results import request
 
 PERIOD = 600.0
 
 
-def asking_for(project: str) -> Recipe:
-    return recipe(arguments={"project": project})
+def asking_for(project: str) -> QueryRequest:
+    return request(arguments={"project": project})
 
 
 def note(endpoint_id: str, *projects: str, kind: str = "hit", version: int = 1) -> None:
@@ -32,7 +32,7 @@ def worth(endpoint_id: str, *, version: int = 1, limit: int = 10, now: float | N
     found = usage.worth_warming(
         endpoint_id, version, asked_within_seconds=PERIOD, limit=limit, now=time.time() if now is None else now
     )
-    return [(each.recipe.arguments["project"], each.uses) for each in found]
+    return [(each.request.arguments["project"], each.uses) for each in found]
 
 
 @pytest.fixture
@@ -48,12 +48,12 @@ def test_most_used_come_first(endpoint_id: str) -> None:
     assert worth(endpoint_id, limit=0) == []
 
 
-def test_recipe_and_key_are_those_of_the_call(endpoint_id: str) -> None:
+def test_request_and_key_are_those_of_the_call(endpoint_id: str) -> None:
     note(endpoint_id, "a")
     asked.flush()
     [found] = usage.worth_warming(str(UUID(endpoint_id)), 1, asked_within_seconds=PERIOD, limit=1, now=time.time())
-    assert found.recipe == asking_for("a")
-    assert found.key == result_key(endpoint_id, 1, found.recipe)
+    assert found.request == asking_for("a")
+    assert found.key == result_key(endpoint_id, 1, found.request)
     assert found.last_asked == pytest.approx(time.time(), abs=5)
 
 
@@ -95,13 +95,13 @@ def test_everything_noted_expires_by_itself(endpoint_id: str) -> None:
     assert all(client.ttl(name) > 0 for name in names)
 
 
-def test_recipe_that_redis_evicted_is_left_out(endpoint_id: str) -> None:
+def test_request_that_redis_evicted_is_left_out(endpoint_id: str) -> None:
     note(endpoint_id, "a", "b")
     asked.flush()
     client = get_redis_connection("default")
-    client.delete(result_key(endpoint_id, 1, asking_for("a")).recipe)
+    client.delete(result_key(endpoint_id, 1, asking_for("a")).request)
     assert worth(endpoint_id) == [("b", 1)]
-    client.set(result_key(endpoint_id, 1, asking_for("b")).recipe, b"of another release")
+    client.set(result_key(endpoint_id, 1, asking_for("b")).request, b"of another release")
     assert worth(endpoint_id) == []
 
 

@@ -1,11 +1,11 @@
-"""Recipes are remembered for calls that come again, and for no others."""
+"""Requests are remembered for calls that come again, and for no others."""
 
 from __future__ import annotations
 
 import pytest
 
 from endpoints.calling import query_requests
-from endpoints.calling.query_requests import Call, recall_recipe
+from endpoints.calling.query_requests import Call, recall_request
 from endpoints.definition import Version
 from endpoints.models import Endpoint
 from tests.conftest import ApiClient
@@ -26,12 +26,12 @@ def endpoint() -> Version:
 
 def test_a_call_that_comes_again_is_judged_once(endpoint: Version) -> None:
     call = Call({"project": "acme"}, weight=100)
-    assert recall_recipe(endpoint, call, None) is recall_recipe(endpoint, call, None)
+    assert recall_request(endpoint, call, None) is recall_request(endpoint, call, None)
 
 
 def test_a_call_that_cannot_come_again_leaves_nothing(endpoint: Version) -> None:
     for _ in range(3):
-        recall_recipe(endpoint, Call({"project": "acme"}), None)
+        recall_request(endpoint, Call({"project": "acme"}), None)
     assert not query_requests._remembered._values
 
 

@@ -15,7 +15,7 @@ from endpoints.defining.drafts import (
     DraftFailed,
     DraftRun,
     InvalidDraft,
-    Place,
+    Position,
     SentArgument,
     explain_draft,
     run_draft,
@@ -158,14 +158,14 @@ def test_a_failure_is_the_consumers_error_with_postgresqls_own_words(
     assert isinstance(failed.value.error, error)
     assert message in failed.value.operator.message
     assert failed.value.operator.field == "sql"
-    assert failed.value.operator.place == (Place(*place) if place else None)
+    assert failed.value.operator.place == (Position(*place) if place else None)
 
 
 def test_a_failure_of_a_sandbox_query_has_its_place_in_the_consumers_text(rows: None) -> None:
     with pytest.raises(DraftFailed) as failed:
         run(drafted(sandboxing=True), sql="select id,\n  nope from edge_logs", project="acme")
     assert isinstance(failed.value.error, InvalidSQL)
-    assert (failed.value.operator.field, failed.value.operator.place) == ("call.sql", Place(2, 3))
+    assert (failed.value.operator.field, failed.value.operator.place) == ("call.sql", Position(2, 3))
     assert 'column "nope" does not exist' in failed.value.operator.message
 
 
@@ -181,7 +181,7 @@ def test_ctes_that_cannot_be_published_are_told_at_their_place() -> None:
     draft = drafted("WITH a AS (SELECT 1 AS x),\n pg_b AS (SELECT 1 AS y) SELECT x FROM a", sandboxing=True)
     with pytest.raises(DraftFailed) as failed:
         run(draft, sql="select x from a")
-    assert failed.value.operator.place == Place(2, 2)
+    assert failed.value.operator.place == Position(2, 2)
 
 
 REFUSALS: list[tuple[Draft, dict[str, Any], type[EndpointError]]] = [

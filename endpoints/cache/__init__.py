@@ -3,10 +3,9 @@
 ::
 
     single_flight   one runner per key, over threads and processes      flights        a leader and its followers
-    entries         fetch, store, purge, count                          entry_format   the form of a result in Redis
-    recent_entries  what was fetched a moment ago                       trust          how long that is relied on
+    entries         fetch, store, purge, count                          recent_entries what was fetched a moment ago
     policy          fresh, stale or too old                             keys           the key of a result
-    leases          one holder, and a note for waiters                  error_notes    an error, for waiters
+    leases          one holder, and a note for waiters                  permits        how many at the same time
     usage           requested results, counters, backoff                connection     Redis within 250 ms, or not
 
 Redis may lose or evict everything: each part continues to work without its data.

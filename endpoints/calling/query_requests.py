@@ -1,4 +1,4 @@
-"""From what a consumer sent to the request that runs: arguments checked, sandbox query allowed, redaction and format set."""
+"""From what a consumer sent to the request that runs: arguments, sandbox query and limits checked, format settled."""
 
 from __future__ import annotations
 

@@ -39,6 +39,7 @@ bench: .venv/dev.stamp .venv/peers.stamp ## measure the service beside its peers
 
 lock: .venv/uv/bin/uv ## pin the dependencies of pyproject.toml anew, with hashes
 	.venv/uv/bin/uv pip compile pyproject.toml $(LOCK_OPTIONS) --output-file requirements.lock
+	.venv/uv/bin/uv pip compile pyproject.toml $(LOCK_OPTIONS) --extra bigquery --output-file requirements-bigquery.lock
 	.venv/uv/bin/uv pip compile pyproject.toml $(LOCK_OPTIONS) --extra demo --output-file requirements-demo.lock
 	.venv/uv/bin/uv pip compile pyproject.toml $(LOCK_OPTIONS) --extra dev --output-file requirements-dev.lock
 	.venv/uv/bin/uv pip compile benchmarks/peers/requirements.in $(LOCK_OPTIONS) --output-file benchmarks/peers/requirements.lock

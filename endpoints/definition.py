@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final, Self, TypeVar
 
+from endpoints.dialects import DIALECTS
 from endpoints.results.outcomes import Column, SandboxDialect, TimestampForm
 from endpoints.sql.parameters import DeclaredParameter
 
@@ -136,7 +137,10 @@ class Definition:
         SandboxDialect.POSTGRESQL.value,
         "The SQL dialect of consumers. BigQuery is for clients that cannot be changed.",
         CONSUMERS,
-        choices=((SandboxDialect.POSTGRESQL.value, "PostgreSQL"), (SandboxDialect.BIGQUERY.value, "BigQuery")),
+        choices=(
+            (SandboxDialect.POSTGRESQL.value, "PostgreSQL"),
+            *((name, each.label) for name, each in DIALECTS.items()),
+        ),
     )
     timestamps_as: str = _setting(
         TimestampForm.ISO.value,

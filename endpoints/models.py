@@ -9,6 +9,7 @@ checks, freezes and numbers.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -29,6 +30,7 @@ from endpoints.definition import (
     Version,
     values_of,
 )
+from endpoints.dialects import DIALECTS
 from endpoints.sql.composition import PlannerSettingsError, parse_planner_settings
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
@@ -130,6 +132,13 @@ class Endpoint(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def clean_fields(self, exclude: Collection[str] | None = None) -> None:
+        super().clean_fields(exclude)
+        dialect = DIALECTS.get(self.sandbox_dialect)
+        if dialect is not None and not dialect.is_installed and "sandbox_dialect" not in (exclude or ()):
+            missing = f"{dialect.label} is not installed here: install the packages of requirements-{dialect.extra}.lock."
+            raise ValidationError({"sandbox_dialect": missing})
 
     def clean(self) -> None:
         super().clean()

@@ -23,7 +23,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 TESTS = Path(__file__).resolve().parent
 # Whole installations. They begin first, in this order, and a folder's tests stay on one worker, since they share one.
-INSTALLATIONS = ("browser", "faults", "endpoints/management/test_demo.py")
+INSTALLATIONS = ("browser", "faults", "endpoints/management/commands/test_demo.py")
 # Drills that mostly wait for their own clocks. They come after the others, the longest first, module by module to
 # whichever worker is free; the drills that load the machine stay together, so that no two of them meet.
 WAITING_DRILLS = (
@@ -38,7 +38,7 @@ LONG_MODULES = (
     "endpoints/results/test_redaction.py",
     "endpoints/sql/sandbox/test_fuzzing.py",
     "endpoints/admin/test_addresses.py",
-    "config/test_embedded_recovery.py",
+    "config/embedded/test_postgres_server.py",
     "config/test_settings.py",
     "endpoints/lql/test_semantics.py",
     "endpoints/cache/test_outages.py",
@@ -52,11 +52,11 @@ LONG_MODULES = (
 OWN_SERVERS = (
     *INSTALLATIONS,
     "config/test_deadlines.py",
-    "config/test_embedded.py",
-    "config/test_embedded_recovery.py",
+    "config/embedded/test_running.py",
+    "config/embedded/test_postgres_server.py",
     "config/test_local.py",
     "config/test_processes.py",
-    "config/test_state_database.py",
+    "config/state_database/test_base.py",
 )
 IN_ORDER = (*INSTALLATIONS, *WAITING_DRILLS, *LONG_MODULES)  # the others follow at random
 # Rooms that write no SQL: what their pages show is asked for by the rooms below, whose tests another PostgreSQL gets.

@@ -135,7 +135,7 @@ def test_installations_begin_first_then_drills_that_wait_then_what_takes_long(
         ("tests/browser/test_pages.py", "browser"),
         ("tests/faults/test_bodies.py", "faults"),
         ("tests/faults/test_simulated_hour.py", "tests/faults/test_simulated_hour.py"),
-        ("tests/endpoints/management/test_demo.py", "tests/endpoints/management/test_demo.py"),
+        ("tests/endpoints/management/commands/test_demo.py", "tests/endpoints/management/commands/test_demo.py"),
         ("tests/test_docs.py", "tests/test_docs.py"),
     ],
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
@@ -24,13 +23,14 @@ from endpoints.calling.prepared_queries import (
     sandboxed_query,
 )
 from endpoints.definition import PublishedTable, Version
-from endpoints.errors import EndpointError, InvalidLQL, InvalidSQL, RequestTooLarge
+from endpoints.dialects import DIALECTS, TranslationBug
+from endpoints.errors import EndpointError, InternalError, InvalidLQL, InvalidSQL, RequestTooLarge
 from endpoints.log_database.execution import ReaderSession, StatementFailed, first_invalid_regular_expression
 from endpoints.lql import parse_lql, print_lql
 from endpoints.lql.lowering import LoweredQuery, LQLTable, choose_table, lower
 from endpoints.lql.refusals import refusal, shortened
 from endpoints.lql.rules import Rules
-from endpoints.results.outcomes import BoundValue, SandboxDialect
+from endpoints.results.outcomes import BoundValue
 from endpoints.sql.lexemes import line_and_column
 from endpoints.sql.sandbox import CheckedQuery, SandboxLimits, SandboxTable, check_sandbox_query
 from endpoints.sql.sqlstates import INSUFFICIENT_PRIVILEGE, UNDEFINED_TABLE, explain, name_at
@@ -129,15 +129,14 @@ def check_query(endpoint: Version, sql: str, tables: Sequence[PublishedTable]) -
 
 def _check(endpoint: Version, sql: str, tables: Sequence[PublishedTable]) -> Checked:
     limits = SandboxLimits(bytes=settings.ENDPOINTS_SANDBOX_MAX_SQL_BYTES)
-    if endpoint.sandbox_dialect == SandboxDialect.BIGQUERY:
-        # A quarter of a second and 20 MB, for what most installations never use.
-        from endpoints.dialects.bigquery import TranslationBug, check_bigquery, log_table
-
-        # Each unnest is an item of FROM, and a query over several log tables has dozens of them.
-        limits = replace(limits, from_items=64, from_items_per_select=24)
-        log_tables = [log_table(table.name, table.columns) for table in tables]
+    dialect = DIALECTS.get(endpoint.sandbox_dialect)
+    if dialect is not None:
+        if not dialect.is_installed:
+            logger.error("dialect_not_installed", dialect=endpoint.sandbox_dialect, extra=dialect.extra)
+            raise InternalError
         try:
-            return check_bigquery(sql, tables=log_tables, parameters=endpoint.parameters, limits=limits)
+            published = [(table.name, table.columns) for table in tables]
+            return dialect.load()(sql, tables=published, parameters=endpoint.parameters, limits=limits)
         except TranslationBug as bug:
             # The fingerprint shows whether two reports are about the same text; the text itself is never logged.
             fingerprint = hashlib.sha256(sql.encode("utf-8", "surrogatepass")).hexdigest()[:16]

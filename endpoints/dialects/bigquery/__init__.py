@@ -19,16 +19,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import accumulate
 from typing import Final
 
+from endpoints.dialects import TranslationBug
 from endpoints.dialects.bigquery.kinds import kind_of_type
 from endpoints.dialects.bigquery.parsing import THE_QUERY, parse, tokens_of
 from endpoints.dialects.bigquery.printing import Printer
 from endpoints.dialects.bigquery.queries import translate_query
-from endpoints.dialects.bigquery.refusals import Refusal, TranslationBug
+from endpoints.dialects.bigquery.refusals import Refusal
 from endpoints.dialects.bigquery.scopes import Columns, Scope
 from endpoints.dialects.bigquery.tree import Output
 from endpoints.errors import RequestTooLarge, SandboxViolation
@@ -169,6 +170,7 @@ __all__ = [
     "CheckedTranslation",
     "Translation",
     "TranslationBug",
+    "check",
     "check_bigquery",
     "forget_translations",
     "log_table",
@@ -218,6 +220,20 @@ def check_bigquery(
         parameters=parameters,
         limits=limits,
     )
+
+
+def check(
+    text: str,
+    *,
+    tables: Sequence[tuple[str, Sequence[Column]]],
+    parameters: Sequence[DeclaredParameter],
+    limits: SandboxLimits,
+) -> CheckedTranslation:
+    """Return the query to run for a text over published tables, as `endpoints.dialects` asks for it."""
+    # Each unnest is an item of FROM, and a query over several log tables has dozens of them.
+    limits = replace(limits, from_items=64, from_items_per_select=24)
+    log_tables = [log_table(name, columns) for name, columns in tables]
+    return check_bigquery(text, tables=log_tables, parameters=parameters, limits=limits)
 
 
 @lru_cache(maxsize=TRANSLATIONS_KEPT)

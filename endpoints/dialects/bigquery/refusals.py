@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from traceback import extract_tb
-
 from sqlglot import exp
-
-from endpoints.errors import SandboxViolation
 
 NOT_SUPPORTED = "is not part of the BigQuery dialect of this service"
 
@@ -20,19 +15,6 @@ class Refusal(Exception):
         self.construct = construct
         self.reason = reason
         self.offset = offset
-
-
-class TranslationBug(SandboxViolation):
-    """A text on which the translator itself fails: the call is refused; `cause` and `place` are for the log.
-
-    Neither contains anything of the text: messages of exceptions would quote names and literals.
-    """
-
-    def __init__(self, refusal: SandboxViolation, error: Exception) -> None:
-        super().__init__(refusal.message, details=refusal.details)
-        frame = extract_tb(error.__traceback__)[-1]
-        self.cause = type(error).__name__
-        self.place = f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
 
 
 def origin(node: exp.Expr) -> int | None:

@@ -1,68 +1,259 @@
-"""Rows fit any width; short values stay whole, long ones are cut."""
+"""run_query prints what the endpoint answers, readable in a terminal, and tells failures on one line."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from rich.cells import cell_len
+from django.conf import settings
+from django.core.management import CommandError, call_command
 
-from endpoints.management.commands.run_query import format_rows
+from endpoints.defining.saving import save_endpoint
+from endpoints.log_database import gate
+from endpoints.log_database.gate import GatePool
+from endpoints.models import Endpoint
+from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
-UUID = "123e4567-e89b-12d3-a456-426614174000"
-
-
-def test_a_table_that_fits_is_as_narrow_as_it_can_be() -> None:
-    assert format_rows(["a", "long"], [["1", "x"], ["22", ""]], width=80) == "a   long\n──  ────\n1   x\n22\n"
-
-
-def test_long_values_share_what_the_short_ones_leave() -> None:
-    text = format_rows(["id", "message", "json"], [[UUID, "m" * 45, "j" * 500]], width=150)
-    (row,) = text.splitlines()[2:]
-    assert row.split() == [UUID, "m" * 45, "j" * (150 - 36 - 45 - 4 - 1) + "…"]
+pytestmark = pytest.mark.django_db
+MOMENT = datetime(2025, 6, 2, 8, 15, 2, 120000, tzinfo=UTC)
+MESSAGE = "GET /rest/v1/countries?select=name 200 from 203.0.113.7 in 12 ms"
 
 
-def test_rows_become_blocks_where_a_table_would_say_nothing() -> None:
-    text = format_rows(["id", "message"], [[UUID, "m" * 500], [UUID, "n"]], width=50)
-    assert text.splitlines() == [
-        "── row 1 " + "─" * 41,
-        f"id       {UUID}",
-        "message  " + "m" * 40 + "…",
-        "── row 2 " + "─" * 41,
-        f"id       {UUID}",
-        "message  n",
-    ]
+def run(*arguments: str) -> tuple[str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    call_command("run_query", *arguments, stdout=out, stderr=err)
+    return out.getvalue(), err.getvalue()
+
+
+def failure(*arguments: str) -> CommandError:
+    with pytest.raises(CommandError) as error:
+        run(*arguments)
+    assert "\n" not in str(error.value)
+    return error.value
+
+
+@pytest.fixture
+def rows(insert_rows: Callable[..., None]) -> None:
+    """Three gateway rows of acme with a long metadata."""
+    metadata = [{"request": {"path": "/rest/v1/countries", "headers": [{"user_agent": "x" * 400}]}}]
+    insert_rows(
+        "edge_logs",
+        [
+            {"timestamp": MOMENT, "project": "acme", "event_message": MESSAGE, "metadata": metadata, "id": f"id-{n}"}
+            for n in range(3)
+        ],
+    )
+
+
+@pytest.fixture
+def typed(db: None) -> None:
+    save_endpoint(
+        Endpoint(name="test.typed", sql="SELECT @level AS level, @tags AS tags, @word AS word"),
+        [
+            DeclaredParameter("level", type=ParameterType.INTEGER, required=True, minimum="1"),
+            DeclaredParameter("tags", type=ParameterType.TEXT_LIST, allowed_values=("a", "b")),
+            DeclaredParameter("word"),
+        ],
+    )
+
+
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+def test_a_table_fits_the_terminal_and_shows_every_row(rows: None, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    out, err = run("logs.all", "project=acme")
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= width
+    for expected in ("id-0", "id-1", "id-2", "2025-06-02T08:15:02.12", "GET /rest/v1", "…"):
+        assert expected in out
+    assert err.startswith("3 rows, in 0.")
+
+
+def test_a_wide_terminal_gets_one_line_a_row(rows: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    lines = run("logs.all", "project=acme")[0].splitlines()
+    assert len(lines) == 2 + 3
+    assert lines[0].split() == ["id", "timestamp", "event_message", "metadata"]
+    assert set(lines[1]) == {"─", " "}
+    assert all(MESSAGE in line and line.endswith("…") for line in lines[2:])
+
+
+def test_the_table_is_the_default() -> None:
+    assert run("logs.all", "project=acme")[0] == run("logs.all", "project=acme", "--format", "table")[0]
+
+
+def test_no_rows_are_a_header_and_a_count() -> None:
+    out, err = run("logs.all", "project=nobody")
+    assert out.split()[:4] == ["id", "timestamp", "event_message", "metadata"]
+    assert err.startswith("0 rows, in ")
+
+
+def test_a_log_row_cannot_steer_the_terminal(db: None) -> None:
+    save_endpoint(Endpoint(name="test.hostile", sql=r"SELECT E'a\x1b[2Jb\nc\u009b\u202ed' AS a, 'é🦊' AS b"), [])
+    out, _ = run("test.hostile")
+    assert r"a\x1b[2Jb\nc\x9b\u202ed" in out
+    assert "é🦊" in out
+    assert not any(character in out for character in "\x1b\x9b\u202e")
+
+
+def test_a_value_of_megabytes_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    save_endpoint(Endpoint(name="test.large", sql="SELECT repeat('x', 3000000) AS a"), [])
+    assert max(map(len, run("test.large")[0].splitlines())) == 80
+
+
+def test_json_is_the_body_of_the_api(rows: None) -> None:
+    out, err = run("logs.all", "project=acme", "--format", "json")
+    assert [row["id"] for row in json.loads(out)["result"]] == ["id-0", "id-1", "id-2"]
+    assert "rows" in err
+
+
+def test_ndjson_is_one_object_a_line(rows: None) -> None:
+    out, _ = run("logs.all", "project=acme", "--format", "ndjson")
+    assert [json.loads(line)["event_message"] for line in out.splitlines()] == [MESSAGE] * 3
+    assert out.endswith("}\n")
+
+
+def test_csv_has_a_header_and_whole_values(rows: None) -> None:
+    out, _ = run("logs.all", "project=acme", "--format", "csv")
+    header, *values = csv.reader(io.StringIO(out, newline=""))
+    assert header == ["id", "timestamp", "event_message", "metadata"]
+    assert [len(value[3]) > 400 for value in values] == [True] * 3
+
+
+def test_redaction_is_asked_for(rows: None) -> None:
+    assert "203.0.113.7" in run("logs.all", "project=acme", "--format", "csv")[0]
+    redacted = run("logs.all", "project=acme", "--format", "csv", "--redact")[0]
+    assert "203.0.113.7" not in redacted
+    assert "REDACTED" in redacted
+
+
+def test_a_cut_result_says_so(db: None) -> None:
+    save_endpoint(Endpoint(name="test.many", sql="SELECT generate_series(1, 9) AS a", max_rows=1), [])
+    assert run("test.many")[1].startswith("1 row, cut at max rows, in ")
+
+
+def test_a_list_repeats_its_name(typed: None) -> None:
+    out, _ = run("test.typed", "level=5", "tags=a", "tags=b", "--format", "json")
+    assert json.loads(out)["result"] == [{"level": 5, "tags": ["a", "b"], "word": None}]
+
+
+def test_a_value_may_hold_an_equals_sign(typed: None) -> None:
+    out, _ = run("test.typed", "level=5", "word=a=b", "--format", "json")
+    assert json.loads(out)["result"][0]["word"] == "a=b"
+
+
+FAILURES = [
+    (["no.such.endpoint"], "endpoint_not_found: "),
+    (["test.typed"], "level is required"),
+    (["test.typed", "level=0", "tags=c"], "level is below the minimum (minimum: 1); tags is not one of the allowed"),
+    (["test.typed", "level=0", "tags=c"], "(allowed values: a, b)"),
+    (["test.typed", "level=1", "level=2"], "invalid_request: "),
+    (["test.typed", "level=1", "level=2"], "level is sent more than once"),
+    (["usage.api-counts", "interval=daily", "project=("], "project is not a valid regular expression"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), FAILURES)
+def test_a_failure_is_one_line_with_all_details(typed: None, arguments: list[str], message: str) -> None:
+    error = failure(*arguments)
+    assert message in str(error)
+    assert error.returncode == 1
+
+
+@pytest.mark.parametrize("argument", ["acme", "=acme", ""])
+def test_an_argument_without_a_name_is_a_usage_error(argument: str) -> None:
+    error = failure("logs.all", argument)
+    assert "An argument must be NAME=VALUE" in str(error)
+    assert error.returncode == 2
+
+
+def test_the_operator_is_told_why_the_stored_query_failed() -> None:
+    save_endpoint(Endpoint(name="test.fails", sql="SELECT 1 / length(coalesce(@a, '')) AS a"), [])
+    assert str(failure("test.fails")) == "stored_query_failed: PostgreSQL says 22012 division by zero"
+
+
+def test_an_unreachable_log_database_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = GatePool({**settings.LOGS_GATE, "host": "127.0.0.1", "port": "1"}, size=2, wait_seconds=0.2)
+    monkeypatch.setattr(gate, "_pool", nowhere)
+    try:
+        assert str(failure("logs.all", "project=acme")).startswith("database_unavailable: ")
+    finally:
+        nowhere.close()
+
+
+def in_a_process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(settings.BASE_DIR / "manage.py"), "run_query", *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("arguments", "code", "line"),
     [
-        ("a\nb\tc\r", r"a\nb\tc\r"),
-        ("\x1b[31m", r"\x1b[31m"),
-        ("\x00\x7f\x9b", r"\x00\x7f\x9b"),
-        ("\u202e\u200b", r"\u202e\u200b"),
-        ("é 日本 🦊", "é 日本 🦊"),
-        ("\u00a0", "\u00a0"),
-        ("back\\slash", "back\\slash"),
-        ("[bold]", "[bold]"),
+        (["logs.all", "acme"], 2, "CommandError: An argument must be NAME=VALUE"),
+        (["logs.all", "--format", "xml"], 2, "manage.py run_query: error: argument --format: invalid choice: 'xml'"),
+        (["logs.all"], 1, "CommandError: Django's database cannot be used: connection"),
     ],
 )
-def test_control_characters_are_spelt_out(value: str, shown: str) -> None:
-    assert format_rows(["a"], [["|" + value + "|"]], width=80).splitlines()[2] == f"|{shown}|"
+def test_exit_codes_and_last_lines_of_failures(arguments: list[str], code: int, line: str) -> None:
+    nowhere = "postgresql://nobody@127.0.0.1:1/none"
+    finished = in_a_process(*arguments, DATABASE_URL=nowhere)
+    assert finished.returncode == code, finished.stderr
+    assert finished.stderr.splitlines()[-1].startswith(line)
+    assert "Traceback" not in finished.stderr
+    assert finished.stdout == ""
 
 
-@settings(deadline=None, max_examples=200)
-@given(
-    st.integers(1, 5).flatmap(
-        lambda columns: st.tuples(
-            st.lists(st.text(min_size=1, max_size=30), min_size=columns, max_size=columns),
-            st.lists(st.lists(st.text(max_size=300), min_size=columns, max_size=columns), max_size=4),
-        )
-    ),
-    st.integers(20, 250),
-)
-def test_no_line_is_wider_than_the_terminal(table: tuple[list[str], list[list[str]]], width: int) -> None:
-    header, rows = table
-    text = format_rows(header, rows, width=width)
-    assert all(cell_len(line) <= width for line in text.split("\n"))
-    assert text.count("\n") in (2 + len(rows), len(rows) * (1 + len(header)))
+def test_help_shows_an_example() -> None:
+    finished = in_a_process("--help")
+    assert finished.returncode == 0
+    assert "Example: manage.py run_query logs.all project=acme" in " ".join(finished.stdout.split())
+
+
+def test_a_reader_that_has_read_enough_ends_the_command_quietly() -> None:
+    program = (
+        "import django, sys; django.setup()\n"
+        "from django.core.management.base import OutputWrapper\n"
+        "from endpoints.management.commands import run_query\n"
+        "run_query._write(OutputWrapper(sys.stdout), 'x' * 1_000_000)"
+    )
+    writer = subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=settings.BASE_DIR,
+        # Unbuffered, Python does not notice that only a part was written.
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings", "PYTHONUNBUFFERED": ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert writer.stdout is not None
+    assert writer.stderr is not None
+    with writer.stderr:
+        assert writer.stdout.read(1) == b"x"
+        writer.stdout.close()
+        assert writer.stderr.read() == b""
+    assert writer.wait(timeout=30) == 141
+
+
+def test_runs_a_query_of_ones_own_under_the_sandboxs_rules(rows: None) -> None:
+    out, err = run("logs.all", "project=acme", "--format", "csv", "--sql", "select count(*) as n from edge_logs")
+    assert out == "n\r\n3\r\n"
+    assert err.startswith("1 row, in ")
+    refused = failure("logs.all", "project=acme", "--sql", "select rolname from pg_authid")
+    assert str(refused).startswith("sandbox_violation: Line 1, column 21: `pg_authid`")
+
+
+def test_an_empty_query_of_ones_own_is_none(rows: None) -> None:
+    out, _ = run("logs.all", "project=acme", "--format", "csv", "--sql", " ")
+    assert out.startswith("id,timestamp,event_message,metadata")

@@ -234,7 +234,7 @@ def _description(column: ExtractedColumnShape) -> str:
 
 
 def _describe_column(name: str, column: str, description: str) -> sql.Composed:
-    # `fitting.read_shape` reads this comment back: PostgreSQL rewrites expressions, so they cannot be compared.
+    # `table_changes.read_shape` reads this comment back: PostgreSQL rewrites expressions, so they cannot be compared.
     return _format(
         "COMMENT ON COLUMN {column} IS {description}",
         column=sql.Identifier(LOGS_SCHEMA, name, column),

@@ -1,7 +1,7 @@
 """One way to run: the request of a call or a draft becomes one statement, ready to run, with messages for its failures.
 
-The stored query is prepared here, a consumer's SQL by `sandbox_queries`, LQL by `lql_queries`. A call runs it
-unattended (`PreparedQuery.run`); a draft runs so that its operator can cancel it.
+The stored query is prepared here, a consumer's SQL and LQL by `consumer_queries`. A call runs it unattended
+(`PreparedQuery.run`); a draft runs so that its operator can cancel it.
 """
 
 from __future__ import annotations

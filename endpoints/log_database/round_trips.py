@@ -76,7 +76,7 @@ def timestamp_columns(result: PGresult) -> tuple[int, ...]:
 class FetchBudget(NamedTuple):
     """The limits of a result while it arrives; libpq takes 16 bytes for a value, plus its text.
 
-    `text_bytes` is None if the statement itself counts them, as with `size_limit`.
+    `text_bytes` is None if the statement itself counts them, as with `limit_bytes`.
     """
 
     values: int

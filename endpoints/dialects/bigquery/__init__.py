@@ -5,8 +5,8 @@
 The resulting text is nothing special: it goes through the checker of sandbox queries like a consumer's own, and uses
 only functions of the allowlist. The stages, and where to look for a construct:
 
-* `source_text` and `parsing` read the text; `passes` rewrites whole SELECTs, with one pass per file; `from_clause` has
-  the unnest joins, `scopes` the meaning of names, `set_operations` UNION;
+* `parsing` reads the text; `passes` rewrites whole SELECTs; `from_clause` has the unnest joins, `scopes` the meaning of
+  names, `queries` SELECT and UNION;
 * `rules` has one function per construct and one module per family; `coercions` turns a field into the type that its
   context needs;
 * `patterns` rewrites regular expressions; `tree` defines the resulting tree, `printing` writes it.
@@ -39,11 +39,20 @@ from endpoints.sql.parameters import DeclaredParameter
 from endpoints.sql.sandbox import CheckedQuery, SandboxLimits, SandboxTable, check_sandbox_query
 from endpoints.sql.sandbox.vocabulary import violation
 
+__all__ = [
+    "BigQueryColumn",
+    "BigQueryTable",
+    "CheckedTranslation",
+    "Translation",
+    "TranslationBug",
+    "check",
+    "check_bigquery",
+    "forget_translations",
+    "log_table",
+    "translate",
+]
 
-# --- Checking ---------------------------------------------------------------------------------------------------------
-# Puts a translation through the checker of sandbox queries: nothing is trusted, and places are the consumer's.
-# --- Translation ------------------------------------------------------------------------------------------------------
-# The result of a translation: PostgreSQL's text, and the way back from a place in it to the consumer's text.
+
 @dataclass(frozen=True, slots=True)
 class Translation:
     """PostgreSQL's text for a text in BigQuery's dialect."""
@@ -64,7 +73,6 @@ class Translation:
         return self._origins[max(piece, 0)]
 
 
-# --- Checking ---------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class CheckedTranslation:
     """A checked query that came from another dialect; used like a `CheckedQuery`."""
@@ -132,8 +140,7 @@ def _offset(sql: str, line: int, column: int) -> int:
     return start + column - 1
 
 
-# --- Bigquery ---------------------------------------------------------------------------------------------------------
-# --- Tables -----------------------------------------------------------------------------------------------------------
+# --- Tables ---------------------------------------------------------------------------------------------------------
 # The sandbox tables as a translation knows them: their columns and PostgreSQL's types.
 # Every row of every log table has these, so a sort by them needs no NULLS FIRST, which no index would serve.
 NEVER_NULL: Final = frozenset({"id", "timestamp"})
@@ -162,20 +169,6 @@ def log_table(name: str, columns: Sequence[Column]) -> BigQueryTable:
         name, tuple(BigQueryColumn(column.name, column.type, column.name not in NEVER_NULL) for column in columns)
     )
 
-
-# --- Bigquery ---------------------------------------------------------------------------------------------------------
-__all__ = [
-    "BigQueryColumn",
-    "BigQueryTable",
-    "CheckedTranslation",
-    "Translation",
-    "TranslationBug",
-    "check",
-    "check_bigquery",
-    "forget_translations",
-    "log_table",
-    "translate",
-]
 
 MAX_BYTES: Final = 16 * 1024  # of a text in UTF-8, as for any other sandbox query
 # Dashboards send the same few texts again and again; only the times in them change. A long one takes 300 KiB.

@@ -178,6 +178,7 @@ def test_413_for_an_announced_length_of_thousands_of_digits(
         gzip.compress(LINES, mtime=0)[:30],
         gzip.compress(LINES, mtime=0) + b"rest",
     ],
+    ids=["no gzip", "cut at its end", "cut in the middle", "more behind it"],
 )
 def test_400_for_damaged_gzip(shipper: Client, log_database: psycopg.Connection[Any], packed: bytes) -> None:
     assert_refused(send(shipper, packed, headers={"Content-Encoding": "gzip"}), InvalidRequest)

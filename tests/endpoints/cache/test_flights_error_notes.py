@@ -20,7 +20,9 @@ def every_error() -> list[EndpointError]:
         errors.SandboxSuspended(30.0, retry_after_seconds=12),
     ]
     assert {type(error) for error in made} == set(errors.LimitReached.__subclasses__())
-    for error_class in set(EndpointError.__subclasses__()) - {errors.LimitReached}:
+    for error_class in EndpointError.__subclasses__():
+        if error_class is errors.LimitReached:
+            continue
         for arguments in ((), ("text",), (["a", "b"],), (5,), ("PUT", ["GET", "POST"])):
             try:
                 made.append(error_class(*arguments))

@@ -102,6 +102,48 @@ def with_gate_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {**parameters, "options": f"{given} {ours}".strip()}
 
 
+# --- Several servers --------------------------------------------------------------------------------------------------
+DEFAULT_PORT: Final = "5432"
+PREFER_STANDBY: Final = "prefer-standby"
+_SEVERAL_SERVERS: Final = (PREFER_STANDBY, "primary", "read-write")
+
+
+def each_server(parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the connection parameters of each host, in order (manual, "Specifying Multiple Hosts").
+
+    With one host, or none, these are the parameters themselves.
+    """
+    lists = {name: str(parameters[name]).split(",") for name in ("host", "hostaddr", "port") if parameters.get(name)}
+    count = max([len(lists.get(name, ())) for name in ("host", "hostaddr")], default=1)
+    if count <= 1:
+        return [dict(parameters)]
+    return [
+        {**parameters, **{name: values[index] if len(values) > 1 else values[0] for name, values in lists.items()}}
+        for index in range(count)
+    ]
+
+
+def on_primary(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return connection parameters that reach the primary, if they name several hosts."""
+    return {**parameters, "target_session_attrs": "primary"} if len(each_server(parameters)) > 1 else dict(parameters)
+
+
+def check_servers(parameters: Mapping[str, Any], *, setting: str, may_prefer: bool) -> None:
+    """Raise ImproperlyConfigured if a URL names several hosts and does not say which of them is meant.
+
+    Only the gate `may_prefer` standbys: everything else works on the primary.
+    """
+    allowed = _SEVERAL_SERVERS if may_prefer else _SEVERAL_SERVERS[1:]
+    hosts, ports = (str(parameters.get(name) or "").count(",") for name in ("host", "port"))
+    if ports not in (0, hosts):
+        raise ImproperlyConfigured(f"{setting}: name one port, or as many ports as hosts.")
+    if hosts and parameters.get("target_session_attrs") not in allowed:
+        raise ImproperlyConfigured(
+            f"{setting} names several hosts: add target_session_attrs={allowed[0]}, or another one of"
+            f" {', '.join(allowed)}."
+        )
+
+
 def _settings(options: str) -> Iterator[tuple[str, str]]:
     """Yield name and value of each setting: `-c name=value`, `-cname=value` or `--name=value` (postgres, "-c")."""
     words = iter(_WORD.findall(options))

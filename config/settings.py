@@ -14,7 +14,7 @@ from django.urls import reverse_lazy
 from psycopg.conninfo import conninfo_to_dict
 
 from config import embedded, logs, setting_values
-from config.setting_values import switch, with_gate_options
+from config.setting_values import check_servers, switch, with_gate_options
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION = "0.1.0"
@@ -68,6 +68,9 @@ DATABASES = {"default": _django_database(DATABASE_URL), "logs": _django_database
 DATABASES["default"] |= {"ENGINE": "config.state_database", "CONN_MAX_AGE": 600, "CONN_HEALTH_CHECKS": True}
 DATABASE_ROUTERS = ["logsources.databases.LogDatabaseRouter"]
 LOGS_GATE: dict[str, Any] = with_gate_options(conninfo_to_dict(LOGS_GATE_URL))
+check_servers(LOGS_GATE, setting="LOGS_GATE_URL", may_prefer=True)
+check_servers(conninfo_to_dict(LOGS_DATABASE_URL), setting="LOGS_DATABASE_URL", may_prefer=False)
+check_servers(conninfo_to_dict(DATABASE_URL), setting="DATABASE_URL", may_prefer=False)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 CACHES = {
@@ -87,6 +90,8 @@ CACHES = {
 ENDPOINTS_HEADER_PREFIX = env.str("ENDPOINTS_HEADER_PREFIX", default="SVC")
 ENDPOINTS_POOL_SIZE = env.int("ENDPOINTS_POOL_SIZE", default=8)  # gate connections per process
 ENDPOINTS_POOL_WAIT_SECONDS = env.float("ENDPOINTS_POOL_WAIT_SECONDS", default=0.8)  # then 503 overloaded
+# How far a standby may be behind the primary and still take calls; one that is further behind takes none.
+ENDPOINTS_STANDBY_MAX_LAG_SECONDS = env.float("ENDPOINTS_STANDBY_MAX_LAG_SECONDS", default=10.0)
 # Calls of a process that may wait for another call's result: half of its threads, then 503 overloaded.
 ENDPOINTS_WAITING_CALLS = env.int("ENDPOINTS_WAITING_CALLS", default=8)
 # The guarantees that manage.py check_sandbox must confirm: "row_security" if the log database has no superuser.
@@ -235,10 +240,10 @@ CORS_ALLOWED_ORIGINS: list[str] = env.list("CORS_ALLOWED_ORIGINS", default=[])
 CORS_URLS_REGEX = r"^/api/"
 CORS_ALLOW_HEADERS = [
     "accept", "authorization", "content-type", "if-none-match", "x-api-key", "x-request-id",
-    f"{ENDPOINTS_HEADER_PREFIX.lower()}-endpoint-redact-pii",
+    "x-log-position", f"{ENDPOINTS_HEADER_PREFIX.lower()}-endpoint-redact-pii",
 ]  # fmt: skip
 CORS_EXPOSE_HEADERS = [
-    "Age", "ETag", "Retry-After", "Server-Timing", "X-Cache", "X-Request-ID", "X-Result-Rows", "X-Result-Truncated",
+    "Age", "ETag", "Retry-After", "Server-Timing", "X-Cache", "X-Log-Position", "X-Request-ID", "X-Result-Rows", "X-Result-Truncated",
 ]  # fmt: skip
 
 # --- API framework ----------------------------------------------------------------------------------------------------

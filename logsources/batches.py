@@ -138,6 +138,16 @@ def load_batch(conn: Connection[Any], source: RolledSource, batch: Batch, *, ski
     return BatchReport(store.loaded, store.duplicates + len(arrived), _listed(bad_rows))
 
 
+def current_position(conn: Connection[Any]) -> str:
+    """Return how far the write-ahead log is written (PostgreSQL, "Backup Control Functions").
+
+    Asked after a commit: every row that was committed before is replayed with it.
+    """
+    row = conn.execute("SELECT pg_current_wal_lsn()").fetchone()
+    assert row is not None  # a SELECT without FROM returns one row
+    return str(row[0])
+
+
 class _MadeIds:
     """Ids for rows without one, the same each time the same body arrives (UUID version 8, RFC 9562)."""
 

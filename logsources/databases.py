@@ -15,6 +15,7 @@ from django.db.models import Model
 from psycopg.rows import TupleRow
 
 from config.deadlines import BoundedConnection, answer_within
+from config.setting_values import DEFAULT_PORT, each_server
 
 # --- Connections ------------------------------------------------------------------------------------------------------
 # Connections of the log database's owner, for DDL and loading.
@@ -104,8 +105,9 @@ class LogDatabaseRouter:
 _Server = tuple[str, str]
 
 
-def _server(parameters: Mapping[str, Any], host: str, port: str) -> _Server:
-    return str(parameters.get(host) or ""), str(parameters.get(port) or "5432")
+def _servers(parameters: Mapping[str, Any], host: str, port: str) -> set[_Server]:
+    servers = each_server({"host": parameters.get(host) or "", "port": parameters.get(port) or DEFAULT_PORT})
+    return {(server["host"], server["port"]) for server in servers}
 
 
 @register(Tags.database)
@@ -129,15 +131,15 @@ def check_log_database(
                 id="logsources.E002",
             )
         )
-    if _server(gate, "host", "port") != _server(owner, "HOST", "PORT"):
+    if not _servers(owner, "HOST", "PORT") <= _servers(gate, "host", "port"):
         messages.append(
             Warning(
-                "LOGS_GATE_URL and LOGS_DATABASE_URL name different servers.",
+                "LOGS_GATE_URL does not name the servers of LOGS_DATABASE_URL.",
                 hint="Right for a standby or a pooler of that server; otherwise nobody reads the loaded rows.",
                 id="logsources.W001",
             )
         )
-    if (_server(state, "HOST", "PORT"), state["NAME"]) == (_server(owner, "HOST", "PORT"), owner["NAME"]):
+    if (_servers(state, "HOST", "PORT"), state["NAME"]) == (_servers(owner, "HOST", "PORT"), owner["NAME"]):
         messages.append(
             Warning(
                 "DATABASE_URL and LOGS_DATABASE_URL name the same database.",

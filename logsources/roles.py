@@ -4,7 +4,7 @@
 role              login  may
 ================  =====  ===============================================================================================
 owner             yes    everything in the log database: migrations, loading, publishing views
-gate              yes    become query_reader or sandbox_reader; by itself reads nothing (it inherits nothing)
+gate              yes    become query_reader or sandbox_reader; by itself reads only the server's log position
 query_reader      no     SELECT on log tables under row security; runs stored queries
 sandbox_reader    no     only EXECUTE on the argument functions of its own; reads the views of sandbox schemas
 tenant_views      no     owns views that show the rows of one project
@@ -19,7 +19,8 @@ so that NULL ('' or never set) and the empty text ('=') differ; if nothing is se
 - `logs.arg_<name>`: an argument, read by the views through `logs_private.argument(name)`
 - `search_path`: its first schema is the one sandbox schema whose views show rows, by `logs_private.armed_for(schema)`
 
-Only the owner has USAGE on schema logs_private: views and row policies call its functions, nobody else by name.
+Only the owner and the gate have USAGE on schema logs_private, and the gate may call `log_position` alone: views and row
+policies call the other functions, nobody by name.
 """
 
 from __future__ import annotations
@@ -90,6 +91,27 @@ _FUNCTIONS: Final[Mapping[LiteralString, LiteralString]] = {
         LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog
         AS $$ SELECT coalesce(current_setting('logs.scope', true) = 'every_project', false) $$""",
 }
+# How far the server has written its log, or on a standby replayed it (PostgreSQL, "Backup Control Functions", "Recovery
+# Information Functions"); an error on a standby that has not replayed the awaited position yet. The gate calls it
+# before it becomes a reader. SECURITY DEFINER: hardening takes these functions from the gate. No SET clause, which
+# would double its cost: every name in it has its schema.
+POSITION_NOT_REPLAYED: Final = "LQ001"  # a SQLSTATE of ours, in a class that PostgreSQL leaves to users
+_LOG_POSITION: Final[LiteralString] = """
+    CREATE OR REPLACE FUNCTION logs_private.log_position(awaited text) RETURNS pg_lsn
+    LANGUAGE plpgsql VOLATILE STRICT SECURITY DEFINER
+    AS $$
+    DECLARE
+        replayed pg_catalog.pg_lsn;
+    BEGIN
+        IF NOT pg_catalog.pg_is_in_recovery() THEN
+            RETURN pg_catalog.pg_current_wal_lsn();
+        END IF;
+        replayed := pg_catalog.pg_last_wal_replay_lsn();
+        IF replayed OPERATOR(pg_catalog.<) awaited::pg_catalog.pg_lsn THEN
+            RAISE EXCEPTION 'the standby has not replayed the awaited position' USING ERRCODE = 'LQ001';
+        END IF;
+        RETURN replayed;
+    END $$"""
 # Immutable, although text -> timestamptz is not: only ISO 8601 forms with a numeric offset, Z or none (UTC) pass, and
 # the session's settings do not count. Runs only for the owner, when rows are loaded.
 _ISO_TIMESTAMP: Final[LiteralString] = r"""
@@ -130,7 +152,7 @@ def ensure_roles(conn: Connection[Any], gate: Mapping[str, Any]) -> None:
             _retry_on_conflict(conn, _let_owner_become, views)
         _refuse_inheriting_gate(conn, login)
         _create_schemas(conn)
-        _create_functions(conn)
+        _create_functions(conn, login)
         _restrict_database(conn, login)
         _retry_on_conflict(conn, _limit_gate, login)
 
@@ -233,7 +255,7 @@ def _create_schemas(conn: Connection[Any]) -> None:
     conn.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(LOGS_SCHEMA), users))
 
 
-def _create_functions(conn: Connection[Any]) -> None:
+def _create_functions(conn: Connection[Any], login: str) -> None:
     # Functions in a view or a policy are called with the rights of the role that runs the query, not of the view's
     # owner, so sandbox_reader needs EXECUTE too; without USAGE on the schema it cannot call them by name.
     callers = sql.SQL(", ").join(map(sql.Identifier, (*READERS, *VIEW_OWNERS)))
@@ -244,6 +266,11 @@ def _create_functions(conn: Connection[Any]) -> None:
         conn.execute(sql.SQL("GRANT EXECUTE ON {} TO {}").format(function, callers))
     conn.execute(_ISO_TIMESTAMP)
     conn.execute("REVOKE ALL ON FUNCTION logs_private.iso_timestamp(text) FROM PUBLIC")
+    conn.execute(_LOG_POSITION)
+    conn.execute("REVOKE ALL ON FUNCTION logs_private.log_position(text) FROM PUBLIC")
+    gate = sql.Identifier(login)
+    conn.execute(sql.SQL("GRANT EXECUTE ON FUNCTION logs_private.log_position(text) TO {}").format(gate))
+    conn.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(PRIVATE_SCHEMA), gate))
 
 
 def _restrict_database(conn: Connection[Any], login: str) -> None:

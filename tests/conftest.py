@@ -27,8 +27,8 @@ from endpoints.access.access_tokens import issue_access_token
 from endpoints.cache import connection
 from endpoints.cache.usage.flushing import FLUSHER
 from endpoints.calling import calls
-from endpoints.log_database.gate import close_gate_pool
 from endpoints.log_database.load_pool import close_load_pool
+from endpoints.log_database.servers import close_log_servers
 from logsources import services
 from logsources.databases import owner_connection
 from logsources.services import KNOWN_SOURCES
@@ -66,7 +66,7 @@ def django_db_setup(request: pytest.FixtureRequest, django_db_blocker: Any) -> I
         call_command("harden_logs", stdout=io.StringIO())  # with LOGS_SUPERUSER_URL, in the test's log database
         call_command("load_fixtures", stdout=io.StringIO())
     yield
-    close_gate_pool()
+    close_log_servers()
     close_load_pool()
     with django_db_blocker.unblock():
         teardown_databases(databases, verbosity=request.config.option.verbose)

@@ -15,7 +15,7 @@ from django.http.request import UnreadablePostError
 from endpoints.access.token_limits import admit
 from endpoints.api.arguments import RawArguments, read_query_string
 from endpoints.api.authentication import authenticate
-from endpoints.api.replies import JSON, as_endpoint_error, error_response
+from endpoints.api.replies import JSON, POSITION_HEADER, as_endpoint_error, error_response
 from endpoints.api.views import AnsweringView
 from endpoints.calling.loading import Load, LoadedRows, LoadTarget, check_load, load_sent_rows
 from endpoints.errors import (
@@ -150,7 +150,9 @@ class LoadView(AnsweringView):
             return error_response(request, as_endpoint_error(error))
         structlog.contextvars.bind_contextvars(log_source=loaded.source, rows_loaded=loaded.loaded)
         return HttpResponse(
-            orjson.dumps({"result": [_result(loaded)]}), content_type=JSON, headers={"Cache-Control": "no-store"}
+            orjson.dumps({"result": [_result(loaded)]}),
+            content_type=JSON,
+            headers={"Cache-Control": "no-store", POSITION_HEADER: loaded.position},
         )
 
 

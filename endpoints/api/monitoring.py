@@ -27,6 +27,7 @@ from endpoints.cache.usage import Activity
 from endpoints.calling.calls import call_activity, check_log_database, visible_endpoints
 from endpoints.calling.purging import CacheReport, cache_reports
 from endpoints.errors import DatabaseUnavailable, EndpointError, Overloaded, RouteNotFound
+from endpoints.log_database.servers import ServerState, log_servers
 
 # --- Health -----------------------------------------------------------------------------------------------------------
 # Health checks: does this process live, and does everything that it needs answer?
@@ -45,6 +46,8 @@ def readyz(request: HttpRequest) -> HttpResponse:
     """200 when both databases and Redis answer, else 503; `checks` says which does not. Reasons go to the log.
 
     A process whose connections all run queries is `busy` and ready: taken out, its load would fall on the others.
+    If the log database has several servers, `log_servers` lists them without their names, in the order of
+    LOGS_GATE_URL; the process is ready as long as one of them answers.
     """
     checks = {
         "database": _state("database", _check_state_database),
@@ -52,7 +55,11 @@ def readyz(request: HttpRequest) -> HttpResponse:
         "redis": _state("redis", _check_redis),
     }
     ready = UNAVAILABLE not in checks.values()
-    body = {"status": OK if ready else UNAVAILABLE, "checks": checks}
+    body: dict[str, object] = {"status": OK if ready else UNAVAILABLE, "checks": checks}
+    if servers := log_servers().reports():
+        body["log_servers"] = [
+            {"role": server.role, "state": server.state, "lag_seconds": server.lag_seconds} for server in servers
+        ]
     return JsonResponse(body, status=200 if ready else 503, headers={"Cache-Control": "no-store"})
 
 
@@ -116,13 +123,14 @@ def _is_loopback(address: str) -> bool:
 
 
 class _CacheCollector(Collector):
-    """Reads Redis at each scrape; without Redis it reports only `endpoints_redis_up` 0."""
+    """Reads Redis at each scrape; without Redis it reports only `endpoints_redis_up` 0 and the log database's servers."""
 
     def describe(self) -> list[Metric]:
         """Return nothing before the first scrape: registering must not ask Redis and the database."""
         return []
 
     def collect(self) -> Iterator[Metric]:
+        yield from _log_servers()
         try:
             endpoints = visible_endpoints(None)
             reports, activities = cache_reports(endpoints), call_activity(endpoints)
@@ -132,6 +140,22 @@ class _CacheCollector(Collector):
         yield GaugeMetricFamily("endpoints_redis_up", "Whether Redis answers.", value=1)
         yield from _families(reports)
         yield _durations(reports, activities)
+
+
+def _log_servers() -> Iterator[Metric]:
+    """Yield nothing if the log database has one server."""
+    reports = log_servers().reports()
+    if not reports:
+        return
+    labels = ("server", "role")
+    serving = GaugeMetricFamily("endpoints_log_server_serves", "Whether a server takes calls.", labels=labels)
+    lag = GaugeMetricFamily("endpoints_log_server_lag_seconds", "Lag of a standby, if known.", labels=labels)
+    for report in reports:
+        names = (report.name, report.role.value)
+        serving.add_metric(names, float(report.state is ServerState.SERVES))
+        if report.lag_seconds is not None:
+            lag.add_metric(names, report.lag_seconds)
+    yield from (serving, lag)
 
 
 def _families(reports: list[CacheReport]) -> Iterator[Metric]:

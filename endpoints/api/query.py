@@ -19,12 +19,13 @@ from endpoints.access.secrets import Caller
 from endpoints.access.token_limits import admit
 from endpoints.api.arguments import RawArguments, read_query_string
 from endpoints.api.authentication import authenticate
-from endpoints.api.replies import Reply, as_endpoint_error, error_reply
+from endpoints.api.replies import POSITION_HEADER, Reply, as_endpoint_error, error_reply
 from endpoints.calling.cached_results import CacheState, Served
 from endpoints.calling.calls import Answer, note_answered_call, note_failed_call, run_endpoint
 from endpoints.calling.query_requests import Call
 from endpoints.errors import InvalidRequest, MethodNotAllowed, NotAcceptable
 from endpoints.results.outcomes import ResultFormat
+from endpoints.results.positions import NO_POSITION, read_position
 from endpoints.sql.parameters import RawValue
 
 Environ = Mapping[str, Any]  # of WSGI, PEP 3333; Django's request.META is one
@@ -61,7 +62,8 @@ def answer_query(request: QueryRequest) -> Reply:
         caller = authenticate(request.environ)
         admit(caller)
         _refuse_other_methods(request.environ["REQUEST_METHOD"])
-        answer = run_endpoint(request.reference, call=read_call(request), caller=caller)
+        awaited = _awaited_position(request.environ)
+        answer = run_endpoint(request.reference, call=read_call(request), caller=caller, awaited=awaited)
         reply = render_answer(request.environ, answer, started=started)
     except Exception as error:  # noqa: BLE001  # whatever it was, the caller gets the one error body
         failure = as_endpoint_error(error)
@@ -87,6 +89,15 @@ def read_call(request: QueryRequest) -> Call:
     of_query_string = _read_query_string(query_string)
     of_body = _NO_BODY if request.read_body is None else request.read_body()
     return _call(of_body.overridden_by(of_query_string), redact, accept)
+
+
+def _awaited_position(environ: Environ) -> int:
+    """Return the position that the caller sent back from a load. Raises InvalidRequest if it is none."""
+    sent = environ.get("HTTP_X_LOG_POSITION", "")
+    try:
+        return read_position(sent) if sent else NO_POSITION
+    except ValueError:
+        raise InvalidRequest(f"{POSITION_HEADER} must be a position as a load answers it, such as 0/3A2B1C8.") from None
 
 
 def _is_short(query_string: str, accept: str) -> bool:
@@ -167,7 +178,8 @@ def render_answer(environ: Environ, answer: Answer, *, started: float) -> Reply:
     headers = {
         "ETag": served.etag,
         "Cache-Control": _cache_control(served),
-        "Vary": f"Accept, X-API-KEY, Authorization, {settings.ENDPOINTS_HEADER_PREFIX}-ENDPOINT-REDACT-PII",
+        "Vary": f"Accept, X-API-KEY, Authorization, {settings.ENDPOINTS_HEADER_PREFIX}-ENDPOINT-REDACT-PII, "
+        f"{POSITION_HEADER}",
         "X-Cache": served.state.value,
         "X-Result-Rows": str(outcome.row_count),
         "Server-Timing": f"db;dur={outcome.database_seconds * 1000:.2f}, "

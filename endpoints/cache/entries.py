@@ -30,11 +30,11 @@ from endpoints.results.outcomes import Outcome, ResultFormat
 #
 # ::
 #
-#     "LQE1"   header length   body length   CRC-32 of all that follows   header (JSON)   body (raw or zlib)
+#     "LQE2"   header length   body length   CRC-32 of all that follows   header (JSON)   body (raw or zlib)
 #     4 bytes  2               4             4
 #
 # A value of another format, a cut or a damaged one is refused as a whole.
-_MAGIC = b"LQE1"
+_MAGIC = b"LQE2"
 _PREFIX = struct.Struct(">4sHII")
 # Below this a hit is cheapest raw; above it a body of log rows shrinks to a ninth and costs 0.8 µs per kB to expand.
 COMPRESS_FROM_BYTES = 16_384
@@ -58,6 +58,7 @@ class Header:
     truncated: bool
     database_seconds: float
     encoding_seconds: float
+    position: int  # of the log, up to which the result contains every row
     body_bytes: int  # of the result
     compressed: bool
 
@@ -89,6 +90,7 @@ def encode_entry(outcome: Outcome, *, etag: str, created_at: float, lifetime_ms:
             outcome.truncated,
             outcome.database_seconds,
             outcome.encoding_seconds,
+            outcome.position,
             len(outcome.body),
             compressed,
         ]
@@ -200,11 +202,12 @@ class Entry:
             truncated=header.truncated,
             database_seconds=header.database_seconds,
             encoding_seconds=header.encoding_seconds,
+            position=header.position,
         )
 
 
 def fetch(key: ResultKey, policy: CachePolicy) -> Entry | None:
-    """Return the entry in one round trip, None if there is none of a usable age. Raises CacheUnavailable."""
+    """Return the entry in one round trip, None if there is none that is usable. Raises CacheUnavailable."""
     remaining_ms, value = ask_script(_FETCH, [key.entry])
     # Every entry expires; one that does not was not put there by `store`.
     if value is None or remaining_ms < 0:
@@ -215,7 +218,7 @@ def fetch(key: ResultKey, policy: CachePolicy) -> Entry | None:
         logger.warning("cache_entry_unreadable", entry=key.entry, reason=str(error))
         return None
     age_seconds = (header.lifetime_ms - remaining_ms) / 1000
-    if not policy.is_usable(age_seconds):
+    if not policy.is_usable(age_seconds, header.position):
         return None
     return Entry(header=header, stored_body=body, age_seconds=age_seconds, policy=policy)
 

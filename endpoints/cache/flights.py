@@ -1,7 +1,8 @@
 """Threads of this process that want the same result share a flight: one leads it, the others follow.
 
-A new caller follows the flight of its key, or leads a new one if it may follow none. The leader ends its
-flight with a result, with an error, or without both: then one of its followers leads.
+A new caller follows the flight of its key, or leads a new one if it may follow none; callers that await different
+positions of the log do not follow each other. The leader ends its flight with a result, with an error, or without
+both: then one of its followers leads.
 """
 
 from __future__ import annotations
@@ -156,10 +157,13 @@ class FlightResult:
     age_seconds: float = 0.0
 
 
+FlightKey = tuple[ResultKey, int]  # and the position of the log that its callers await
+
+
 class Flight:
     """One run of one key, and what its leader and followers know about it."""
 
-    def __init__(self, key: ResultKey, seconds: float) -> None:
+    def __init__(self, key: FlightKey, seconds: float) -> None:
         self._key = key
         self._seconds = seconds + _LOOK_SECONDS
         self._began_at = monotonic()
@@ -240,11 +244,11 @@ class Flight:
 
 
 _lock = threading.Lock()
-_flights: dict[ResultKey, Flight] = {}
+_flights: dict[FlightKey, Flight] = {}
 _waiting_room = WaitingRoom()
 
 
-def join(key: ResultKey, *, seconds: float) -> tuple[Flight, bool]:
+def join(key: FlightKey, *, seconds: float) -> tuple[Flight, bool]:
     """Return the flight of this key and whether the caller leads it: a new one, which may take so many seconds."""
     flight = _flights.get(key)
     overtaken = flight if flight is not None and flight.was_overtaken() else None

@@ -1,30 +1,34 @@
-"""What the age of a result means: fresh, stale but usable, or too old to be returned."""
+"""What the age and the position of a result mean: fresh, stale but usable, or not to be returned."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from endpoints.results.positions import NO_POSITION
 
 
 @dataclass(frozen=True, slots=True)
 class CachePolicy:
     """For how long a result is fresh, how much longer it may be returned stale, and how long its runner may take.
 
-    The lease must outlast the run, or two run at once; the others wait that long for a runner that died.
+    The lease must outlast the run, or two run at once; the others wait that long for a runner that died. A caller who
+    awaits a position of the log gets no result with a lower one.
     """
 
     fresh_seconds: float
     stale_seconds: float
     lease_seconds: float
+    awaited: int = NO_POSITION
 
     @property
     def kept_seconds(self) -> float:
         """The age at which Redis drops a result."""
         return self.fresh_seconds + self.stale_seconds
 
-    def is_usable(self, age: float) -> bool:
-        """Tell whether a result of this age, in seconds, may be returned."""
+    def is_usable(self, age: float, position: int) -> bool:
+        """Tell whether a result of this age, in seconds, with this position of the log may be returned."""
         # Negative: the clock of Redis has gone back, so the age of the result is unknown.
-        return 0 <= age < self.kept_seconds
+        return 0 <= age < self.kept_seconds and position >= self.awaited
 
     def is_fresh(self, age: float) -> bool:
         """Tell whether a result of this age may be returned without asking for a newer one."""

@@ -46,7 +46,7 @@ class RecentEntries:
         self._bytes = 0
 
     def fetch(self, key: ResultKey, policy: CachePolicy) -> RecentEntry | None:
-        """Return the entry, from Redis at most TRUSTED_SECONDS ago; None if there is none of a usable age.
+        """Return the entry, from Redis at most TRUSTED_SECONDS ago; None if there is none that is usable.
 
         Raises CacheUnavailable.
         """
@@ -54,7 +54,8 @@ class RecentEntries:
         kept = self._kept.get(key)
         if kept is not None:
             recent = RecentEntry(kept[0], asked_at - kept[1])
-            if recent.seconds_ago < connection.TRUSTED_SECONDS and recent.is_fresh:
+            is_trusted = recent.seconds_ago < connection.TRUSTED_SECONDS and recent.is_fresh
+            if is_trusted and policy.is_usable(recent.age_seconds, kept[0].header.position):
                 return recent
         entry = fetch(key, policy)
         self._keep(key, entry, asked_at)

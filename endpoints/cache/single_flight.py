@@ -38,7 +38,7 @@ def run_once(key: ResultKey, *, produce: Callable[[], Outcome], policy: CachePol
     Raises Overloaded if too many wait, or the run takes too long.
     """
     while True:
-        flight, leads = join(key, seconds=policy.lease_seconds)
+        flight, leads = join((key, policy.awaited), seconds=policy.lease_seconds)
         if leads:
             result = flight.lead(_Leader(flight, key, produce, policy).run_or_wait, party=party)
         else:
@@ -52,7 +52,7 @@ def refresh(key: ResultKey, *, produce: Callable[[], Outcome], policy: CachePoli
 
     Raises what `produce` raises, and CacheUnavailable before it has run.
     """
-    flight, leads = join(key, seconds=policy.lease_seconds)
+    flight, leads = join((key, policy.awaited), seconds=policy.lease_seconds)
     return flight.lead(_Leader(flight, key, produce, policy).run_unless_taken) if leads else None
 
 

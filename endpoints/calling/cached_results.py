@@ -9,7 +9,7 @@ caching off, or Redis does not answer → bypass: the query runs for this call
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
@@ -38,6 +38,7 @@ from endpoints.errors import (
     QueryTimeout,
 )
 from endpoints.results.outcomes import Outcome
+from endpoints.results.positions import NO_POSITION
 
 # A runner may wait for a connection and encodes after its statement ended: its lease lasts longer than the statement.
 LEASE_MARGIN_SECONDS: Final = 10
@@ -76,52 +77,65 @@ def cache_policy(endpoint: Version) -> CachePolicy:
 _policy = lru_cache(CachePolicy)  # each call needs one, and endpoints have few different ones
 
 
-def serve(endpoint: Version, request: QueryRequest, caller: Caller | None = None) -> Served:
-    """Return the result of a request of this version of the endpoint. Raises an EndpointError.
+def serve(
+    endpoint: Version, request: QueryRequest, caller: Caller | None = None, *, awaited: int = NO_POSITION
+) -> Served:
+    """Return the result of a request of this version of the endpoint, with every row up to the awaited position.
 
     What runs in PostgreSQL counts against the limits of the caller's access token; without a caller against none.
+    Raises an EndpointError.
     """
     if not endpoint.cache_seconds:
-        return _bypass(_run(endpoint, request, caller))
+        return _bypass(_run(endpoint, request, caller, awaited))
     key = cache.result_key(endpoint.pk.hex, endpoint.version, request)
-    served = _serve(endpoint, key, request, caller)
+    policy = cache_policy(endpoint)
+    served = _serve(endpoint, key, request, caller, replace(policy, awaited=awaited) if awaited else policy)
     usage.note_call(key, request, kind=served.state.value, keep_seconds=endpoint.cache_seconds)
     return served
 
 
 def renew_entry(
-    endpoint: Version, key: ResultKey, request: QueryRequest, caller: Caller | None = None
+    endpoint: Version,
+    key: ResultKey,
+    request: QueryRequest,
+    caller: Caller | None = None,
+    *,
+    policy: CachePolicy | None = None,
 ) -> FlightResult | None:
     """Run the request and replace its entry; None if another one runs it at this moment.
 
     Raises an EndpointError, and CacheUnavailable.
     """
-    return cache.refresh(key, produce=lambda: _run(endpoint, request, caller), policy=cache_policy(endpoint))
+    policy = policy or cache_policy(endpoint)
+    return cache.refresh(key, produce=lambda: _run(endpoint, request, caller, policy.awaited), policy=policy)
 
 
-def _run(endpoint: Version, request: QueryRequest, caller: Caller | None) -> Outcome:
+def _run(endpoint: Version, request: QueryRequest, caller: Caller | None, awaited: int) -> Outcome:
     with turn(
         caller,
         is_sandbox_query=bool(request.sandbox_language),
         statement_seconds=endpoint.statement_timeout_seconds,
     ):
-        return produce(endpoint, request)
+        return produce(endpoint, request, awaited=awaited)
 
 
-def _serve(endpoint: Version, key: ResultKey, request: QueryRequest, caller: Caller | None) -> Served:
-    policy = cache_policy(endpoint)
+def _serve(
+    endpoint: Version, key: ResultKey, request: QueryRequest, caller: Caller | None, policy: CachePolicy
+) -> Served:
     try:
         recent = cache.RECENT.fetch(key, policy)
     except CacheUnavailable:
         recent = None
     if recent is None:
         party = "" if caller is None else caller.prefix
-        run = cache.run_once(key, produce=lambda: _run(endpoint, request, caller), policy=policy, party=party)
+        run = cache.run_once(
+            key, produce=lambda: _run(endpoint, request, caller, policy.awaited), policy=policy, party=party
+        )
         return _serve_run(run, policy)
     if recent.is_fresh:
         return _serve_entry(recent, CacheState.HIT)
     try:
-        renewed = renew_entry(endpoint, key, request, caller)
+        renewed = renew_entry(endpoint, key, request, caller, policy=policy)
     except (CacheUnavailable, DatabaseUnavailable, LimitReached, Overloaded, QueryTimeout):
         # An old answer, marked as one, is better than none: RFC 5861, stale-if-error.
         renewed = None

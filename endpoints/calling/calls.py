@@ -22,6 +22,7 @@ from endpoints.errors import DatabaseUnavailable, EndpointError, EndpointNotFoun
 from endpoints.log_database.execution import QUERY_READER, ReaderSession, StatementFailed, run_statement
 from endpoints.models import Endpoint
 from endpoints.results.outcomes import Outcome, Statement
+from endpoints.results.positions import NO_POSITION
 from endpoints.sql.parameters import DeclaredParameter
 
 
@@ -138,14 +139,15 @@ def _may_call(caller: Caller | None, endpoint_id: UUID, parameters: Sequence[Dec
     return caller.may_call(str(endpoint_id)) and declared.issuperset(caller.bound_arguments)
 
 
-def run_endpoint(reference: str, *, call: Call, caller: Caller | None = None) -> Answer:
+def run_endpoint(reference: str, *, call: Call, caller: Caller | None = None, awaited: int = NO_POSITION) -> Answer:
     """Run an endpoint and return its encoded result; `caller` None is the operator, bound by nothing.
 
-    Raises an EndpointError: one of the rows of the error table.
+    The result contains every row up to the awaited position of the log (endpoints.results.positions). Raises an
+    EndpointError: one of the rows of the error table.
     """
     endpoint = find_endpoint(reference, caller=caller)
     structlog.contextvars.bind_contextvars(endpoint=endpoint.name, endpoint_version=endpoint.version)
-    served = serve(endpoint, recall_request(endpoint, call, caller), caller)
+    served = serve(endpoint, recall_request(endpoint, call, caller), caller, awaited=awaited)
     structlog.contextvars.bind_contextvars(cache=served.state.value)
     return Answer(
         served=served,

@@ -21,6 +21,7 @@ from endpoints.cache.connection import ask_for
 from endpoints.cache.keys import PREFIX
 from endpoints.calling.calls import check_log_database
 from endpoints.errors import EndpointError, Overloaded
+from endpoints.log_database.servers import ServerReport, ServerState, log_servers
 from logsources.databases import owner_connection
 from logsources.measures import newest_rows
 from logsources.models import LogSource
@@ -90,7 +91,10 @@ def note_worker_heartbeat() -> None:
 
 
 def look_at_installation() -> Installation:
-    """Return the state of the databases, Redis, worker and beat, in that order; never raises for their failures."""
+    """Return the state of the databases, Redis, worker and beat, in that order; never raises for their failures.
+
+    If the log database has several servers, they follow it.
+    """
     state_database = _answering(
         "Django database", _check_state_database, "Processes use what they already know for as long as possible."
     )
@@ -99,7 +103,18 @@ def look_at_installation() -> Installation:
     scheduling = _scheduling(redis_answers=redis.state is State.RUNNING)
     # Not asked again if it has just kept the operator waiting.
     sources = _source_ages() if log_database.state is State.RUNNING else None
-    return Installation((state_database, log_database, redis, *scheduling), sources)
+    servers = tuple(map(_server_part, log_servers().reports()))
+    return Installation((state_database, log_database, *servers, redis, *scheduling), sources)
+
+
+def _server_part(report: ServerReport) -> Part:
+    name = f"{report.role.capitalize()} {report.name}"
+    lag = "" if report.lag_seconds is None else f" {ago(report.lag_seconds)} behind the primary."
+    if report.state is ServerState.UNAVAILABLE:
+        return Part(name, State.DOWN, "Does not answer; the other servers take its calls.")
+    if report.state is ServerState.BEHIND:
+        return Part(name, State.DOWN, f"Takes no calls until it has caught up.{lag}")
+    return Part(name, State.RUNNING, f"Takes calls.{lag}")
 
 
 def _source_ages() -> tuple[SourceAge, ...] | None:

@@ -33,6 +33,7 @@ from logsources.batches import (
     Batch,
     BatchRefused,
     BatchReport,
+    current_position,
     load_batch,
     read_batch,
 )
@@ -80,11 +81,12 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class LoadedRows:
-    """The result of a load whose rows are on disk."""
+    """The result of a load whose rows are on disk; `position` is one of the log at which they were visible."""
 
     source: str
     loaded: int
     already_there: int
+    position: str
     bad_rows: int = 0
     listed_bad_rows: tuple[BadRowAt, ...] = ()
 
@@ -109,19 +111,19 @@ def load_sent_rows(load: Load) -> LoadedRows:
     with pool.place():
         expand = load.receive()
         with pool.turn():
-            source, report = _store_body(load, expand())
+            source, report, position = _store_body(load, expand())
     bad_rows = report.bad_rows
-    return LoadedRows(source.shape.name, report.loaded, report.already_there, bad_rows.count, bad_rows.listed)
+    return LoadedRows(source.shape.name, report.loaded, report.already_there, position, bad_rows.count, bad_rows.listed)
 
 
-def _store_body(load: Load, body: bytes) -> tuple[RolledSource, BatchReport]:
+def _store_body(load: Load, body: bytes) -> tuple[RolledSource, BatchReport, str]:
     source = _find_source(load.target)
     try:
-        return source, _store(source, _read(load, body, source), skip_bad_rows=load.skip_bad_rows)
+        return source, *_store(source, _read(load, body, source), skip_bad_rows=load.skip_bad_rows)
     except _TableChanged:
         KNOWN_SOURCES.forget()
     source = _find_source(load.target)
-    return source, _store(source, _read(load, body, source), skip_bad_rows=load.skip_bad_rows)
+    return source, *_store(source, _read(load, body, source), skip_bad_rows=load.skip_bad_rows)
 
 
 def _find_source(target: LoadTarget) -> RolledSource:
@@ -149,7 +151,7 @@ class _TableChanged(Exception):
     """The log table is not what the registry said it was a moment ago."""
 
 
-def _store(source: RolledSource, batch: Batch, *, skip_bad_rows: bool) -> BatchReport:
+def _store(source: RolledSource, batch: Batch, *, skip_bad_rows: bool) -> tuple[BatchReport, str]:
     try:
         return _on_living_connection(source, batch, skip_bad_rows=skip_bad_rows)
     except BatchRefused as refused:
@@ -160,12 +162,16 @@ def _store(source: RolledSource, batch: Batch, *, skip_bad_rows: bool) -> BatchR
         raise _failure_of(error) from error
 
 
-def _on_living_connection(source: RolledSource, batch: Batch, *, skip_bad_rows: bool) -> BatchReport:
-    """Store a batch, with a second attempt if a connection died or a race was lost: its rows are never doubled."""
+def _on_living_connection(source: RolledSource, batch: Batch, *, skip_bad_rows: bool) -> tuple[BatchReport, str]:
+    """Store a batch and return the position of the log once its rows are visible.
 
-    def attempt() -> BatchReport:
+    With a second attempt if a connection died or a race was lost: rows are never doubled.
+    """
+
+    def attempt() -> tuple[BatchReport, str]:
         with load_pool().connection(statement_seconds=STATEMENT_TIMEOUT_SECONDS) as conn:
-            return load_batch(conn, source, batch, skip_bad_rows=skip_bad_rows)
+            report = load_batch(conn, source, batch, skip_bad_rows=skip_bad_rows)
+            return report, current_position(conn)
 
     try:
         return attempt()

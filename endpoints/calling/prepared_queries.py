@@ -23,6 +23,7 @@ from endpoints.log_database.execution import (
     run_statement,
 )
 from endpoints.results.outcomes import BoundValue, Rows, Statement
+from endpoints.results.positions import NO_POSITION
 from endpoints.sql.composition import compile_query, is_over_budget, limit_bytes, original_offset
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
@@ -116,9 +117,11 @@ class PreparedQuery:
         """The budget of the encoded result."""
         return max_result_bytes(self.language)
 
-    def run(self) -> Rows:
-        """Run it and return the first `max_rows` rows. Raises as `run_statement` does."""
-        rows = run_statement(self.statement, self.session, max_rows=self.max_rows, max_bytes=self.max_bytes)
+    def run(self, awaited: int = NO_POSITION) -> Rows:
+        """Run it and return the first `max_rows` rows, no older than the awaited position. Raises as `run_statement`."""
+        rows = run_statement(
+            self.statement, self.session, max_rows=self.max_rows, max_bytes=self.max_bytes, awaited=awaited
+        )
         return self.without_budget(rows)
 
     def without_budget(self, rows: Rows) -> Rows:

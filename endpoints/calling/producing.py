@@ -26,6 +26,7 @@ from endpoints.log_database.publishing import PublishingError, publish_sandbox, 
 from endpoints.models import Endpoint
 from endpoints.results.encoding import encode_rows
 from endpoints.results.outcomes import Outcome, OverBudget, Rows, TimestampForm
+from endpoints.results.positions import NO_POSITION
 
 # --- Sandboxes --------------------------------------------------------------------------------------------------------
 # The sandbox of a version: the schema with its tables, published at its first use, if the guarantees hold.
@@ -74,10 +75,14 @@ def _tables(endpoint: Version) -> tuple[PublishedTable, ...]:
 # --- Producing --------------------------------------------------------------------------------------------------------
 
 
-def produce(endpoint: Version, request: QueryRequest) -> Outcome:
-    """Run the request over this version of the endpoint and return its encoded result. Raises an EndpointError."""
+def produce(endpoint: Version, request: QueryRequest, *, awaited: int = NO_POSITION) -> Outcome:
+    """Run the request over this version of the endpoint and return its encoded result.
+
+    It contains every row up to the awaited position of the log. Raises an EndpointError.
+    """
+    run = _run_sandboxed if request.sandbox_language else _run_stored
     try:
-        rows = _run_sandboxed(endpoint, request) if request.sandbox_language else _run_stored(endpoint, request)
+        rows = run(endpoint, request, awaited)
         started = perf_counter()
         body = encode_rows(
             rows,
@@ -95,6 +100,7 @@ def produce(endpoint: Version, request: QueryRequest) -> Outcome:
         truncated=rows.truncated,
         database_seconds=rows.database_seconds,
         encoding_seconds=perf_counter() - started,
+        position=rows.position,
     )
 
 
@@ -104,31 +110,31 @@ def prepare_consumers_query(endpoint: Version, request: QueryRequest, sandbox: S
     return prepare(endpoint, request.sandbox_text, request.arguments, sandbox)
 
 
-def _run_stored(endpoint: Version, request: QueryRequest) -> Rows:
+def _run_stored(endpoint: Version, request: QueryRequest, awaited: int) -> Rows:
     query = prepare_stored_query(endpoint, request.arguments)
     try:
-        return query.run()
+        return query.run(awaited)
     except StatementFailed as failure:
         refusal = query.refusal(failure)
         logger.error("stored_query_failed", sqlstate=failure.sqlstate, reason=failure.loggable_message)
         raise refusal from failure
 
 
-def _run_sandboxed(endpoint: Version, request: QueryRequest) -> Rows:
+def _run_sandboxed(endpoint: Version, request: QueryRequest, awaited: int) -> Rows:
     refuse_unguarded_sandbox()
     query = prepare_consumers_query(endpoint, request, sandbox_of(endpoint))
     try:
-        return _run_where_published(endpoint, query)
+        return _run_where_published(endpoint, query, awaited)
     except StatementFailed as failure:
         raise query.refusal(failure) from failure
 
 
-def _run_where_published(endpoint: Version, query: PreparedQuery) -> Rows:
+def _run_where_published(endpoint: Version, query: PreparedQuery, awaited: int) -> Rows:
     try:
-        return query.run()
+        return query.run(awaited)
     except StatementFailed as failure:
         if not query.lacks_a_table(failure):
             raise
     # The log database was restored or created again, without the schemas of the versions that Django knows.
     publish(endpoint)
-    return query.run()
+    return query.run(awaited)

@@ -13,6 +13,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from config.deadlines import BoundedConnection, answer_within
+from config.setting_values import on_primary
 from endpoints.errors import DatabaseUnavailable
 from endpoints.guarantees.definitions import GUARANTEES, Guarantee, SandboxLevel
 from endpoints.guarantees.probes import LogDatabase
@@ -74,7 +75,7 @@ def verify_guarantees(*, costly: bool = False) -> list[Verdict]:
     with ExitStack() as stack, answer_within(VERIFIED_WITHIN_SECONDS):
         with answer_within(CONNECTED_WITHIN_SECONDS):
             owner = stack.enter_context(owner_connection())
-            gate = stack.enter_context(BoundedConnection.connect(**settings.LOGS_GATE, autocommit=True))
+            gate = stack.enter_context(BoundedConnection.connect(**on_primary(settings.LOGS_GATE), autocommit=True))
         logs = LogDatabase(owner=owner, gate=gate)
         return [_verdict(guarantee, logs) for guarantee in GUARANTEES if costly or not guarantee.is_costly]
 

@@ -18,12 +18,12 @@ from endpoints.errors import DatabaseUnavailable
 from endpoints.log_database.execution import (
     Attendance,
     ReaderSession,
-    on_living_connection,
+    on_primary,
     run_once,
     session_settings_statement,
 )
-from endpoints.log_database.gate import GateConnection, gate_pool, roll_back
-from endpoints.log_database.round_trips import FetchedRows, timestamp_columns
+from endpoints.log_database.gate import GateConnection, GatePool, roll_back
+from endpoints.log_database.round_trips import Transaction, timestamp_columns
 from endpoints.results.outcomes import Column, Rows, Statement
 from logsources.databases import owner_connection
 
@@ -55,15 +55,15 @@ def describe_statement(statement: Statement, session: ReaderSession) -> tuple[Co
 def describe_with_plan(statement: Statement, session: ReaderSession) -> Description:
     """Return what `describe_statement` does, and the plan for arguments not yet known. Raises as it does."""
 
-    def describe() -> Description:
-        fields, plan = _described(statement, session)
+    def describe(pool: GatePool) -> Description:
+        fields, plan = _described(pool, statement, session)
         return Description(named_columns(fields), plan)
 
-    return on_living_connection(describe, again=describe, session=session)
+    return on_primary(describe, again=describe, session=session)
 
 
-def _described(statement: Statement, session: ReaderSession) -> tuple[list[Field], bytes | None]:
-    with gate_pool().connection() as connection:
+def _described(pool: GatePool, statement: Statement, session: ReaderSession) -> tuple[list[Field], bytes | None]:
+    with pool.connection() as connection:
         try:
             with _reading(connection, session):
                 fields = _prepare(connection, statement)
@@ -172,12 +172,12 @@ def try_statement(
     In the one armed, read-only transaction that `run_statement` uses. Raises as `run_statement` does.
     """
 
-    def attempt() -> tuple[PGresult, FetchedRows]:
+    def attempt(pool: GatePool) -> Transaction:
         # Tried once: kept as a prepared statement it would only push out those of calls.
-        return run_once(statement, session, max_bytes, may_keep=False, attend=attend)
+        return run_once(pool, statement, session, max_bytes, may_keep=False, attend=attend)
 
     started = perf_counter()
-    result, rows = on_living_connection(attempt, again=attempt, session=session)
+    _, result, rows = on_primary(attempt, again=attempt, session=session)
     seconds = perf_counter() - started
     fields = fields_of(result)
     return Trial(

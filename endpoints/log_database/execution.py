@@ -1,7 +1,8 @@
 """Statements run as a least-privileged reader in one read-only round trip on a connection of the gate pool.
 
     BEGIN READ ONLY
-    SELECT set_config(…, true)            -- scope, tenant, arguments, limits, search path; the role last
+    SELECT logs_private.log_position($1), -- how new the rows are; an error on a standby that is behind the awaited one
+           set_config(…, true)            -- scope, tenant, arguments, limits, search path; the role last
     <statement>                           -- server-side binding, never the simple protocol
     ROLLBACK                              -- undoes anything that the query did to its session
 
@@ -18,29 +19,30 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import psycopg
+import structlog
 
 from config.deadlines import NoAnswer
 from endpoints.errors import DatabaseUnavailable, QueryTimeout
-from endpoints.log_database.gate import GateConnection, gate_pool, roll_back
+from endpoints.log_database.gate import GateConnection, GatePool, roll_back
 from endpoints.log_database.round_trips import (
     FetchBudget,
-    FetchedRows,
     Keeping,
+    Transaction,
     array_literal,
     column_names,
     run_transaction,
     timestamp_columns,
 )
+from endpoints.log_database.servers import log_servers
 from endpoints.results.encoding import UNBOUNDED
 from endpoints.results.outcomes import BoundValue, OverBudget, Rows, Statement
+from endpoints.results.positions import NO_POSITION, covered_by_snapshot, read_position, write_position
 from endpoints.sql.composition import parse_planner_settings
 from logsources.guards import LARGEST_VALUE_SETTING, largest_value
-
-if TYPE_CHECKING:
-    from psycopg.pq.abc import PGresult
+from logsources.roles import POSITION_NOT_REPLAYED, PRIVATE_SCHEMA
 
 QUERY_READER: Final = "query_reader"
 SANDBOX_READER: Final = "sandbox_reader"
@@ -60,12 +62,18 @@ BYTES_OF_VALUE: Final = 8
 LONGEST_KEPT_QUERY: Final = 2_500  # characters
 
 T = TypeVar("T")
+Attempt = Callable[[GatePool], T]
 # Entered with the connection for as long as the statement runs on it.
 Attendance = Callable[[GateConnection], AbstractContextManager[None]]
+
+logger = structlog.get_logger(__name__)
 
 _QUOTED = re.compile(r'".*"', re.DOTALL)
 # SQLSTATE classes and codes that say "the server is not there for us", PostgreSQL appendix A.
 _UNAVAILABLE_CLASSES = ("08", "57P", "53300")
+# A standby has not replayed what the primary has: the awaited position, the schema of a new version, one of its views.
+# Or replay and a statement stood in each other's way (manual, "Handling Query Conflicts"): one of them was cancelled.
+_FAILURES_OF_STANDBYS = frozenset((POSITION_NOT_REPLAYED, "3F000", "42P01", "40001", "40P01", "55P03"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +127,24 @@ class StatementFailed(Exception):
         return self.primary_message
 
 
-def run_statement(statement: Statement, session: ReaderSession, *, max_rows: int, max_bytes: int = UNBOUNDED) -> Rows:
+def run_statement(
+    statement: Statement,
+    session: ReaderSession,
+    *,
+    max_rows: int,
+    max_bytes: int = UNBOUNDED,
+    awaited: int = NO_POSITION,
+) -> Rows:
     """Run one statement that asks for at most `max_rows + 1` rows and return the first `max_rows`.
 
-    Raises StatementFailed, QueryTimeout, Overloaded or DatabaseUnavailable, and OverBudget if the encoded rows will
-    certainly have more than `max_bytes`.
+    It runs on a standby that has replayed the log up to the awaited position, or else on the primary. Raises
+    StatementFailed, QueryTimeout, Overloaded or DatabaseUnavailable, and OverBudget if the encoded rows will certainly
+    have more than `max_bytes`.
     """
     started = perf_counter()
-    result, rows = on_living_connection(
-        lambda: run_once(statement, session, max_bytes),
-        again=lambda: run_once(statement, session, max_bytes, may_keep=False),
+    armed, result, rows = _on_some_server(
+        lambda pool: run_once(pool, statement, session, max_bytes, awaited=awaited),
+        again=lambda pool: run_once(pool, statement, session, max_bytes, awaited=awaited, may_keep=False),
         session=session,
     )
     return Rows(
@@ -137,23 +153,42 @@ def run_statement(statement: Statement, session: ReaderSession, *, max_rows: int
         truncated=len(rows) > max_rows,
         database_seconds=perf_counter() - started,
         timestamp_columns=timestamp_columns(result),
+        position=covered_by_snapshot(read_position(armed.decode()), awaited=awaited),
     )
 
 
-def on_living_connection(attempt: Callable[[], T], *, again: Callable[[], T], session: ReaderSession) -> T:
+def _on_some_server(attempt: Attempt[T], *, again: Attempt[T], session: ReaderSession) -> T:
+    """Return what the attempt returns on a standby, or else on the primary. Raises as `on_primary` does."""
+    standby = log_servers().standby()
+    if standby is None:
+        return on_primary(attempt, again=again, session=session)
+    try:
+        return attempt(standby)
+    except DatabaseUnavailable as error:
+        reason = f"{type(error).__name__}: {error}"
+    except psycopg.Error as error:
+        if not _primary_may_do_better(error):
+            raise failure_of(error, session) from error
+        reason = f"{error.sqlstate}: {type(error).__name__}"
+    logger.info("sent_to_primary", standby=standby.name, reason=reason)
+    return on_primary(attempt, again=again, session=session)
+
+
+def on_primary(attempt: Attempt[T], *, again: Attempt[T], session: ReaderSession) -> T:
     """Return the result of `attempt`, or of `again` if a fresh connection may do better; neither may change anything.
 
     Raises the exception that `failure_of` makes from an error of psycopg, Overloaded and DatabaseUnavailable.
     """
+    pool = log_servers().primary()
     try:
-        return attempt()
+        return attempt(pool)
     except psycopg.Error as error:
         if not _may_be_sent_again(error):
             raise failure_of(error, session) from error
     # Usually the connection died with a restarted server, or a log table was altered.
-    gate_pool().discard_broken()
+    pool.discard_broken()
     try:
-        return again()
+        return again(pool)
     except psycopg.Error as repeated:
         raise failure_of(repeated, session) from repeated
 
@@ -171,19 +206,22 @@ def first_invalid_regular_expression(candidates: Sequence[str], session: ReaderS
 
 
 def run_once(
+    pool: GatePool,
     statement: Statement,
     session: ReaderSession,
     max_bytes: int,
     *,
+    awaited: int = NO_POSITION,
     may_keep: bool = True,
     attend: Attendance | None = None,
-) -> tuple[PGresult, FetchedRows]:
-    """Run a statement on one connection and return its result and rows; it may stay prepared there.
+) -> Transaction:
+    """Run a statement on one connection of the pool; it may stay prepared there.
 
     Raises psycopg.Error, OverBudget, Overloaded and DatabaseUnavailable.
     """
-    with lent_connection(session) as connection:
-        arming, sent = session_settings_statement(session, statement.sql), (statement.sql, statement.arguments)
+    with lent_connection(pool, session) as connection:
+        arming = session_settings_statement(session, statement.sql, awaited=max(awaited, pool.least_position))
+        sent = (statement.sql, statement.arguments)
         keep = _keeping(connection, statement, session) if may_keep else None
         budget = fetch_budget(session, max_bytes)
         try:
@@ -208,9 +246,8 @@ def fetch_budget(session: ReaderSession, max_bytes: int) -> FetchBudget:
     return FetchBudget(values=max_bytes // BYTES_OF_VALUE, text_bytes=text_bytes)
 
 
-def lent_connection(session: ReaderSession) -> AbstractContextManager[GateConnection]:
-    """Lend a connection of the gate pool for a statement of this session. Raises Overloaded and DatabaseUnavailable."""
-    pool = gate_pool()
+def lent_connection(pool: GatePool, session: ReaderSession) -> AbstractContextManager[GateConnection]:
+    """Lend a connection of the pool for a statement of this session. Raises Overloaded and DatabaseUnavailable."""
     lend = pool.sandbox_connection if session.role == SANDBOX_READER else pool.connection
     return lend(statement_seconds=session.statement_timeout_seconds)
 
@@ -224,13 +261,25 @@ def _keeping(connection: GateConnection, statement: Statement, session: ReaderSe
     return Keeping(connection.kept_queries, key) if len(statement.sql) <= LONGEST_KEPT_QUERY else None
 
 
-def session_settings_statement(session: ReaderSession, sql: str = "") -> tuple[str, tuple[bytes, ...]]:
-    """Return the SELECT that arms a transaction for a statement, and the encoded names and values that it binds."""
+def session_settings_statement(
+    session: ReaderSession, sql: str = "", *, awaited: int = NO_POSITION
+) -> tuple[str, tuple[bytes, ...]]:
+    """Return the SELECT that arms a transaction for a statement, and the encoded texts that it binds.
+
+    Its first value is the position of the log that the transaction sees, at least the awaited one.
+    """
+    position = write_position(awaited).encode()
     if session.role == SANDBOX_READER:
-        return _arming(session, sql)
-    return _arming_of_stored_query(
-        session.role, session.search_path, session.statement_timeout_seconds, session.tenant, session.planner_settings
-    )
+        arming, bound = _arming(session, sql)
+    else:
+        arming, bound = _arming_of_stored_query(
+            session.role,
+            session.search_path,
+            session.statement_timeout_seconds,
+            session.tenant,
+            session.planner_settings,
+        )
+    return arming, (position, *bound)
 
 
 @lru_cache(maxsize=1024)
@@ -246,8 +295,8 @@ def _arming(session: ReaderSession, sql: str) -> tuple[str, tuple[bytes, ...]]:
 
 @lru_cache(maxsize=256)
 def _set_configs(number: int) -> str:
-    calls = (f"set_config(${first}, ${first + 1}, true)" for first in range(1, 2 * number, 2))
-    return f"SELECT {', '.join(calls)}"
+    calls = (f"set_config(${first}, ${first + 1}, true)" for first in range(2, 2 * number + 1, 2))
+    return f"SELECT {PRIVATE_SCHEMA}.log_position($1), {', '.join(calls)}"
 
 
 @lru_cache(maxsize=256)
@@ -279,6 +328,11 @@ def _may_be_sent_again(error: psycopg.Error) -> bool:
     if isinstance(error, NoAnswer):
         return False  # a server that hangs has already used the call's time
     return _is_stale(error) or (isinstance(error, psycopg.OperationalError) and _is_unavailable(error))
+
+
+def _primary_may_do_better(error: psycopg.Error) -> bool:
+    """Tell whether a statement that failed on a standby may succeed on the primary."""
+    return error.sqlstate in _FAILURES_OF_STANDBYS or isinstance(error, NoAnswer) or _may_be_sent_again(error)
 
 
 def _is_stale(error: psycopg.Error) -> bool:

@@ -1,4 +1,6 @@
-"""The gate pool: this process's connections of the gate login, which can read nothing until it becomes a reader.
+"""A gate pool: this process's connections of the gate login to one server of the log database.
+
+The gate login can read nothing until it becomes a reader.
 
 No wait on them lasts for ever, even if every process of the server is stopped: a connection that hears nothing for
 PATIENCE_SECONDS asks for a sign of life by another one; if none comes, it is closed and the call ends. On a living
@@ -16,15 +18,16 @@ from time import monotonic
 from typing import Any, Final
 
 import psycopg
-from django.conf import settings
 from psycopg import RawCursor
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from config.deadlines import BoundedConnection, NoAnswer, Result, watched
+from config.setting_values import DEFAULT_PORT, each_server
 from endpoints.errors import DatabaseUnavailable, Overloaded
 from endpoints.log_database.liveness import PROBE_SECONDS, Liveness
 from endpoints.results.encoding import register_loaders
+from endpoints.results.positions import NO_POSITION
 
 # --- Prepared statements ----------------------------------------------------------------------------------------------
 # The prepared statements of a connection; each takes memory of its server process, mostly for its plan.
@@ -143,9 +146,15 @@ class _Vigil:
 
 
 class GatePool:
-    """Connections of the gate login, opened on first use; their number and the wait for one are bounded."""
+    """Connections of the gate login, opened on first use; their number and the wait for one are bounded.
+
+    `least_position` is the position of the log that a statement on these connections must see.
+    """
 
     def __init__(self, conninfo: dict[str, Any], *, size: int, wait_seconds: float) -> None:
+        self.name = f"{conninfo.get('host', '')}:{conninfo.get('port') or DEFAULT_PORT}"
+        self.least_position = NO_POSITION
+        self.liveness = Liveness(*({"connect_timeout": 2, **server} for server in each_server(conninfo)))
         self._size = size
         self._wait_seconds = wait_seconds
         # Consumers' own queries may take as long as their timeout, so they never get every connection. Each ends or is
@@ -154,7 +163,6 @@ class GatePool:
         self._sandbox_in_hand = threading.BoundedSemaphore(max(1, size - KEPT_FROM_SANDBOX) + max(1, size // 4))
         self._in_use = 0
         self._lock = threading.Lock()
-        self._liveness = Liveness({"connect_timeout": 2, **conninfo})
         self._pool: ConnectionPool[GateConnection] = ConnectionPool(
             connection_class=GateConnection,
             kwargs={
@@ -195,13 +203,13 @@ class GatePool:
 
         Raises Overloaded if all stay busy, and DatabaseUnavailable if none can be opened or the server hangs.
         """
-        if self._liveness.refuses():
+        if self.liveness.refuses():
             raise DatabaseUnavailable
         asked_at = monotonic()
         try:
             connection = self._pool.getconn(timeout=self._wait_seconds)
         except PoolTimeout as error:
-            is_busy = self._in_use >= self._size and not self._liveness.is_known_dead()
+            is_busy = self._in_use >= self._size and not self.liveness.is_known_dead()
             raise (Overloaded() if is_busy else DatabaseUnavailable()) from error
         connection.longest_wait = statement_seconds + OVERTIME_SECONDS
         connection.probe_seconds = max(SHORTEST_PROBE_SECONDS, PROBE_SECONDS - (monotonic() - asked_at))
@@ -224,16 +232,16 @@ class GatePool:
 
     def discard_broken(self) -> None:
         """Replace idle connections that died with the server, so that a retry meets a live one."""
-        if not self._liveness.is_known_dead():
+        if not self.liveness.is_known_dead():
             self._pool.check()
 
     def close(self) -> None:
         self._pool.close()
-        self._liveness.close()
+        self.liveness.close()
 
     def _configure(self, connection: GateConnection) -> None:
         """Prepare a new connection; refuse a server that reads strings or encodes text in another way."""
-        connection.liveness = self._liveness
+        connection.liveness = self.liveness
         connection.kept_statements = KeptStatements("kept", KEPT_STATEMENTS)
         connection.kept_queries = RepeatedStatements("repeated", KEPT_QUERIES)
         if connection.info.parameter_status("standard_conforming_strings") != "on":
@@ -242,32 +250,6 @@ class GatePool:
             raise psycopg.OperationalError("the log database must use UTF8")
         register_loaders(connection)
         connection.prepare_threshold = None  # `round_trips` prepares the statements that are worth it
-
-
-_pool: GatePool | None = None
-_pool_lock = threading.Lock()
-
-
-def gate_pool() -> GatePool:
-    """Return this process's pool, made on first use (after a server has forked its workers)."""
-    global _pool
-    with _pool_lock:
-        if _pool is None:
-            _pool = GatePool(
-                settings.LOGS_GATE,
-                size=settings.ENDPOINTS_POOL_SIZE,
-                wait_seconds=settings.ENDPOINTS_POOL_WAIT_SECONDS,
-            )
-        return _pool
-
-
-def close_gate_pool() -> None:
-    """Close this process's pool; the next statement opens a new one."""
-    global _pool
-    with _pool_lock:
-        if _pool is not None:
-            _pool.close()
-            _pool = None
 
 
 def roll_back(connection: GateConnection) -> None:

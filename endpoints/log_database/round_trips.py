@@ -42,6 +42,17 @@ class Keeping(NamedTuple):
     key: Hashable
 
 
+class Transaction(NamedTuple):
+    """A transaction that is over: the first value that its arming statement returned, and what its statement returned.
+
+    The result has the columns and no rows: these are in `rows`.
+    """
+
+    armed: bytes
+    result: PGresult
+    rows: FetchedRows
+
+
 def run_transaction(
     connection: GateConnection,
     arming: tuple[str, Parameters],
@@ -49,19 +60,21 @@ def run_transaction(
     *,
     keep: Keeping | None = None,
     budget: FetchBudget | None = None,
-) -> tuple[PGresult, FetchedRows]:
-    """Run the arming statement and then the other one in a transaction of their own; return the result of the latter.
+) -> Transaction:
+    """Run the arming statement and then the other one in a transaction of their own.
 
-    The result has no rows: they are in the second value. With `keep` the statement stays prepared for the connection.
-    Raises psycopg.Error, and OverBudget for rows beyond the budget: the state of the transaction is then in doubt.
+    With `keep` the statement stays prepared for the connection. Raises psycopg.Error, and OverBudget for rows beyond
+    the budget: the state of the transaction is then in doubt.
     """
     trip = _RoundTrip(connection)
     trip.send_plain(b"BEGIN READ ONLY")
     trip.send(*arming, keep=Keeping(connection.kept_statements, arming[0]))
+    armed = trip.sent - 1
     trip.send(*statement, keep=keep)
     fetching = _Fetching(of=trip.sent - 1, budget=budget)
     trip.send_plain(b"ROLLBACK")
-    return trip.receive(fetching)[fetching.of], FetchedRows(tuple(fetching.chunks))
+    results = trip.receive(fetching)
+    return Transaction(results[armed].get_value(0, 0) or b"", results[fetching.of], FetchedRows(tuple(fetching.chunks)))
 
 
 def column_names(result: PGresult) -> tuple[str, ...]:

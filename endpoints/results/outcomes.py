@@ -53,8 +53,9 @@ class TimestampForm(StrEnum):
 class Rows:
     """What a statement returned: at most `max_rows` rows, and whether PostgreSQL had more.
 
-    `timestamp_columns` are the indexes of the columns of type timestamptz. Values of a row behind its last column are
-    the service's own, and not part of the result.
+    `timestamp_columns` are the indexes of the columns of type timestamptz, `position` is that of the log up to which
+    they contain every row (endpoints.results.positions). Values of a row behind its last column are the service's own,
+    and not part of the result.
     """
 
     columns: tuple[str, ...]
@@ -62,6 +63,7 @@ class Rows:
     truncated: bool
     database_seconds: float
     timestamp_columns: tuple[int, ...] = ()
+    position: int = 0
 
 
 class OverBudget(Exception):
@@ -70,7 +72,7 @@ class OverBudget(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """An encoded result, ready to be sent or cached."""
+    """An encoded result, ready to be sent or cached; it contains every row up to its position in the log."""
 
     body: bytes
     format: ResultFormat
@@ -78,3 +80,4 @@ class Outcome:
     truncated: bool
     database_seconds: float
     encoding_seconds: float
+    position: int = 0

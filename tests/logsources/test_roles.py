@@ -108,8 +108,14 @@ class TestRowPolicies:
     @pytest.mark.parametrize("call", ["tenant()", "sees_every_project()", "argument('project')"])
     @pytest.mark.parametrize("role", [QUERY_READER, SANDBOX_READER, "none"])
     def test_nobody_calls_the_argument_functions_by_name(self, gate, role, call) -> None:
-        with pytest.raises(errors.InsufficientPrivilege, match="schema logs_private"):
+        refused = "for function" if role == "none" else "for schema logs_private"
+        with pytest.raises(errors.InsufficientPrivilege, match=refused):
             read(gate, f"SELECT logs_private.{call}", role=role)
+
+    @pytest.mark.parametrize("role", [QUERY_READER, SANDBOX_READER])
+    def test_no_reader_asks_for_the_position_of_the_log(self, gate, role) -> None:
+        with pytest.raises(errors.InsufficientPrivilege, match="for schema logs_private"):
+            read(gate, "SELECT logs_private.log_position('0/0')", role=role)
 
 
 @pytest.mark.usefixtures("table")

@@ -18,8 +18,9 @@ from endpoints.admin.figures import HEIGHT, draw_sparkline
 from endpoints.cache import usage
 from endpoints.cache.usage import MINUTES, Activity, Durations, RecentCall
 from endpoints.defining.saving import save_endpoint
-from endpoints.log_database import gate
+from endpoints.log_database import servers
 from endpoints.log_database.gate import GatePool
+from endpoints.log_database.servers import LogServers
 from endpoints.models import Endpoint
 from logsources.models import LogSource
 from tests.drills import DrillServer, server
@@ -124,7 +125,7 @@ def test_without_the_log_database_it_answers_soon_and_says_so(
     admin_client: Client, endpoint: Endpoint, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nowhere = GatePool({**settings.LOGS_GATE, "host": "127.0.0.1", "port": "1"}, size=1, wait_seconds=0.8)
-    monkeypatch.setattr(gate, "_pool", nowhere)
+    monkeypatch.setattr(servers, "_servers", LogServers([nowhere]))
     note(endpoint, 200)
     try:
         started = time.monotonic()
@@ -144,7 +145,7 @@ def own_log_database(server: DrillServer, settings: Any, monkeypatch: pytest.Mon
         conninfo_to_dict(str(url)) for url in (server.servers.logs_gate_url, server.servers.logs_database_url)
     )
     pool = GatePool(dict(gate_url), size=2, wait_seconds=settings.ENDPOINTS_POOL_WAIT_SECONDS)
-    monkeypatch.setattr(gate, "_pool", pool)
+    monkeypatch.setattr(servers, "_servers", LogServers([pool]))
     for setting, keyword in (
         ("HOST", "host"),
         ("PORT", "port"),

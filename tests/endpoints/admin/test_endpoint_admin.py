@@ -16,9 +16,10 @@ from endpoints.access.access_tokens import issue_access_token
 from endpoints.calling.calls import run_endpoint
 from endpoints.calling.query_requests import Call
 from endpoints.defining.saving import save_endpoint
-from endpoints.log_database import gate
+from endpoints.log_database import servers
 from endpoints.log_database.gate import GatePool
 from endpoints.log_database.publishing import published_schemas
+from endpoints.log_database.servers import LogServers
 from endpoints.models import Endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
@@ -180,7 +181,7 @@ def test_a_log_database_that_is_down_is_told_at_the_query(
     admin_client: Client, fields: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nowhere = GatePool({**settings.LOGS_GATE, "host": "127.0.0.1", "port": "1"}, size=2, wait_seconds=0.2)
-    monkeypatch.setattr(gate, "_pool", nowhere)
+    monkeypatch.setattr(servers, "_servers", LogServers([nowhere]))
     try:
         form_errors, _, _ = errors_of(admin_client.post(ADD, fields()))
     finally:

@@ -10,8 +10,9 @@ from django.core.cache import caches
 from django.db import connections
 from django.test import Client
 
-from endpoints.log_database import gate
+from endpoints.log_database import servers
 from endpoints.log_database.gate import GatePool
+from endpoints.log_database.servers import LogServers
 
 pytestmark = pytest.mark.django_db
 ALL_WELL = {"database": "ok", "log_database": "ok", "redis": "ok"}
@@ -37,7 +38,7 @@ def assert_unavailable(name: str) -> None:
 
 def test_readyz_names_the_log_database_when_it_is_gone(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = GatePool({**settings.LOGS_GATE, "host": "127.0.0.1", "port": "1"}, size=1, wait_seconds=0.2)
-    monkeypatch.setattr(gate, "_pool", nowhere)
+    monkeypatch.setattr(servers, "_servers", LogServers([nowhere]))
     try:
         assert_unavailable("log_database")
     finally:
@@ -67,7 +68,7 @@ def test_readyz_names_the_state_database_when_it_is_gone(monkeypatch: pytest.Mon
 
 def test_readyz_counts_a_busy_log_database_as_ready(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     full = GatePool(settings.LOGS_GATE, size=1, wait_seconds=0.2)
-    monkeypatch.setattr(gate, "_pool", full)
+    monkeypatch.setattr(servers, "_servers", LogServers([full]))
     try:
         with full.connection():
             response = Client().get("/readyz")

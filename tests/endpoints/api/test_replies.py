@@ -17,8 +17,9 @@ from django.utils import timezone
 
 from endpoints.access.access_tokens import issue_access_token
 from endpoints.defining.saving import save_endpoint
-from endpoints.log_database import gate
-from endpoints.log_database.gate import GatePool, gate_pool
+from endpoints.log_database import servers
+from endpoints.log_database.gate import GatePool
+from endpoints.log_database.servers import LogServers, log_servers
 from endpoints.models import AccessToken, Endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from tests.conftest import ApiClient
@@ -293,7 +294,7 @@ def test_500_internal_error_is_logged_and_says_nothing(
 
 def test_503_database_unavailable_with_retry_after(api: ApiClient, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = GatePool({**settings.LOGS_GATE, "host": "127.0.0.1", "port": "1"}, size=2, wait_seconds=0.2)
-    monkeypatch.setattr(gate, "_pool", nowhere)
+    monkeypatch.setattr(servers, "_servers", LogServers([nowhere]))
     try:
         response = api.query("logs.all", {"project": "acme"})
     finally:
@@ -303,7 +304,7 @@ def test_503_database_unavailable_with_retry_after(api: ApiClient, monkeypatch: 
 
 
 def test_503_overloaded_with_retry_after(api: ApiClient) -> None:
-    pool = gate_pool()
+    pool = log_servers().primary()
     with ExitStack() as stack:
         for _ in range(settings.ENDPOINTS_POOL_SIZE):
             stack.enter_context(pool.connection())

@@ -17,8 +17,8 @@ from endpoints.calling.purging import purge_cache
 from endpoints.calling.query_requests import Call
 from endpoints.defining.saving import save_endpoint
 from endpoints.errors import DatabaseUnavailable, StoredQueryFailed
-from endpoints.log_database import gate
-from endpoints.log_database.gate import close_gate_pool
+from endpoints.log_database import servers
+from endpoints.log_database.servers import close_log_servers
 from endpoints.models import Endpoint
 from endpoints.results.outcomes import ResultFormat
 from endpoints.sql.parameters import DeclaredParameter
@@ -50,13 +50,13 @@ def no_log_database() -> Any:
     before = settings.LOGS_GATE
 
     def take_away() -> None:
-        close_gate_pool()
+        close_log_servers()
         settings.LOGS_GATE = {**before, "host": "/nowhere", "connect_timeout": 1}
 
     yield take_away
-    close_gate_pool()
+    close_log_servers()
     settings.LOGS_GATE = before
-    assert gate._pool is None
+    assert servers._servers is None
 
 
 def test_the_second_call_is_a_hit_with_the_same_bytes(ask: Ask) -> None:

@@ -13,8 +13,9 @@ from django_celery_beat.models import IntervalSchedule, PeriodicTask
 from endpoints import tasks
 from endpoints.calling import installation
 from endpoints.calling.installation import Installation, State, ago, look_at_installation
-from endpoints.log_database import gate
+from endpoints.log_database import servers
 from endpoints.log_database.gate import GatePool
+from endpoints.log_database.servers import LogServers
 from logsources.models import LogSource
 from tests.endpoints.cache.own_redis import OwnRedis
 
@@ -105,7 +106,7 @@ def test_a_log_database_that_is_gone_is_told_soon(
     own_redis: OwnRedis, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nowhere = GatePool({**settings.LOGS_GATE, "host": "127.0.0.1", "port": "1"}, size=1, wait_seconds=0.2)
-    monkeypatch.setattr(gate, "_pool", nowhere)
+    monkeypatch.setattr(servers, "_servers", LogServers([nowhere]))
     try:
         installation = looked_soon()
     finally:
@@ -118,7 +119,7 @@ def test_a_pool_in_use_is_busy_and_not_down(
     own_redis: OwnRedis, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = GatePool(settings.LOGS_GATE, size=1, wait_seconds=0.2)
-    monkeypatch.setattr(gate, "_pool", small)
+    monkeypatch.setattr(servers, "_servers", LogServers([small]))
     try:
         with small.connection():
             assert states()["Log database"] == "busy"

@@ -17,7 +17,8 @@ from endpoints.calling.query_requests import Call
 from endpoints.defining.saving import check_endpoint, save_endpoint
 from endpoints.errors import DatabaseUnavailable
 from endpoints.log_database import gate
-from endpoints.log_database.gate import GatePool, gate_pool
+from endpoints.log_database.gate import GatePool
+from endpoints.log_database.servers import log_servers
 from endpoints.models import Endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
@@ -162,7 +163,7 @@ def test_nothing_is_saved_while_the_log_database_is_down(monkeypatch: pytest.Mon
 
 
 def test_nothing_is_saved_while_the_log_databases_owner_cannot_connect(monkeypatch: pytest.MonkeyPatch) -> None:
-    gate_pool()
+    log_servers().primary()
     monkeypatch.setitem(connections["logs"].settings_dict, "PASSWORD", "")
     monkeypatch.setitem(connections["logs"].settings_dict, "USER", "nobody_of_this_name")
     (message,) = refusal(draft("SELECT 1 AS a"))["sql"]

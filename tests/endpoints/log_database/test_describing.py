@@ -9,10 +9,11 @@ import psycopg
 import pytest
 from django.conf import settings
 
-from endpoints.log_database import gate
+from endpoints.log_database import servers
 from endpoints.log_database.describing import describe_statement
 from endpoints.log_database.execution import QUERY_READER, ReaderSession, StatementFailed
 from endpoints.log_database.gate import GatePool
+from endpoints.log_database.servers import LogServers
 from endpoints.results.outcomes import Column, Statement
 
 pytestmark = pytest.mark.django_db
@@ -23,7 +24,7 @@ NOBODY = ReaderSession(role=QUERY_READER, search_path="logs", statement_timeout_
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[GatePool]:
     """A pool of its own with two connections."""
     own = GatePool(settings.LOGS_GATE, size=2, wait_seconds=0.3)
-    monkeypatch.setattr(gate, "_pool", own)
+    monkeypatch.setattr(servers, "_servers", LogServers([own]))
     yield own
     own.close()
 

@@ -15,7 +15,7 @@ import pytest
 from django.conf import settings
 
 from endpoints.errors import DatabaseUnavailable, Overloaded, QueryTimeout
-from endpoints.log_database import gate
+from endpoints.log_database import servers
 from endpoints.log_database.execution import (
     LONGEST_KEPT_QUERY,
     QUERY_READER,
@@ -26,6 +26,7 @@ from endpoints.log_database.execution import (
     run_statement,
 )
 from endpoints.log_database.gate import KEPT_QUERIES, GatePool
+from endpoints.log_database.servers import LogServers
 from endpoints.results.encoding import CHUNK_ROWS
 from endpoints.results.outcomes import OverBudget, Statement
 
@@ -45,7 +46,7 @@ def value_of(sql: str, *arguments: str | None, session: ReaderSession = NOBODY) 
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[GatePool]:
     """A pool of its own with two connections."""
     own = GatePool(settings.LOGS_GATE, size=2, wait_seconds=0.3)
-    monkeypatch.setattr(gate, "_pool", own)
+    monkeypatch.setattr(servers, "_servers", LogServers([own]))
     yield own
     own.close()
 
@@ -54,7 +55,7 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[GatePool]:
 def lone(monkeypatch: pytest.MonkeyPatch) -> Iterator[GatePool]:
     """A pool of its own with one connection, which meets every statement."""
     own = GatePool(settings.LOGS_GATE, size=1, wait_seconds=0.3)
-    monkeypatch.setattr(gate, "_pool", own)
+    monkeypatch.setattr(servers, "_servers", LogServers([own]))
     yield own
     own.close()
 
@@ -236,7 +237,7 @@ def test_answers_overloaded_when_every_connection_stays_busy(pool: GatePool) -> 
 
 def test_answers_database_unavailable_when_nothing_listens(monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = GatePool({**settings.LOGS_GATE, "host": "127.0.0.1", "port": "1"}, size=2, wait_seconds=0.3)
-    monkeypatch.setattr(gate, "_pool", nowhere)
+    monkeypatch.setattr(servers, "_servers", LogServers([nowhere]))
     try:
         with pytest.raises(DatabaseUnavailable):
             value_of("SELECT 1")

@@ -14,9 +14,10 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from endpoints.errors import DatabaseUnavailable, EndpointError, Overloaded, QueryTimeout
-from endpoints.log_database import gate
+from endpoints.log_database import gate, servers
 from endpoints.log_database.execution import QUERY_READER, SANDBOX_READER, ReaderSession, run_statement
 from endpoints.log_database.gate import GatePool, roll_back
+from endpoints.log_database.servers import LogServers
 from endpoints.results.outcomes import Statement
 from tests.drills import DrillServer, server, wait_for
 
@@ -37,7 +38,7 @@ def gate_conninfo(server: DrillServer) -> dict[str, Any]:
 @pytest.fixture
 def pool(gate_conninfo: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[GatePool]:
     own = GatePool(gate_conninfo, size=4, wait_seconds=0.8)
-    monkeypatch.setattr(gate, "_pool", own)
+    monkeypatch.setattr(servers, "_servers", LogServers([own]))
     yield own
     own.close()
 
@@ -103,7 +104,7 @@ def test_a_hanging_server_without_a_connection_to_it_yet(
 ) -> None:
     with server.frozen():
         pool = GatePool(gate_conninfo, size=2, wait_seconds=0.8)
-        monkeypatch.setattr(gate, "_pool", pool)
+        monkeypatch.setattr(servers, "_servers", LogServers([pool]))
         assert_unavailable_in_time()
         assert_unavailable_in_time()
     try:
@@ -150,7 +151,7 @@ def test_a_single_stopped_process_ends_its_call_soon_after_the_statement_timeout
 ) -> None:
     monkeypatch.setattr(gate, "OVERTIME_SECONDS", 0.5)
     pool = GatePool(gate_conninfo, size=1, wait_seconds=0.8)
-    monkeypatch.setattr(gate, "_pool", pool)
+    monkeypatch.setattr(servers, "_servers", LogServers([pool]))
     with pool.connection() as connection:
         process = connection.info.backend_pid
     with server.frozen_process(process):
@@ -259,7 +260,7 @@ def test_a_stuck_sandbox_query_does_not_keep_its_turn(
     server.execute("DO $$ BEGIN CREATE ROLE sandbox_reader; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
     server.execute("GRANT sandbox_reader TO logs_gate")
     pool = GatePool(gate_conninfo, size=1, wait_seconds=0.8)
-    monkeypatch.setattr(gate, "_pool", pool)
+    monkeypatch.setattr(servers, "_servers", LogServers([pool]))
     session = ReaderSession(role=SANDBOX_READER, search_path="", statement_timeout_seconds=0.2, tenant="")
     process = run_statement(Statement("SELECT pg_backend_pid()"), session, max_rows=1).rows[0][0]
     try:

@@ -28,9 +28,10 @@ from endpoints.defining.drafts import (
     run_draft,
 )
 from endpoints.errors import Overloaded
-from endpoints.log_database import gate
+from endpoints.log_database import servers
 from endpoints.log_database.execution import QUERY_READER, ReaderSession, run_statement
 from endpoints.log_database.gate import GatePool
+from endpoints.log_database.servers import LogServers
 from endpoints.results.outcomes import Statement
 
 pytestmark = pytest.mark.django_db
@@ -136,7 +137,7 @@ def test_a_cancelled_run_leaves_its_connection_to_nobody(
     monkeypatch: pytest.MonkeyPatch, superuser: psycopg.Connection[Any]
 ) -> None:
     pool = GatePool(settings.LOGS_GATE, size=1, wait_seconds=5)
-    monkeypatch.setattr(gate, "_pool", pool)
+    monkeypatch.setattr(servers, "_servers", LogServers([pool]))
     try:
         session = ReaderSession(role=QUERY_READER, search_path="", statement_timeout_seconds=5, tenant="")
         for _ in range(5):
@@ -179,7 +180,7 @@ def test_a_draft_runs_without_redis(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_run_that_nobody_could_cancel_is_refused(no_threads: Callable[[], AbstractContextManager[None]]) -> None:
     with (
-        gate.gate_pool().connection() as connection,
+        servers.log_servers().primary().connection() as connection,
         no_threads(),
         pytest.raises(Overloaded),
         cancelling.RunAttendance(RUN).attend(connection),

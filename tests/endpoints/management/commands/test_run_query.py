@@ -16,8 +16,9 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 
 from endpoints.defining.saving import save_endpoint
-from endpoints.log_database import gate
+from endpoints.log_database import servers
 from endpoints.log_database.gate import GatePool
+from endpoints.log_database.servers import LogServers
 from endpoints.models import Endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
@@ -181,7 +182,7 @@ def test_the_operator_is_told_why_the_stored_query_failed() -> None:
 
 def test_an_unreachable_log_database_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = GatePool({**settings.LOGS_GATE, "host": "127.0.0.1", "port": "1"}, size=2, wait_seconds=0.2)
-    monkeypatch.setattr(gate, "_pool", nowhere)
+    monkeypatch.setattr(servers, "_servers", LogServers([nowhere]))
     try:
         assert str(failure("logs.all", "project=acme")).startswith("database_unavailable: ")
     finally:

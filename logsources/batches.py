@@ -143,9 +143,8 @@ def current_position(conn: Connection[Any]) -> str:
 
     Asked after a commit: every row that was committed before is replayed with it.
     """
-    row = conn.execute("SELECT pg_current_wal_lsn()").fetchone()
-    assert row is not None  # a SELECT without FROM returns one row
-    return str(row[0])
+    ((position,),) = conn.execute("SELECT pg_current_wal_lsn()::text").fetchall()
+    return str(position)
 
 
 class _MadeIds:

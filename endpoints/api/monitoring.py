@@ -123,7 +123,7 @@ def _is_loopback(address: str) -> bool:
 
 
 class _CacheCollector(Collector):
-    """Reads Redis at each scrape; without Redis it reports only `endpoints_redis_up` 0 and the log database's servers."""
+    """Reads Redis at each scrape; without it reports the log database's servers and `endpoints_redis_up` 0."""
 
     def describe(self) -> list[Metric]:
         """Return nothing before the first scrape: registering must not ask Redis and the database."""

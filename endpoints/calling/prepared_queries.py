@@ -118,7 +118,10 @@ class PreparedQuery:
         return max_result_bytes(self.language)
 
     def run(self, awaited: int = NO_POSITION) -> Rows:
-        """Run it and return the first `max_rows` rows, no older than the awaited position. Raises as `run_statement`."""
+        """Run it and return the first `max_rows` rows, with every row up to the awaited position.
+
+        Raises as `run_statement` does.
+        """
         rows = run_statement(
             self.statement, self.session, max_rows=self.max_rows, max_bytes=self.max_bytes, awaited=awaited
         )

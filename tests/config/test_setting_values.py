@@ -10,7 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from psycopg import sql
 
-from config.setting_values import GATE_OPTIONS, with_gate_options
+from config.setting_values import GATE_OPTIONS, check_servers, each_server, on_primary, with_gate_options
 from tests.config.test_settings import URLS, load_settings
 
 OWN = (
@@ -72,3 +72,53 @@ def test_postgresql_takes_both(settings: Any) -> None:
         for name, value in {**GATE_OPTIONS, "application_name": "two words", "jit": "off"}.items():
             (found,) = connection.execute(sql.SQL("SHOW {}").format(sql.Identifier(name))).fetchone() or ("",)
             assert found.startswith(value), name
+
+
+# --- Several servers --------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("parameters", "servers"),
+    [
+        ({}, [{}]),
+        ({"host": "db"}, [{"host": "db"}]),
+        ({"host": "a,b"}, [{"host": "a"}, {"host": "b"}]),
+        ({"host": "a,b", "port": "5433"}, [{"host": "a", "port": "5433"}, {"host": "b", "port": "5433"}]),
+        ({"host": "a,b", "port": "1,2"}, [{"host": "a", "port": "1"}, {"host": "b", "port": "2"}]),
+        ({"hostaddr": "::1,::2"}, [{"hostaddr": "::1"}, {"hostaddr": "::2"}]),
+        (
+            {"host": "a,b", "hostaddr": "::1,::2"},
+            [{"host": "a", "hostaddr": "::1"}, {"host": "b", "hostaddr": "::2"}],
+        ),
+    ],
+)
+def test_each_host_is_a_server(parameters: dict[str, Any], servers: list[dict[str, Any]]) -> None:
+    login = {"user": "gate", "dbname": "logs"}
+    assert each_server({**login, **parameters}) == [{**login, **server} for server in servers]
+
+
+def test_of_several_hosts_the_primary_is_reached_and_one_host_is_left_as_it_is() -> None:
+    several = {"host": "a,b", "target_session_attrs": "prefer-standby"}
+    assert on_primary(several) == {"host": "a,b", "target_session_attrs": "primary"}
+    assert on_primary({"host": "standby"}) == {"host": "standby"}
+
+
+@pytest.mark.parametrize("attributes", ["prefer-standby", "primary", "read-write"])
+def test_several_hosts_say_which_is_meant(attributes: str) -> None:
+    check_servers({"host": "a,b", "target_session_attrs": attributes}, setting="LOGS_GATE_URL", may_prefer=True)
+    check_servers({"host": "a"}, setting="LOGS_GATE_URL", may_prefer=False)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "may_prefer", "reason"),
+    [
+        ({"host": "a,b"}, True, "add target_session_attrs=prefer-standby, or another one of"),
+        ({"host": "a,b", "target_session_attrs": "any"}, True, "add target_session_attrs=prefer-standby"),
+        ({"host": "a,b", "target_session_attrs": "prefer-standby"}, False, "add target_session_attrs=primary"),
+        ({"host": "a,b", "port": "1,2,3", "target_session_attrs": "primary"}, True, "as many ports as hosts"),
+    ],
+)
+def test_several_hosts_that_leave_it_open_are_refused(
+    parameters: dict[str, Any], may_prefer: bool, reason: str
+) -> None:
+    with pytest.raises(ImproperlyConfigured, match="LOGS_GATE_URL") as raised:
+        check_servers(parameters, setting="LOGS_GATE_URL", may_prefer=may_prefer)
+    assert reason in str(raised.value)

@@ -34,7 +34,7 @@ def write_position(position: int) -> str:
 def covered_by_snapshot(read_before: int, *, awaited: int) -> int:
     """Return the position of a result whose snapshot was taken after the log's position was read.
 
-    One less than it: a commit is written to the log a moment before it is visible. A position that a caller sends is
-    visible by then, so a result made for that call covers it.
+    One less than it: a commit is written to the log a moment before it is visible. But the position that a caller sends
+    was visible before, so a result made for that call covers it, unless the log has never been so far.
     """
-    return max(read_before - 1, awaited)
+    return read_before if awaited == read_before else read_before - 1

@@ -49,6 +49,14 @@ class LocalSecrets:
     access_token: str = field(default="", repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """What a command line says of the demo's servers."""
+
+    port: int
+    replicas: int
+
+
 def ensure_local_secrets(root: Path) -> LocalSecrets:
     """Return the secrets kept in this folder's demo.json; create them on first use."""
     try:
@@ -74,8 +82,12 @@ def servers_for(arguments: Sequence[str], project: Path) -> Iterator[None]:
     command = arguments[1] if len(arguments) > 1 else "help"
     needs_postgres = not _names_databases()
     needs_redis = not os.environ.get("REDIS_URL")
-    if command == "demo":
-        _refuse_taken_port(arguments)
+    replicas = 0
+    if command == "demo" and (demo := _read_demo_options(arguments)):
+        _refuse_taken_port(demo.port)
+        if demo.replicas > 0 and not needs_postgres:
+            raise LocalSetupError("--replicas is for the embedded PostgreSQL, but DATABASE_URL names another one.")
+        replicas = demo.replicas
     if not needs_servers(arguments):
         if needs_postgres:
             # Nothing that it signs outlives the command.
@@ -86,7 +98,7 @@ def servers_for(arguments: Sequence[str], project: Path) -> Iterator[None]:
     else:
         root = embedded.local_folder(project)
         signal.signal(signal.SIGTERM, _exit)  # so that leaving the block stops the servers
-        with embedded.using(root, postgres=needs_postgres, redis=needs_redis) as servers:
+        with embedded.using(root, postgres=needs_postgres, redis=needs_redis, replicas=replicas) as servers:
             os.environ.update(servers.environment())
             if needs_postgres:
                 _set_local_defaults(root)
@@ -131,14 +143,20 @@ def _set_local_defaults(root: Path) -> None:
     os.environ.setdefault("ENDPOINTS_METRICS_LOOPBACK", "true")
 
 
-def _refuse_taken_port(arguments: Sequence[str]) -> None:
-    """Read --port as the command itself will, and check the port at once: before servers, migrations and rows."""
+def _read_demo_options(arguments: Sequence[str]) -> DemoOptions | None:
+    """Read what the demo's servers need to know; None if an option is no number, which the command itself explains."""
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
     parser.add_argument("--port", type=int, default=DEMO_PORT)
+    parser.add_argument("--replicas", type=int, default=0)
     try:
-        port: int = parser.parse_known_args(list(arguments[2:]))[0].port
+        read = parser.parse_known_args(list(arguments[2:]))[0]
     except argparse.ArgumentError:
-        return  # The command itself explains the error.
+        return None
+    return DemoOptions(port=read.port, replicas=read.replicas)
+
+
+def _refuse_taken_port(port: int) -> None:
+    """Check the port of the demo at once: before servers, migrations and rows."""
     if not 0 < port < 65536:
         raise LocalSetupError(f"{port} is not a port number (1 to 65535).")
     deadline = time.monotonic() + REMAINS_SECONDS

@@ -12,15 +12,15 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from config.embedded.places import Place, find_place
-from config.embedded.postgres_server import ADDRESS_SPACE_KIB
+from config.embedded.places import EmbeddedServerError, find_place
+from config.embedded.postgres_server import PostgresServer
 from config.embedded.running import prepare_databases
 from config.embedded.state import LOGS_OWNER, SERVICE_OWNER
 
 
 @contextmanager
-def installed_postgres(programs: Path, settings: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Run a cluster of these programs with these settings; yield the variables that name its databases.
+def installed_postgres(programs: Path, settings: Mapping[str, str]) -> Iterator[tuple[PostgresServer, dict[str, str]]]:
+    """Run a cluster of these programs with these settings; yield it, and the variables that name its databases.
 
     It listens on a Unix socket alone. As root it runs as the account of the embedded servers, since PostgreSQL
     refuses root.
@@ -30,29 +30,32 @@ def installed_postgres(programs: Path, settings: Mapping[str, str]) -> Iterator[
     # Not below .local: the path of a Unix socket holds at most 107 bytes.
     root = Path(tempfile.mkdtemp(prefix="postgres-"))
     root.chmod(0o755)
-    place = find_place(root)
+    server = PostgresServer(find_place(root), programs=programs)
     try:
-        yield _start(place, programs, settings)
+        yield server, _start(server, settings)
     finally:
-        place.run([programs / "pg_ctl", "--pgdata", place.folder / "data", "--mode", "immediate", "--silent", "stop"])
-        shutil.rmtree(place.folder, ignore_errors=True)
+        server.stop()
+        shutil.rmtree(server.place.folder, ignore_errors=True)
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _start(place: Place, programs: Path, settings: Mapping[str, str]) -> dict[str, str]:
-    password = secrets.token_hex(24)
-    data, sockets = place.make_folder(place.folder / "data"), place.make_folder(place.folder / "run")
-    initdb: list[str | Path] = [programs / "initdb", "--pgdata", data, "--username", "postgres", "--auth"]
-    initdb += ["scram-sha-256", "--pwfile", place.write_file(place.folder / "password", password)]
+def _start(server: PostgresServer, settings: Mapping[str, str]) -> dict[str, str]:
+    place, password = server.place, secrets.token_hex(24)
+    # Not as the embedded cluster is made: its locale provider came with PostgreSQL 17.
+    initdb: list[str | Path] = [server.program("initdb"), "--pgdata", place.make_folder(server.data), "--auth"]
+    initdb += ["scram-sha-256", "--username", "postgres"]
+    initdb += ["--pwfile", place.write_file(place.folder / "password", password)]
     initdb += ["--encoding", "UTF8", "--locale", "C.UTF-8", "--no-sync"]
-    _run(place, initdb)
-    options = {**settings, "listen_addresses": "", "unix_socket_directories": str(sockets), "jit": "off"}
-    with (data / "postgresql.auto.conf").open("a", encoding="utf-8") as file:
+    made = place.run(initdb)
+    if made.returncode != 0:
+        raise pytest.UsageError(f"initdb failed: {made.stderr.strip() or made.stdout.strip()}")
+    options = {**settings, "listen_addresses": "", "jit": "off"}
+    with (server.data / "postgresql.auto.conf").open("a", encoding="utf-8") as file:
         file.writelines(f"{name} = '{value}'\n" for name, value in options.items())
-    # The limit of one process' memory that the embedded server has (config.embedded.postgres_server).
-    start = 'ulimit -v "$1"; shift; exec "$@"'
-    server: list[str | Path] = [programs / "pg_ctl", "--pgdata", data, "--log", place.open_log("log"), "--silent"]
-    _run(place, ["/bin/sh", "-c", start, "sh", str(ADDRESS_SPACE_KIB), *server, "--wait", "start"])
+    try:
+        sockets = server.start()
+    except EmbeddedServerError as error:
+        raise pytest.UsageError(str(error)) from error
     superuser_url = f"postgresql://postgres:{password}@/postgres?host={sockets}"
     servers = prepare_databases(superuser_url)
     allow_test_databases(superuser_url)
@@ -65,9 +68,3 @@ def allow_test_databases(superuser_url: str) -> None:
         connection.execute(f"ALTER ROLE {SERVICE_OWNER} CREATEDB")
         connection.execute(f"ALTER ROLE {LOGS_OWNER} CREATEDB")
         connection.execute(f"GRANT CONNECT ON DATABASE postgres TO {SERVICE_OWNER}, {LOGS_OWNER}")
-
-
-def _run(place: Place, command: list[str | Path]) -> None:
-    made = place.run(command)
-    if made.returncode != 0:
-        raise pytest.UsageError(f"{command[0]} failed: {made.stderr.strip() or made.stdout.strip()}")

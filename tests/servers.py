@@ -21,11 +21,15 @@ from pathlib import Path
 import pytest
 
 from config import embedded
+from config.embedded.places import find_place
+from config.embedded.postgres_server import PostgresServer
 from tests.installed_postgres import allow_test_databases, installed_postgres
 
 PROJECT = Path(__file__).resolve().parent.parent
 DATABASE_VARIABLES = ("DATABASE_URL", "LOGS_DATABASE_URL", "LOGS_GATE_URL")
 # A crash of the machine may cost the test data; nothing else is different from the demo's server.
+# The PostgreSQL that this process has started, to give it a standby; none if the environment names one.
+SUITE_POSTGRES = pytest.StashKey[PostgresServer]()
 FAST_SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 
@@ -47,7 +51,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
     os.environ.setdefault("SECRET_KEY", secrets.token_urlsafe(50))
     os.environ.setdefault("HTTPS_ONLY", "false")
     if not _leads_workers(options.numprocesses):
-        _start_servers(Path(options.postgres) if options.postgres else None)
+        _start_servers(early_config, Path(options.postgres) if options.postgres else None)
     elif named := [name for name in (*DATABASE_VARIABLES, "REDIS_URL") if os.environ.get(name)]:
         raise pytest.UsageError(f"{', '.join(named)} name servers for one process: run the tests with WORKERS=0.")
     return (yield)
@@ -58,7 +62,7 @@ def _leads_workers(processes: int | None) -> bool:
     return bool(processes) and "PYTEST_XDIST_WORKER" not in os.environ
 
 
-def _start_servers(programs: Path | None) -> None:
+def _start_servers(config: pytest.Config, programs: Path | None) -> None:
     """Start the servers that the environment does not name, and name them there until this process ends."""
     given = [name for name in DATABASE_VARIABLES if os.environ.get(name)]
     missing = [name for name in DATABASE_VARIABLES if name not in given]
@@ -72,7 +76,8 @@ def _start_servers(programs: Path | None) -> None:
     stack = ExitStack()
     atexit.register(stack.close)
     if programs:
-        os.environ.update(stack.enter_context(installed_postgres(programs, FAST_SETTINGS)))
+        config.stash[SUITE_POSTGRES], variables = stack.enter_context(installed_postgres(programs, FAST_SETTINGS))
+        os.environ.update(variables)
         missing = []
     folder = embedded.local_folder(PROJECT) / "tests" / os.environ.get("PYTEST_XDIST_WORKER", "")
     servers = stack.enter_context(
@@ -80,5 +85,6 @@ def _start_servers(programs: Path | None) -> None:
     )
     os.environ.update(servers.environment())
     if servers.superuser_url is not None:
+        config.stash[SUITE_POSTGRES] = PostgresServer(find_place(folder.resolve()))
         allow_test_databases(servers.superuser_url)
         os.environ["LOGS_SUPERUSER_URL"] = servers.superuser_url

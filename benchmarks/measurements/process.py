@@ -13,8 +13,7 @@ from urllib.parse import urlencode
 from benchmarks.load import call_without_pause
 from benchmarks.measured import Measured, against_constant
 from benchmarks.stand import PROJECT_NAME, Stand
-from tests.live.processes import PROJECT
-from tests.live.servers import children
+from tests.live.processes import PROJECT, children
 
 NAME = "process"
 MEGABYTE = 1 << 20

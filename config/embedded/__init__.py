@@ -11,6 +11,7 @@ All files are below one root folder (`.local` by default)::
     secrets.json     passwords, mode 0600                 servers.json   socket folder, Redis port
     postgres/        the cluster                          redis/         append-only file, redis.conf (0600)
     run/             PostgreSQL's Unix socket             *.lock         flock files, see `running`
+    standby1/        a standby, see `standbys`
 """
 
 from __future__ import annotations

@@ -116,17 +116,17 @@ def make_root(root: Path) -> Path:
     return _make_folders(root).resolve()
 
 
-def socket_folder(place: Place) -> Path:
-    """Make the folder of PostgreSQL's socket: `run`, or one below the temporary folder if that path is too long.
+def socket_folder(place: Place, name: str = "run") -> Path:
+    """Make the folder of a PostgreSQL's socket, below the temporary folder if its path is too long in the place.
 
     A socket's whole path has to fit 107 bytes (sockaddr_un, unix(7)); PostgreSQL stops at 103 on some systems.
     """
-    if _socket_path_fits(place.folder / "run"):
-        return place.make_folder(place.folder / "run")
+    if _socket_path_fits(place.folder / name):
+        return place.make_folder(place.folder / name)
     for parent in (Path(tempfile.gettempdir()), Path("/tmp")):  # noqa: S108  # ownership is checked below
         folder = parent / f"{place.name}-{os.geteuid()}"
-        if _socket_path_fits(folder / "run") and place.reaches(parent):
-            return place.make_folder(_own_folder(folder) / "run")
+        if _socket_path_fits(folder / name) and place.reaches(parent):
+            return place.make_folder(_own_folder(folder) / name)
     raise EmbeddedServerError(f"Every folder has a path that is too long for a socket; tried {tempfile.gettempdir()}.")
 
 

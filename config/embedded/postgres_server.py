@@ -1,4 +1,4 @@
-"""The private PostgreSQL: created on first use, started, recovered after any kind of death, stopped."""
+"""A private PostgreSQL: created on first use, started, recovered after any kind of death, stopped."""
 
 from __future__ import annotations
 
@@ -44,34 +44,50 @@ SETTINGS: Mapping[str, str] = {
     "log_line_prefix": "%m [%p] %q%u@%d ",
     "log_min_error_statement": "panic",  # the text of a statement can contain a secret
 }
+PRIMARY = "postgres"
+NO_SETTINGS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresServer:
-    """The cluster in a place's `postgres` folder."""
+    """One cluster of a place: the primary, or a standby, which has another name (see `standbys`)."""
 
     place: Place
+    name: str = PRIMARY  # of its folder and of its log
+    programs: Path | None = None  # the folder of another PostgreSQL's programs; None: the wheel's
 
     @property
     def data(self) -> Path:
-        return self.place.folder / "postgres"
+        return self.place.folder / self.name
 
     @property
     def log(self) -> Path:
-        return self.place.folder / "postgres.log"
+        return self.place.folder / f"{self.name}.log"
+
+    @property
+    def cluster_name(self) -> str:
+        """The name in the titles of its processes, unique on this machine."""
+        return self.place.name if self.name == PRIMARY else f"{self.place.name}-{self.name}"
+
+    def sockets(self) -> Path:
+        """Make and return the folder of its socket."""
+        return socket_folder(self.place, "run" if self.name == PRIMARY else f"run-{self.name}")
+
+    def program(self, name: str) -> Path:
+        """Return a program that the servers' account can execute. Raises EmbeddedServerError without the wheel."""
+        return (self.programs or postgres_programs(self.place)) / name
 
     def exists(self) -> bool:
         return (self.data / "PG_VERSION").exists()
 
     def initialise(self, password: str, *, settings: Mapping[str, str]) -> None:
         """Create the cluster with this superuser password; an interrupted attempt leaves nothing that counts."""
-        programs = postgres_programs(self.place)
-        partial = self.data.with_name("postgres.partial")
+        partial = self.data.with_name(f"{self.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         self.place.make_folder(partial)
-        password_file = self.place.write_file(self.data.with_name("postgres.password"), password)
+        password_file = self.place.write_file(self.data.with_name(f"{self.name}.password"), password)
         chosen = {**SETTINGS, **settings}
-        command: list[str | Path] = [programs / "initdb", "--pgdata", partial, "--username", SUPERUSER]
+        command: list[str | Path] = [self.program("initdb"), "--pgdata", partial, "--username", SUPERUSER]
         command += ["--auth", "scram-sha-256", "--pwfile", password_file, "--encoding", "UTF8"]
         # Code point order and Unicode letters, independent of the machine's locales.
         command += ["--locale", "C", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"]
@@ -95,14 +111,17 @@ class PostgresServer:
         # By now the number may belong to another process, even to another PostgreSQL.
         return process_id if str(self.data) in command_line(process_id) else None
 
-    def start(self) -> Path:
-        """Start the server, wait until it accepts connections, and return the folder of its socket."""
+    def start(self, settings: Mapping[str, str] = NO_SETTINGS) -> Path:
+        """Start the server, wait until it accepts connections, and return the folder of its socket.
+
+        `settings` are for this run, in front of those in the cluster's files. Raises EmbeddedServerError.
+        """
         self._refuse_other_version()
-        programs = postgres_programs(self.place)
-        sockets = socket_folder(self.place)
+        sockets = self.sockets()
         self._clear_remains(sockets)
         log = self.place.open_log(self.log.name)
-        command = [programs / "postgres", "-D", self.data, "-k", sockets, "-c", f"cluster_name={self.place.name}"]
+        command = [self.program("postgres"), "-D", self.data, "-k", sockets, f"--cluster_name={self.cluster_name}"]
+        command += [f"--{name}={value}" for name, value in settings.items()]
         # A shell in between sets the limit and exits at once, so the server is not our child: no zombie here.
         script = 'ulimit -v "$1"; log=$2; shift 2; "$@" </dev/null >>"$log" 2>&1 & echo $!'
         started = self.place.run(["/bin/sh", "-c", script, "sh", str(ADDRESS_SPACE_KIB), log, *map(str, command)])
@@ -146,7 +165,7 @@ class PostgresServer:
         PostgreSQL believes a pid file as soon as any process has that number. The file also protects the data from
         sessions that outlived their postmaster; without it they could do harm, so they are ended here first.
         """
-        title = f"postgres: {self.place.name}: "
+        title = f"postgres: {self.cluster_name}: "
         deadline = time.monotonic() + 3
         while orphans := list(processes_titled(title)):
             if time.monotonic() > deadline:
@@ -159,7 +178,7 @@ class PostgresServer:
 
     def _refuse_other_version(self) -> None:
         found = (self.data / "PG_VERSION").read_text(encoding="ascii").strip()
-        if found != MAJOR_VERSION:
+        if self.programs is None and found != MAJOR_VERSION:
             raise EmbeddedServerError(
                 f"{self.data} was created by PostgreSQL {found}, this is {MAJOR_VERSION}: dump it with the old one, "
                 f"or remove {self.place.folder} to start again."

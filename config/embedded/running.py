@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, LiteralString
 
 from config.embedded.places import EmbeddedServerError, find_place, make_root
-from config.embedded.postgres_server import PostgresServer
+from config.embedded.postgres_server import NO_SETTINGS, PostgresServer
 from config.embedded.redis_server import RedisServer
+from config.embedded.standbys import ensure_standbys, made_standbys
 from config.embedded.state import (
     LOGS_DATABASE,
     LOGS_GATE,
@@ -112,8 +113,6 @@ def _ensure_database(
 # --- Running ----------------------------------------------------------------------------------------------------------
 logger = logging.getLogger(__name__)
 
-NO_SETTINGS: Mapping[str, str] = {}
-
 
 def local_folder(project: Path) -> Path:
     """Return the root folder of a checkout's servers: ENDPOINTS_LOCAL_DIR, or `.local` in it."""
@@ -127,11 +126,17 @@ def known_urls(root: Path) -> Servers | None:
 
 
 def ensure_running(
-    root: Path, *, postgres: bool = True, redis: bool = True, settings: Mapping[str, str] = NO_SETTINGS
+    root: Path,
+    *,
+    postgres: bool = True,
+    redis: bool = True,
+    replicas: int = 0,
+    settings: Mapping[str, str] = NO_SETTINGS,
 ) -> Servers:
     """Create and start the servers that are not running yet, and return the URLs of the requested ones.
 
-    `settings` are PostgreSQL's own, used when the cluster is created. Raises EmbeddedServerError.
+    `replicas` is how many standbys PostgreSQL gets; more that run already stay up and are named too. `settings` are
+    PostgreSQL's own, used when the cluster is created. Raises EmbeddedServerError.
     """
     root = make_root(root)
     try:
@@ -140,36 +145,40 @@ def ensure_running(
             listening = load_listening(root)
             if postgres:
                 listening = _ensure_postgres(root, secrets, listening, settings=settings)
+                listening = _ensure_standbys(root, secrets, listening, replicas)
             if redis:
                 listening = _ensure_redis(root, secrets, listening)
     except OSError as error:  # A full disk, a read-only folder.
         raise EmbeddedServerError(f"The servers in {root} cannot be started: {error}") from error
-    return urls(
-        secrets,
-        Listening(
-            postgres_socket_folder=listening.postgres_socket_folder if postgres else None,
-            redis_port=listening.redis_port if redis else None,
-        ),
-    )
+    if not postgres:
+        listening = replace(listening, postgres_socket_folder=None)
+    return urls(secrets, listening if redis else replace(listening, redis_port=None))
 
 
 def stop(root: Path) -> None:
-    """Stop both servers, even if they are in use; nothing is lost, and nothing happens if none runs."""
+    """Stop every server, even if they are in use; nothing is lost, and nothing happens if none runs."""
     root = root.resolve()
     secrets = load_secrets(root)
     if secrets is None:
         return
     with _locked(root / "start.lock", fcntl.LOCK_EX):
         place = find_place(root)
-        PostgresServer(place).stop()
+        # Standbys first: a primary's shutdown waits until they have everything.
+        for server in (*made_standbys(place), PostgresServer(place)):
+            server.stop()
         RedisServer(place, secrets.redis).stop(load_listening(root).redis_port)
 
 
 @contextmanager
 def using(
-    root: Path, *, postgres: bool = True, redis: bool = True, settings: Mapping[str, str] = NO_SETTINGS
+    root: Path,
+    *,
+    postgres: bool = True,
+    redis: bool = True,
+    replicas: int = 0,
+    settings: Mapping[str, str] = NO_SETTINGS,
 ) -> Iterator[Servers]:
-    """Use the servers and start them if needed; the last user stops them on leaving.
+    """Use the servers and start them if needed, as `ensure_running` does; the last user stops them on leaving.
 
     Raises EmbeddedServerError.
     """
@@ -177,7 +186,7 @@ def using(
     # This waits while the previous last user stops the servers.
     with _locked(root / "in-use.lock", fcntl.LOCK_SH) as lock:
         try:
-            yield ensure_running(root, postgres=postgres, redis=redis, settings=settings)
+            yield ensure_running(root, postgres=postgres, redis=redis, replicas=replicas, settings=settings)
         finally:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -217,11 +226,19 @@ def _ensure_postgres(root: Path, secrets: Secrets, listening: Listening, *, sett
             listening = record_listening(root, listening, databases_prepared=False)
         listening = record_listening(root, listening, postgres_socket_folder=str(server.start()))
     if not listening.databases_prepared:
-        superuser_url = urls(secrets, listening).superuser_url
-        # Connect to the database that every cluster has; `logs` is about to be created.
-        _prepare_databases(str(superuser_url).replace("@/logs?", "@/postgres?"), secrets)
+        _prepare_databases(_superuser_url(secrets, listening), secrets)
         listening = record_listening(root, listening, databases_prepared=True)
     return listening
+
+
+def _ensure_standbys(root: Path, secrets: Secrets, listening: Listening, count: int) -> Listening:
+    folders = ensure_standbys(find_place(root), _superuser_url(secrets, listening), count)
+    return record_listening(root, listening, standby_socket_folders=folders)
+
+
+def _superuser_url(secrets: Secrets, listening: Listening) -> str:
+    """Return the URL of the database that every cluster has, even before `logs` is created."""
+    return str(urls(secrets, listening).superuser_url).replace("@/logs?", "@/postgres?")
 
 
 def _ensure_redis(root: Path, secrets: Secrets, listening: Listening) -> Listening:

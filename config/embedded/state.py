@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,10 @@ LOGS_GATE = "logs_gate"
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """The URLs of a pair of databases and a Redis; None for an unknown server. Never shown by repr()."""
+    """The URLs of a pair of databases and a Redis; None for an unknown server. Never shown by repr().
+
+    With standbys the gate's URL names every PostgreSQL, standbys first; the others name the primary alone.
+    """
 
     database_url: str | None = field(default=None, repr=False)
     logs_database_url: str | None = field(default=None, repr=False)
@@ -65,6 +68,7 @@ class Listening:
     postgres_socket_folder: str | None = None
     redis_port: int | None = None
     databases_prepared: bool = False
+    standby_socket_folders: tuple[str, ...] = ()
 
 
 def load_secrets(root: Path) -> Secrets | None:
@@ -82,10 +86,11 @@ def draw_secrets(root: Path) -> Secrets:
 
 def load_listening(root: Path) -> Listening:
     """Return the record of an installation's servers; it is empty before the first start."""
-    return Listening(**(_read_json(root / "servers.json") or {}))
+    values = _read_json(root / "servers.json") or {}
+    return Listening(**{**values, "standby_socket_folders": tuple(values.get("standby_socket_folders", ()))})
 
 
-def record_listening(root: Path, listening: Listening, **changes: str | int | bool) -> Listening:
+def record_listening(root: Path, listening: Listening, **changes: str | int | bool | tuple[str, ...]) -> Listening:
     """Write the record to servers.json if it changed, and return it."""
     changed = replace(listening, **changes)  # type: ignore[arg-type]  # mypy cannot match ** values to fields
     if changed != listening:
@@ -109,6 +114,8 @@ def urls(secrets: Secrets, listening: Listening) -> Servers:
     servers = Servers()
     if listening.postgres_socket_folder is not None:
         servers = database_urls(secrets, host=listening.postgres_socket_folder, port=5432)
+        gate_url = with_standbys(str(servers.logs_gate_url), listening.standby_socket_folders)
+        servers = replace(servers, logs_gate_url=gate_url)
     if listening.redis_port is not None:
         redis_url = f"redis://:{secrets.redis}@127.0.0.1:{listening.redis_port}/0"
         servers = replace(servers, redis_url=redis_url)
@@ -130,6 +137,18 @@ def database_urls(secrets: Secrets, *, host: str, port: int) -> Servers:
         logs_gate_url=url(LOGS_GATE, secrets.logs_gate, LOGS_DATABASE),
         superuser_url=url(SUPERUSER, secrets.superuser, LOGS_DATABASE),
     )
+
+
+def with_standbys(url: str, socket_folders: Sequence[str]) -> str:
+    """Return the URL of a primary's socket, changed to name its standbys first; without any it stays as it is.
+
+    Whoever connects gets the first standby that answers, and the primary if none does (libpq, prefer-standby).
+    """
+    if not socket_folders:
+        return url
+    start, parameter, primary = url.partition("?host=")
+    hosts = ",".join(map(quote, socket_folders))
+    return f"{start}{parameter}{hosts},{primary}&target_session_attrs=prefer-standby"
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:

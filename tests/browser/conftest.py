@@ -20,7 +20,7 @@ from tests.browser.pictures import HEIGHTS, WIDE
 from tests.browser.site import PASSWORD, Site
 from tests.browser.watching import Watch
 from tests.live.installation import Installation
-from tests.live.servers import children
+from tests.live.processes import children
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")

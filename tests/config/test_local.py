@@ -136,6 +136,15 @@ def test_refuses_what_is_no_port_number(tmp_path: Path, port: str) -> None:
     assert not (tmp_path / "local").exists()
 
 
+@pytest.mark.parametrize("option", ["--port=near", "--replicas=many", "--replicas=-1"])
+def test_the_demo_explains_what_is_no_number(tmp_path: Path, option: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        free = f"--port={other.getsockname()[1]}"
+    done = _manage(tmp_path, "demo", free, option, **OWN_SERVERS, SECRET_KEY="unused-" * 8)
+    assert done.returncode != 0
+    assert f"argument {option.partition('=')[0]}: " in done.stderr
+
+
 def test_secrets_are_made_once_and_closed_to_others(tmp_path: Path) -> None:
     made = ensure_local_secrets(tmp_path)
     assert len(made.secret_key) >= 50
@@ -153,6 +162,15 @@ def test_own_servers_are_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     with local.servers_for(["manage.py", "migrate"], PROJECT):
         assert os.environ["DATABASE_URL"] == OWN_SERVERS["DATABASE_URL"]
     assert not (tmp_path / "local").exists()
+
+
+def test_refuses_replicas_of_a_postgres_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, url in OWN_SERVERS.items():
+        monkeypatch.setenv(name, url)
+    monkeypatch.setattr(local, "port_is_taken", lambda port: False)
+    demo = ["manage.py", "demo", "--replicas", "1"]
+    with pytest.raises(LocalSetupError, match="--replicas is for the embedded"), local.servers_for(demo, PROJECT):
+        pass
 
 
 def test_refuses_some_of_the_databases_before_asking_for_the_port(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,9 @@
-"""What a test may break: a Redis, which a process may not have met yet, and the start of threads."""
+"""What a test may break: a Redis, which a process may not have met yet, a standby, and the start of threads."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -10,7 +12,10 @@ from typing import Any
 import pytest
 
 from endpoints.cache import connection
+from endpoints.log_database.gate import close_gate_pool
 from tests.endpoints.cache.own_redis import OwnRedis
+from tests.live.replicated import Replicated
+from tests.servers import SUITE_POSTGRES
 
 
 @pytest.fixture
@@ -27,6 +32,33 @@ def own_redis(settings: Any) -> Iterator[OwnRedis]:
     settings.CACHES = {"default": {**settings.CACHES["default"], "LOCATION": server.url}}
     yield server
     server.remove()
+
+
+@pytest.fixture(scope="session")
+def suite_standby(request: pytest.FixtureRequest, django_db_setup: None) -> Iterator[Replicated]:
+    """A standby of the suite's own PostgreSQL, whichever it is, for all tests of this process."""
+    primary = request.config.stash.get(SUITE_POSTGRES, None)
+    if primary is None:
+        pytest.skip("only a PostgreSQL that the suite has started itself gets a standby")
+    servers = Replicated(primary, os.environ["LOGS_SUPERUSER_URL"])
+    yield servers
+    servers.standby.stop()
+    shutil.rmtree(servers.standby.data)
+
+
+@pytest.fixture
+def replicated(suite_standby: Replicated, settings: Any) -> Iterator[Replicated]:
+    """The log database with a standby that has replayed everything; the gate's connections prefer the standby.
+
+    A test may do anything to the standby: the next one that asks for it gets it back in order.
+    """
+    close_gate_pool()
+    suite_standby.start_standby()
+    suite_standby.caught_up()
+    hosts = f"{suite_standby.standby.sockets()},{settings.LOGS_GATE['host']}"
+    settings.LOGS_GATE = {**settings.LOGS_GATE, "host": hosts, "target_session_attrs": "prefer-standby"}
+    yield suite_standby
+    close_gate_pool()
 
 
 @pytest.fixture

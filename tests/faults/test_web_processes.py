@@ -16,8 +16,7 @@ import pytest
 from tests.faults.conftest import CACHED
 from tests.live.calls import REACHES_EVERY_PROCESS, until
 from tests.live.installation import Installation, free_port, wait_until_ready
-from tests.live.processes import PROJECT, Process, web_server
-from tests.live.servers import children
+from tests.live.processes import PROJECT, Process, children, web_server
 
 SILENT_SECONDS = 3
 UNREAD_SECONDS = 2

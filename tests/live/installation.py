@@ -16,8 +16,8 @@ from typing import Any
 
 from config.embedded import places
 from tests.live.calls import Caller, until
-from tests.live.processes import Console, Process, celery, web_server
-from tests.live.servers import COUNTED, SETTINGS, Servers, children
+from tests.live.processes import Console, Process, celery, children, web_server
+from tests.live.servers import COUNTED, SETTINGS, Servers
 
 ROWS = 3_000
 DAYS = 7.0
@@ -29,8 +29,15 @@ SERVER_VARIABLES = ("DATABASE_URL", "LOGS_DATABASE_URL", "LOGS_GATE_URL", "LOGS_
 class Installation:
     """Everything of one installation; use it as a context manager."""
 
-    def __init__(self, *, rows: int = ROWS, days: float = DAYS, server_settings: Mapping[str, str] = SETTINGS) -> None:
-        self._rows, self._days, self._server_settings = rows, days, server_settings
+    def __init__(
+        self,
+        *,
+        rows: int = ROWS,
+        days: float = DAYS,
+        replicas: int = 0,
+        server_settings: Mapping[str, str] = SETTINGS,
+    ) -> None:
+        self._rows, self._days, self._replicas, self._server_settings = rows, days, replicas, server_settings
         self._stack = ExitStack()
         self._secret_key = secrets.token_urlsafe(50)
 
@@ -47,7 +54,7 @@ class Installation:
         self._stack.close()
 
     def _start(self) -> None:
-        self.servers = Servers(self._server_settings)
+        self.servers = Servers(self._server_settings, replicas=self._replicas)
         self._stack.callback(self.servers.close)
         self.console = Console(self.environment, self._log("console"))
         self._stack.callback(self.console.close)

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from config.embedded.places import is_running
 from tests.files import PROJECT
+from tests.live.calls import until
 
 
 class Process:
@@ -92,3 +94,34 @@ def web_server(port: int, *, workers: int, threads: int) -> list[str]:
 
 def celery(*arguments: str) -> list[str]:
     return ["celery", "-A", "config", "--quiet", *arguments]
+
+
+# --- Any process ------------------------------------------------------------------------------------------------------
+def children(parent: int) -> list[int]:
+    """Return the processes whose parent this is, none when it is gone."""
+    try:
+        return [int(child) for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def kill(processes: Sequence[int]) -> None:
+    """Kill processes, and wait until they are gone."""
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    until(lambda: not any(map(is_running, processes)), seconds=10, pause=0.01)
+
+
+@contextmanager
+def frozen(processes: Sequence[int]) -> Iterator[None]:
+    """Stop processes, and let them go on at the end."""
+    try:
+        for process in processes:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGSTOP)
+        yield
+    finally:
+        for process in processes:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGCONT)

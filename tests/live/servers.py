@@ -1,14 +1,12 @@
-"""The PostgreSQL and Redis of an installation under test: killed, stopped, refusing, full, and in order again."""
+"""The PostgreSQL, its standbys and Redis of an installation: killed, stopped, refusing, full, and in order again."""
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import signal
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +19,8 @@ from config.embedded import places
 from config.embedded.postgres_server import PostgresServer
 from config.embedded.redis_server import RedisServer
 from config.embedded.state import load_listening, load_secrets
-from tests.live.calls import until
+from tests.live.processes import frozen, kill
+from tests.live.replicated import Replicated, frozen_server, server_processes, value
 
 # Nothing that was committed may be lost by a kill, so unlike elsewhere in the suite commits are synchronous.
 SETTINGS = {"fsync": "off", "full_page_writes": "off", "shared_buffers": "32MB"}
@@ -52,18 +51,21 @@ class CountedStatement:
     second: float
 
 
-class Servers:
-    """The embedded servers of a new folder, which goes with them."""
+class Servers(Replicated):
+    """The embedded servers of a new folder, which goes with them; the drills of a standby need `replicas`."""
 
-    def __init__(self, settings: Mapping[str, str] = SETTINGS) -> None:
+    def __init__(self, settings: Mapping[str, str] = SETTINGS, *, replicas: int = 0) -> None:
         # Not pytest's folders: they are closed to other accounts, and root's servers run as another one.
         self.root = Path(tempfile.mkdtemp(prefix="endpoints-"))
         self.root.chmod(0o755)
         try:
-            self.urls = embedded.ensure_running(self.root, settings=settings)
+            self.urls = embedded.ensure_running(self.root, settings=settings, replicas=replicas)
         except BaseException:
             self.close()
             raise
+        self._replicas = replicas
+        self._postgres = PostgresServer(places.find_place(self.root))
+        super().__init__(self._postgres, str(self.urls.superuser_url))
 
     def close(self) -> None:
         embedded.stop(self.root)
@@ -71,37 +73,35 @@ class Servers:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def start(self) -> None:
-        """Start what is not running."""
-        embedded.ensure_running(self.root)
+        """Start what is not running, and let every standby follow its primary again."""
+        embedded.ensure_running(self.root, replicas=self._replicas)
 
     # --- PostgreSQL ---------------------------------------------------------------------------------------------------
     def execute(self, statement: str) -> None:
         """Execute a statement in the log database as the superuser."""
-        with psycopg.connect(str(self.urls.superuser_url), autocommit=True) as connection:
+        with psycopg.connect(self.primary_url, autocommit=True) as connection:
             connection.execute(statement.encode())
 
     def value(self, query: str) -> object:
         """Return the first value of a query's first row, asked as the superuser."""
-        assert self.urls.superuser_url is not None
-        with psycopg.connect(self.urls.superuser_url, autocommit=True) as connection:
-            row = connection.execute(query).fetchone()  # type: ignore[arg-type]
-        assert row is not None
-        return row[0]
+        return value(self.primary_url, query)
 
     @contextmanager
     def postgres_killed(self) -> Iterator[None]:
-        """Kill the postmaster and every other process of it at once; start it anew at the end."""
-        _kill(self._postgres_processes())
+        """Kill the postmaster and every other process of it at once; start it anew at the end.
+
+        Standbys are left alone: they find their primary again by themselves.
+        """
+        kill(server_processes(self._postgres))
         try:
             yield
         finally:
-            self.start()
+            embedded.ensure_running(self.root)
 
     @contextmanager
     def postgres_frozen(self) -> Iterator[None]:
         """Stop every process: sockets stay open and nobody answers."""
-        # Twice: a process may have been made meanwhile.
-        with _frozen(self._postgres_processes()), _frozen(self._postgres_processes()):
+        with frozen_server(self._postgres):
             yield
 
     @contextmanager
@@ -116,10 +116,6 @@ class Servers:
         finally:
             for login in logins:
                 self.execute(f"ALTER ROLE {login} LOGIN")
-
-    def _postgres_processes(self) -> list[int]:
-        postmaster = PostgresServer(places.find_place(self.root)).process_id()
-        return [] if postmaster is None else [postmaster, *children(postmaster)]
 
     # --- Statements that reached PostgreSQL ---------------------------------------------------------------------------
     def mark(self) -> int:
@@ -139,7 +135,7 @@ class Servers:
 
     @property
     def _log(self) -> Path:
-        return PostgresServer(places.find_place(self.root)).log
+        return self._postgres.log
 
     # --- Redis --------------------------------------------------------------------------------------------------------
     def redis(self) -> redis.Redis:
@@ -148,15 +144,15 @@ class Servers:
     @contextmanager
     def redis_killed(self) -> Iterator[None]:
         """Kill the server; start it anew at the end, with what its append-only file holds."""
-        _kill([self._redis_process()])
+        kill([self._redis_process()])
         try:
             yield
         finally:
-            self.start()
+            embedded.ensure_running(self.root)
 
     @contextmanager
     def redis_frozen(self) -> Iterator[None]:
-        with _frozen([self._redis_process()]):
+        with frozen([self._redis_process()]):
             yield
 
     @contextmanager
@@ -186,31 +182,3 @@ class Servers:
         process = server.process_id(load_listening(self.root).redis_port)
         assert process is not None
         return process
-
-
-def children(parent: int) -> list[int]:
-    """Return the processes whose parent this is, none when it is gone."""
-    try:
-        return [int(child) for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
-    except OSError:
-        return []
-
-
-def _kill(processes: list[int]) -> None:
-    for process in processes:
-        with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
-    until(lambda: not any(map(places.is_running, processes)), seconds=10, pause=0.01)
-
-
-@contextmanager
-def _frozen(processes: list[int]) -> Iterator[None]:
-    try:
-        for process in processes:
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGSTOP)
-        yield
-    finally:
-        for process in processes:
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGCONT)

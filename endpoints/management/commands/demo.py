@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import psycopg
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from psycopg import sql
 
-from config.embedded import local_folder
+from config.embedded import known_urls, local_folder
 from config.local import DEMO_ADDRESS, DEMO_PORT, LocalSecrets, ensure_local_secrets, keep_local_secrets
 from config.processes import Program, ProgramFailed, run_together
 from endpoints.access.access_tokens import authenticate_access_token, issue_access_token
@@ -34,6 +35,11 @@ PROJECTS = ("acme", "globex", "initech")
 ADMIN = "admin"
 # Older rows will soon leave the window of usage.api-counts (7 days), so the demo makes new ones.
 FRESH_FOR = timedelta(days=5)
+STANDBYS = """
+SELECT application_name, state, coalesce(pg_wal_lsn_diff(sent_lsn, replay_lsn), 0)
+FROM pg_stat_replication
+ORDER BY application_name
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +53,18 @@ class Login:
 class Command(BaseCommand):
     help = (
         "Run the whole service here until Ctrl-C: migrations, log sources, sample rows, an admin login, an access "
-        "token, web server, worker and scheduler. Example: manage.py demo --port 8000 --rows 20000"
+        "token, web server, worker and scheduler. Example: manage.py demo --port 8000 --rows 20000 --replicas 1"
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--port", type=int, default=DEMO_PORT, help="default: %(default)s")
-        parser.add_argument("--rows", type=_row_count, default=ROWS, help="sample rows to make; default: %(default)s")
+        parser.add_argument("--rows", type=_count, default=ROWS, help="sample rows to make; default: %(default)s")
+        # config.local reads it too, and starts them before the settings load.
+        parser.add_argument(
+            "--replicas", type=_count, default=0, help="standbys of the embedded PostgreSQL; default: %(default)s"
+        )
 
-    def handle(self, *args: Any, port: int, rows: int, **options: Any) -> None:
+    def handle(self, *args: Any, port: int, rows: int, replicas: int, **options: Any) -> None:
         root = local_folder(settings.BASE_DIR)
         log_folder = root / "log"
         log_folder.mkdir(parents=True, exist_ok=True)
@@ -78,7 +88,7 @@ class Command(BaseCommand):
                 folder=settings.BASE_DIR,
                 report=lambda line: self.stderr.write(line),
                 is_up=lambda: _is_ready(base),
-                announce=lambda: self.stdout.write(_announcement(base, login, newest, log_folder)),
+                announce=lambda: self.stdout.write(_announcement(base, login, newest, root, replicas=replicas)),
             )
         except ProgramFailed as error:
             raise CommandError(f"The demo has ended: {error}") from error
@@ -102,7 +112,7 @@ class Command(BaseCommand):
         return newest or datetime.now(UTC)
 
 
-def _row_count(text: str) -> int:
+def _count(text: str) -> int:
     count = int(text)
     if count < 0:
         raise argparse.ArgumentTypeError("must not be negative")
@@ -172,7 +182,20 @@ def _is_ready(base: str) -> bool:
         return False
 
 
-def _announcement(base: str, login: Login, newest: datetime, log_folder: Path) -> str:
+def _standby_lines(root: Path) -> list[str]:
+    """Say of each standby of the embedded PostgreSQL how it follows, and how to see that at any time."""
+    servers = known_urls(root)
+    if servers is None or servers.superuser_url is None:
+        return []
+    with psycopg.connect(servers.superuser_url, autocommit=True) as connection:
+        standbys = connection.execute(STANDBYS).fetchall()
+    return [
+        *(f"Standby: {name} is {state}, {behind} bytes behind" for name, state, behind in standbys),
+        "         ps ax | grep '[s]treaming'   shows how far each one is",
+    ]
+
+
+def _announcement(base: str, login: Login, newest: datetime, root: Path, *, replicas: int) -> str:
     window = {
         "project": PROJECTS[0],
         "iso_timestamp_start": _iso(newest - timedelta(hours=6)),
@@ -189,7 +212,8 @@ def _announcement(base: str, login: Login, newest: datetime, log_folder: Path) -
             "",
             f"Admin:  {base}/admin/   {ADMIN} / {login.password}",
             f"API:    {base}/api/docs",
-            f"Logs:   {log_folder}",
+            f"Logs:   {root / 'log'}",
+            *(_standby_lines(root) if replicas else []),
             "",
             "# the newest log rows of a project",
             curl("logs.all", {"project": PROJECTS[0]}),

@@ -39,11 +39,11 @@ def root() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def _start(root: Path, port: int) -> tuple[subprocess.Popen[str], list[str]]:
+def _start(root: Path, port: int, *options: str) -> tuple[subprocess.Popen[str], list[str]]:
     """Start the demo; return it and what it said until it was up."""
     inherited = {name: value for name, value in os.environ.items() if name not in SETTINGS}
     process = subprocess.Popen(
-        [sys.executable, "manage.py", "demo", "--port", str(port), "--rows", "4500"],
+        [sys.executable, "manage.py", "demo", "--port", str(port), "--rows", "4500", *options],
         cwd=PROJECT,
         env={**inherited, "ENDPOINTS_LOCAL_DIR": str(root), "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
@@ -84,6 +84,10 @@ def _processes_of(root: Path) -> list[int]:
     return found
 
 
+def _title(process: str) -> str:
+    return " ".join(places.command_line(int(process))) if process.isdigit() else ""
+
+
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -100,12 +104,18 @@ def test_demo_answers_its_own_lines_survives_a_kill_and_leaves_nothing_behind(ro
     assert "REDACTED" in json.dumps(redacted)
     assert "REDACTED" not in json.dumps(newest)
 
+    assert not [line for line in said if line.startswith("Standby:")]
+
     process.kill()
     process.communicate()
-    process, said_again = _start(root, port)
+    process, said_again = _start(root, port, "--replicas", "1")
     assert "Sample rows: kept" in said_again
     assert [line for line in said_again if "/admin/" in line] == [line for line in said if "/admin/" in line]
     assert _call(next(line for line in said_again if line.startswith("curl"))) == newest
+    [standby] = [line for line in said_again if line.startswith("Standby:")]
+    assert "-standby1 is streaming, " in standby
+    shown = [title for title in map(_title, os.listdir("/proc")) if "streaming" in title]
+    assert [title for title in shown if "walreceiver" in title and standby.split()[1] in title]
 
     process.send_signal(signal.SIGINT)
     last_words, _ = process.communicate(timeout=60)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from endpoints.cache import connection
-from endpoints.log_database.gate import close_gate_pool
+from endpoints.log_database.servers import close_log_servers
 from tests.endpoints.cache.own_redis import OwnRedis
 from tests.live.replicated import Replicated
 from tests.servers import SUITE_POSTGRES
@@ -52,13 +52,13 @@ def replicated(suite_standby: Replicated, settings: Any) -> Iterator[Replicated]
 
     A test may do anything to the standby: the next one that asks for it gets it back in order.
     """
-    close_gate_pool()
+    close_log_servers()
     suite_standby.start_standby()
     suite_standby.caught_up()
     hosts = f"{suite_standby.standby.sockets()},{settings.LOGS_GATE['host']}"
     settings.LOGS_GATE = {**settings.LOGS_GATE, "host": hosts, "target_session_attrs": "prefer-standby"}
     yield suite_standby
-    close_gate_pool()
+    close_log_servers()
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from rest_framework.request import Request
 
 from endpoints.access.secrets import Caller
 from endpoints.api.authentication import AccessTokenAuthentication
+from endpoints.api.replies import POSITION_HEADER
 from endpoints.calling.calls import visible_endpoints
 from endpoints.errors import LimitReached
 from endpoints.models import Endpoint
@@ -93,7 +94,7 @@ def _path_item(endpoint: Endpoint) -> Schema:
     parameters = endpoint.parameters_of_version
     sandbox = [_sandbox_parameter(name) for name in ("sql", "lql")] if endpoint.sandboxing else []
     get = _operation(endpoint, "get") | {
-        "parameters": [*map(_query_parameter, parameters), *sandbox, _REDACTION_HEADER]
+        "parameters": [*map(_query_parameter, parameters), *sandbox, _REDACTION_HEADER, _POSITION_HEADER]
     }
     fields = {parameter.name: _value_schema(parameter) for parameter in parameters}
     fields |= {parameter["name"]: parameter["schema"] for parameter in sandbox}
@@ -101,7 +102,7 @@ def _path_item(endpoint: Endpoint) -> Schema:
     # `required` is left to the query string's absence: a name may be sent in either place.
     content = {media_type: {"schema": body} for media_type in ("application/json", "application/x-www-form-urlencoded")}
     post = _operation(endpoint, "post") | {
-        "parameters": [_REDACTION_HEADER],
+        "parameters": [_REDACTION_HEADER, _POSITION_HEADER],
         "requestBody": {"required": False, "content": content},
     }
     return {"get": get, "post": post}
@@ -209,6 +210,13 @@ _REDACTION_HEADER: Schema = {
     "required": False,
     "description": "true redacts IP and e-mail addresses in this answer.",
     "schema": {"type": "string", "enum": ["true", "false"]},
+}
+_POSITION_HEADER: Schema = {
+    "name": POSITION_HEADER,
+    "in": "header",
+    "required": False,
+    "description": "The position that a load was answered with: the rows of that load are in this answer.",
+    "schema": {"type": "string", "pattern": "^[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}$"},
 }
 _ERROR_SCHEMA: Schema = {
     "type": "object",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 Parameters = Sequence[BoundValue | bytes]  # as texts, encoded or not
 _TIMESTAMPTZ: Final = 1184  # its oid in every PostgreSQL
+_FAILED: Final = (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED)
 _ARRAY_SPECIAL: Final = re.compile(r'(["\\])')
 
 
@@ -241,7 +242,7 @@ def _exchange(pgconn: PGconn, fetching: _Fetching) -> Generator[Wait, Ready, lis
         result = pgconn.get_result()
         if result is None:  # between two commands
             # After a failed command the others have no results that could come in chunks.
-            if len(results) == fetching.of and results[-1].status != ExecStatus.FATAL_ERROR:
+            if len(results) == fetching.of and results[-1].status not in _FAILED:
                 pgconn.set_chunked_rows_mode(CHUNK_ROWS)
             continue
         if result.status == ExecStatus.PIPELINE_SYNC:

@@ -26,6 +26,7 @@ from endpoints.log_database.liveness import PROBE_SECONDS, Verdict
 from endpoints.results.positions import NO_POSITION
 
 LOOK_SECONDS: Final = 1.0  # between two looks at a server
+FIRST_LOOKS_SECONDS: Final = 2 * PROBE_SECONDS  # to connect, and to look
 REMEMBERED_LOOKS: Final = 600  # of the primary: a larger lag is given as ten minutes
 
 logger = structlog.get_logger(__name__)
@@ -97,7 +98,8 @@ class LogServers:
         self._positions = PrimaryPositions(max_lag_seconds)
         self._turns = count()
         self._primary: GatePool | None = pools[0] if len(pools) == 1 else None
-        self._looked_at: dict[GatePool, threading.Event] = {pool: threading.Event() for pool in pools}
+        self._not_looked_at = set(pools) if len(pools) > 1 else set()
+        self._all_looked_at = threading.Event()
         self._closed = threading.Event()
         for pool in pools if len(pools) > 1 else ():
             threading.Thread(target=self._watch, args=(pool,), name=f"watch {pool.name}", daemon=True).start()
@@ -106,6 +108,7 @@ class LogServers:
         """Return a standby that may take a call, a different one each time; None if there is none."""
         if len(self._pools) == 1 or not self._prefers_standbys:
             return None
+        self._await_first_looks()
         standbys = [pool for pool in self._pools if self._state(pool) is ServerState.SERVES and _is_standby(pool)]
         return standbys[next(self._turns) % len(standbys)] if standbys else None
 
@@ -115,20 +118,27 @@ class LogServers:
         Raises DatabaseUnavailable if no server has been the primary so far.
         """
         if self._primary is None:
-            for looked_at in self._looked_at.values():
-                looked_at.wait(PROBE_SECONDS)
+            self._await_first_looks()
         if self._primary is None:
             raise DatabaseUnavailable
         return self._primary
 
     def reports(self) -> list[ServerReport]:
         """Return every server at its last look, if there are several."""
-        return [self._report(pool) for pool in self._pools] if len(self._pools) > 1 else []
+        if len(self._pools) == 1:
+            return []
+        self._await_first_looks()
+        return [self._report(pool) for pool in self._pools]
 
     def close(self) -> None:
         self._closed.set()
         for pool in self._pools:
             pool.close()
+
+    def _await_first_looks(self) -> None:
+        """Wait until every server has answered or has had its time: a standby is judged by how far the primary is."""
+        if not self._all_looked_at.is_set():
+            self._all_looked_at.wait(FIRST_LOOKS_SECONDS)
 
     def _watch(self, pool: GatePool) -> None:
         while not self._closed.is_set():
@@ -136,7 +146,9 @@ class LogServers:
                 self._note(pool, pool.liveness.look())
             except Exception as error:  # noqa: BLE001  # the watch must go on; until then the last look counts
                 logger.warning("look_failed", server=pool.name, reason=f"{type(error).__name__}: {error}")
-            self._looked_at[pool].set()
+            self._not_looked_at.discard(pool)
+            if not self._not_looked_at:
+                self._all_looked_at.set()
             self._closed.wait(LOOK_SECONDS)
 
     def _note(self, pool: GatePool, verdict: Verdict) -> None:

@@ -294,7 +294,10 @@ def _owner_place() -> dict[str, object]:
 def _drop_login(logs, name) -> None:
     if logs.execute("SELECT FROM pg_roles WHERE rolname = %s", (name,)).fetchone() is not None:
         database = sql.Identifier(logs.info.dbname)
-        logs.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM {}").format(database, sql.Identifier(name)))
+        login = sql.Identifier(name)
+        logs.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM {}").format(database, login))
+        logs.execute(sql.SQL("REVOKE ALL ON SCHEMA logs_private FROM {}").format(login))
+        logs.execute(sql.SQL("REVOKE ALL ON FUNCTION logs_private.log_position FROM {}").format(login))
         logs.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
 
 

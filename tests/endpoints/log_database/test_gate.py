@@ -19,6 +19,7 @@ from endpoints.log_database.execution import QUERY_READER, SANDBOX_READER, Reade
 from endpoints.log_database.gate import GatePool, roll_back
 from endpoints.log_database.servers import LogServers
 from endpoints.results.outcomes import Statement
+from logsources.roles import ensure_roles
 from tests.drills import DrillServer, server, wait_for
 
 __all__ = ["server"]
@@ -29,10 +30,11 @@ RECOVERED = 5.0  # seconds from the server's return to normal service
 
 @pytest.fixture
 def gate_conninfo(server: DrillServer) -> dict[str, Any]:
-    server.execute("DO $$ BEGIN CREATE ROLE query_reader; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
-    server.execute("GRANT query_reader TO logs_gate")
     assert server.servers.logs_gate_url is not None
-    return dict(conninfo_to_dict(server.servers.logs_gate_url))
+    gate = dict(conninfo_to_dict(server.servers.logs_gate_url))
+    with psycopg.connect(str(server.servers.logs_database_url), autocommit=True) as owner:
+        ensure_roles(owner, gate)
+    return gate
 
 
 @pytest.fixture

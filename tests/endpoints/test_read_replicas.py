@@ -1,0 +1,248 @@
+"""Calls on a pair of servers: a standby that is fresh enough answers them, or else the primary; never older rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import psycopg
+import pytest
+from django.test import Client
+from psycopg.conninfo import make_conninfo
+from structlog.testing import capture_logs
+
+from config.embedded import standbys
+from endpoints.access.access_tokens import issue_access_token
+from endpoints.defining.saving import save_endpoint
+from endpoints.log_database import servers
+from endpoints.log_database.servers import ServerReport, ServerRole, ServerState, close_log_servers, log_servers
+from endpoints.models import Endpoint
+from logsources.databases import owner_parameters
+from tests.conftest import ApiClient
+from tests.endpoints.api.loads import row, send
+from tests.live.calls import until
+from tests.live.replicated import Replicated, value
+
+pytestmark = pytest.mark.django_db
+
+SECONDS = 20.0  # for what happens within one or two, however busy the machine
+
+
+@pytest.fixture(autouse=True)
+def looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers, "LOOK_SECONDS", 0.02)
+
+
+@pytest.fixture
+def shipper(log_database: psycopg.Connection[Any]) -> Client:
+    secret = issue_access_token(name="shipper", may_load=True, no_endpoints=True).secret
+    return Client(headers={"X-API-KEY": secret})
+
+
+@pytest.fixture
+def pair(replicated: Replicated, shipper: Client) -> Iterator[Replicated]:
+    """The pair with empty log tables, and a standby that takes calls."""
+    replicated.caught_up()
+    log_servers()
+    until(lambda: states() == [ServerState.SERVES] * 2, seconds=SECONDS, pause=0.01)
+    yield replicated
+    close_log_servers()
+
+
+@pytest.fixture
+def where(pair: Replicated) -> Endpoint:
+    """An endpoint that tells how many rows it sees."""
+    made = save_endpoint(Endpoint(name="where", sql="SELECT count(*) AS rows FROM edge_logs", cache_seconds=0), [])
+    pair.caught_up()
+    return made
+
+
+def reports() -> dict[ServerRole, ServerReport]:
+    return {report.role: report for report in log_servers().reports()}
+
+
+def states() -> list[ServerState]:
+    return [report.state for report in log_servers().reports()]
+
+
+def rows_seen(api: ApiClient, **headers: str) -> int:
+    response = api.query("where", **headers)
+    assert response.status_code == 200, response.content
+    (row,) = response.json()["result"]
+    return int(row["rows"])
+
+
+def sent_to_primary(logged: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return why calls that the standby had begun ran on the primary."""
+    return [str(line["reason"]) for line in logged if line["event"] == "sent_to_primary"]
+
+
+def test_a_call_without_a_position_is_answered_by_the_standby(
+    pair: Replicated, where: Endpoint, api: ApiClient, shipper: Client
+) -> None:
+    with pair.replay_paused():
+        send(shipper, row(1))
+        assert rows_seen(api) == 0
+    pair.caught_up()
+    assert rows_seen(api) == 1
+
+
+def test_a_call_with_the_position_of_a_load_is_never_answered_by_older_rows(
+    pair: Replicated, where: Endpoint, api: ApiClient, shipper: Client
+) -> None:
+    with pair.replay_paused():
+        position = send(shipper, row(1))["X-Log-Position"]
+        assert rows_seen(api, X_Log_Position=position) == 1
+        assert rows_seen(api) == 0
+    for number in range(2, 102):
+        position = send(shipper, row(number))["X-Log-Position"]
+        assert rows_seen(api, X_Log_Position=position) == number
+
+
+def test_the_standby_answers_a_position_that_it_has_replayed(
+    pair: Replicated, where: Endpoint, api: ApiClient, shipper: Client
+) -> None:
+    position = send(shipper, row(1))["X-Log-Position"]
+    pair.caught_up()
+    with pair.replay_paused():
+        send(shipper, row(2))
+        assert rows_seen(api, X_Log_Position=position) == 1
+
+
+def test_a_standby_further_behind_than_allowed_takes_no_calls_until_it_has_caught_up(
+    replicated: Replicated, shipper: Client, api: ApiClient, settings: Any
+) -> None:
+    settings.ENDPOINTS_STANDBY_MAX_LAG_SECONDS = 0.2
+    save_endpoint(Endpoint(name="where", sql="SELECT count(*) AS rows FROM edge_logs", cache_seconds=0), [])
+    replicated.caught_up()
+    log_servers()
+    until(lambda: states() == [ServerState.SERVES] * 2, seconds=SECONDS, pause=0.01)
+    with replicated.replay_paused():
+        send(shipper, row(1))
+        until(lambda: reports()[ServerRole.STANDBY].state is ServerState.BEHIND, seconds=SECONDS, pause=0.01)
+        assert rows_seen(api) == 1
+        assert (reports()[ServerRole.STANDBY].lag_seconds or 0) > 0
+    until(lambda: states() == [ServerState.SERVES] * 2, seconds=SECONDS, pause=0.01)
+
+
+def test_the_check_in_the_transaction_holds_between_two_looks(
+    pair: Replicated, where: Endpoint, api: ApiClient, shipper: Client
+) -> None:
+    """What the last look has found does not count: the standby itself refuses."""
+    with pair.replay_paused():
+        position = send(shipper, row(1))["X-Log-Position"]
+        assert reports()[ServerRole.STANDBY].state is ServerState.SERVES
+        assert rows_seen(api, X_Log_Position=position) == 1
+
+
+def test_a_process_that_has_just_started_uses_a_standby_once_it_has_what_was_written_before(
+    pair: Replicated, where: Endpoint, api: ApiClient, shipper: Client
+) -> None:
+    with pair.replay_paused():
+        send(shipper, row(1))
+        close_log_servers()
+        assert rows_seen(api) == 1
+        until(lambda: len(reports()) == 2, seconds=SECONDS, pause=0.01)
+        assert reports()[ServerRole.STANDBY].state is ServerState.BEHIND
+
+
+@pytest.mark.parametrize("outage", [Replicated.standby_killed, Replicated.standby_frozen])
+def test_without_its_standby_the_primary_answers(
+    pair: Replicated, where: Endpoint, api: ApiClient, shipper: Client, outage: Callable[[Replicated], Any]
+) -> None:
+    assert rows_seen(api) == 0
+    with outage(pair):
+        send(shipper, row(1))
+        assert rows_seen(api) == 1
+        until(lambda: ServerState.UNAVAILABLE in states(), seconds=SECONDS, pause=0.01)
+        assert rows_seen(api) == 1
+    until(lambda: states() == [ServerState.SERVES] * 2, seconds=SECONDS, pause=0.01)
+    pair.caught_up()
+    assert rows_seen(api) == 1
+
+
+def test_calls_meet_a_new_version_before_its_sandbox_schema_has_arrived(
+    pair: Replicated, api: ApiClient, shipper: Client
+) -> None:
+    send(shipper, row(1))
+    pair.caught_up()
+    with pair.replay_paused():
+        save_endpoint(
+            Endpoint(name="new", sql="WITH edges AS (SELECT id FROM edge_logs) SELECT id FROM edges", sandboxing=True),
+            [],
+        )
+        with capture_logs() as logged:
+            response = api.query("new", {"sql": "SELECT count(*) AS rows FROM edges"})
+        assert (response.status_code, response.json()) == (200, {"result": [{"rows": 1}]})
+        assert sent_to_primary(logged) == ["42P01: UndefinedTable"]
+
+
+@pytest.fixture
+def impatient(replicated: Replicated, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A standby that cancels at once whatever stands in the way of replay; as it was before, at the end."""
+    monkeypatch.setattr(standbys, "SETTINGS", {**standbys.SETTINGS, "max_standby_streaming_delay": "0"})
+    with replicated.standby_killed():
+        pass
+    yield
+    monkeypatch.undo()
+    with replicated.standby_killed():
+        pass
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_call_that_replay_cancels_runs_on_the_primary(pair: Replicated, api: ApiClient) -> None:
+    """An ACCESS EXCLUSIVE lock that replay takes ends the query in its way (manual, "Handling Query Conflicts")."""
+    save_endpoint(Endpoint(name="slow", sql=SLEEPS_ON_STANDBY, cache_seconds=0), [])
+    pair.caught_up()
+    with ThreadPoolExecutor(1) as pool, capture_logs() as logged:
+        locking = pool.submit(_lock_when_it_runs, pair)
+        response = api.query("slow")
+        locking.result()
+    assert (response.status_code, response.json()) == (200, {"result": [{"rows": 0}]})
+    assert sent_to_primary(logged) == ["40001: SerializationFailure"]
+
+
+SLEEPS_ON_STANDBY = """SELECT count(*) AS rows FROM edge_logs, pg_sleep(
+    CASE current_setting('in_hot_standby') WHEN 'on' THEN 14 ELSE 0 END)"""
+
+
+def _lock_when_it_runs(pair: Replicated) -> None:
+    running = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep')"
+    until(lambda: bool(value(pair.standby_url, running)), seconds=SECONDS, pause=0.01)
+    with _owner() as primary, primary.transaction():
+        primary.execute("LOCK TABLE logs.edge_logs IN ACCESS EXCLUSIVE MODE")
+
+
+def test_a_call_that_meets_a_lock_of_replay_runs_on_the_primary(
+    pair: Replicated, where: Endpoint, api: ApiClient
+) -> None:
+    """As while a partition is attached: the standby keeps the lock until it has replayed the end of that."""
+    with _owner() as primary, ExitStack() as stack:
+        with primary.transaction():
+            primary.execute("LOCK TABLE logs.edge_logs IN ACCESS EXCLUSIVE MODE")
+            locked = "SELECT EXISTS (SELECT FROM pg_locks WHERE mode = 'AccessExclusiveLock')"
+            until(lambda: bool(value(_logs_of(pair), locked)), seconds=SECONDS, pause=0.01)
+            stack.enter_context(pair.replay_paused())
+        with capture_logs() as logged:
+            assert rows_seen(api) == 0
+        assert sent_to_primary(logged) == ["55P03: LockNotAvailable"]
+
+
+def test_a_second_primary_takes_no_calls_away_from_the_first(
+    pair: Replicated, where: Endpoint, api: ApiClient, shipper: Client
+) -> None:
+    pair.promote_standby()
+    until(lambda: ServerRole.STANDBY not in reports(), seconds=SECONDS, pause=0.01)
+    position = send(shipper, row(1))["X-Log-Position"]
+    assert rows_seen(api, X_Log_Position=position) == 1
+    assert rows_seen(api) == 1
+
+
+def _owner() -> psycopg.Connection[Any]:
+    return psycopg.connect(**owner_parameters(), autocommit=True)
+
+
+def _logs_of(pair: Replicated) -> str:
+    return make_conninfo(pair.standby_url, dbname=str(owner_parameters()["dbname"]))

@@ -41,7 +41,7 @@ class Verdict:
 class Liveness:
     """The last verdict about a server, and the connection that asks it.
 
-    With several `servers` (connection parameters) the one that answers is meant: each is asked in turn until one does.
+    With several `servers` (connection parameters) the first that takes the connection is meant.
     """
 
     def __init__(self, *servers: dict[str, Any]) -> None:
@@ -103,8 +103,6 @@ class Liveness:
             self._drop_connection()
         with answer_within(seconds):
             self.verdict = self._asked_on_kept_connection() or self._connected_anew(seconds)
-        if not self.verdict.is_alive:
-            self._servers = (*self._servers[1:], self._servers[0])
 
     def _asked_on_kept_connection(self) -> Verdict | None:
         """Return the verdict, None if there is no connection that works."""
@@ -122,15 +120,18 @@ class Liveness:
         return Verdict(monotonic(), True, is_standby, None if row is None else read_position(row[0]))
 
     def _connected_anew(self, seconds: float) -> Verdict:
-        """Connect; a server that refuses the login, for example because it is full, is alive too."""
-        with answer_within(seconds) as deadline:
-            try:
-                self._connection = BoundedConnection.connect(**self._servers[0], autocommit=True)
-            except psycopg.Error:
-                # If there are several servers, only the one that takes the connection is meant.
-                is_alive = deadline.server_answered and len(self._servers) == 1
-                return replace(self.verdict, at=monotonic(), is_alive=is_alive)
-        return self._asked_on_kept_connection() or replace(self.verdict, at=monotonic(), is_alive=False)
+        """Connect to the first server that takes the connection; each has an equal part of the time."""
+        for server in self._servers:
+            with answer_within(seconds / len(self._servers)) as deadline:
+                try:
+                    self._connection = BoundedConnection.connect(**server, autocommit=True)
+                except psycopg.Error:
+                    if len(self._servers) > 1:
+                        continue
+                    # A server that refuses the login, for example because it is full, is alive too.
+                    return replace(self.verdict, at=monotonic(), is_alive=deadline.server_answered)
+            return self._asked_on_kept_connection() or replace(self.verdict, at=monotonic(), is_alive=False)
+        return replace(self.verdict, at=monotonic(), is_alive=False)
 
     def _drop_connection(self) -> None:
         if self._connection is not None:

@@ -20,6 +20,7 @@ class Replicated:
     """A primary and its first standby, both reached as the superuser."""
 
     def __init__(self, primary: PostgresServer, primary_url: str) -> None:
+        self.primary = primary
         self.standby = PostgresServer(primary.place, "standby1", primary.programs)
         self.primary_url = primary_url
 

@@ -159,6 +159,8 @@ def answer_of(application: Callable[..., Any], environ: dict[str, Any]) -> dict[
     # Who asked first has had the miss; a plain GET is asked twice.
     if headers.get("x-cache") in ("miss", "hit"):
         headers["x-cache"] = "miss or hit"
+    if "x-log-position" in headers:
+        headers["x-log-position"] = "a position of the log"
     if "cache-control" in headers and "max-age" in headers["cache-control"]:
         headers["cache-control"] = "max-age of what is left"
     return {**begun, "headers": dict(sorted(headers.items())), "body": body.decode()}

@@ -22,6 +22,7 @@ from endpoints.errors import (
     RequestTooLarge,
 )
 from endpoints.log_database.load_pool import LoadPool, close_load_pool, load_pool
+from endpoints.results.positions import read_position
 
 pytestmark = pytest.mark.django_db
 TARGET = LoadTarget(source="rest_logs")
@@ -64,8 +65,10 @@ def test_the_right_and_the_source_are_looked_at_before_the_body() -> None:
 
 
 def test_tells_what_became_of_the_rows(log_database: psycopg.Connection[Any]) -> None:
-    assert load_sent_rows(load_of(BODY)) == LoadedRows("rest_logs", loaded=3, already_there=0)
-    assert load_sent_rows(load_of(BODY)) == LoadedRows("rest_logs", loaded=0, already_there=3)
+    first, second = (load_sent_rows(load_of(BODY)) for _ in range(2))
+    assert first == LoadedRows("rest_logs", loaded=3, already_there=0, position=first.position)
+    assert second == LoadedRows("rest_logs", loaded=0, already_there=3, position=second.position)
+    assert read_position(first.position) <= read_position(second.position)
 
 
 def test_a_body_that_is_no_rows_is_told_in_words(log_database: psycopg.Connection[Any]) -> None:

@@ -16,9 +16,9 @@ from endpoints.calling.calls import run_endpoint
 from endpoints.calling.query_requests import Call
 from endpoints.defining.saving import check_endpoint, save_endpoint
 from endpoints.errors import DatabaseUnavailable
-from endpoints.log_database import gate
+from endpoints.log_database import servers
 from endpoints.log_database.gate import GatePool
-from endpoints.log_database.servers import log_servers
+from endpoints.log_database.servers import LogServers, log_servers
 from endpoints.models import Endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
@@ -145,7 +145,7 @@ def log_database_down(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     nowhere = GatePool({**settings.LOGS_GATE, "host": "127.0.0.1", "port": "1"}, size=2, wait_seconds=0.2)
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(gate, "_pool", nowhere)
+            patch.setattr(servers, "_servers", LogServers([nowhere]))
             yield
     finally:
         nowhere.close()

@@ -137,3 +137,15 @@ def test_a_server_without_a_free_place_for_the_heartbeat_is_alive(liveness: Live
         assert liveness.answers(within=PATIENT)
     finally:
         server.execute("ALTER ROLE logs_gate CONNECTION LIMIT 40")
+
+
+def test_of_several_servers_the_one_that_takes_the_connection_is_meant(server: DrillServer) -> None:
+    living = dict(conninfo_to_dict(str(server.servers.logs_gate_url)))
+    gone = {**living, "host": "127.0.0.1", "port": "1"}
+    for servers in ((gone, living), (living, gone), ({**living, "target_session_attrs": "standby"}, living)):
+        liveness = Liveness(*servers)
+        assert liveness.answers(within=PATIENT)
+        liveness.close()
+    nowhere = Liveness(gone, {**living, "target_session_attrs": "standby"})
+    assert not nowhere.answers(within=PATIENT)
+    nowhere.close()

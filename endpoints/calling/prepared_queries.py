@@ -23,7 +23,6 @@ from endpoints.log_database.execution import (
     run_statement,
 )
 from endpoints.results.outcomes import BoundValue, Rows, Statement
-from endpoints.results.positions import NO_POSITION
 from endpoints.sql.composition import compile_query, is_over_budget, limit_bytes, original_offset
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
@@ -117,11 +116,8 @@ class PreparedQuery:
         """The budget of the encoded result."""
         return max_result_bytes(self.language)
 
-    def run(self, awaited: int = NO_POSITION) -> Rows:
-        """Run it and return the first `max_rows` rows, with every row up to the awaited position.
-
-        Raises as `run_statement` does.
-        """
+    def run(self, awaited: int | None = None) -> Rows:
+        """Run it and return the first `max_rows` rows. Awaits a position, and raises, as `run_statement` does."""
         rows = run_statement(
             self.statement, self.session, max_rows=self.max_rows, max_bytes=self.max_bytes, awaited=awaited
         )

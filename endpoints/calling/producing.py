@@ -81,8 +81,9 @@ def produce(endpoint: Version, request: QueryRequest, *, awaited: int = NO_POSIT
     It contains every row up to the awaited position of the log. Raises an EndpointError.
     """
     run = _run_sandboxed if request.sandbox_language else _run_stored
+    counts = awaited or endpoint.cache_seconds  # how new the rows are, for this caller or for later ones
     try:
-        rows = run(endpoint, request, awaited)
+        rows = run(endpoint, request, awaited if counts else None)
         started = perf_counter()
         body = encode_rows(
             rows,
@@ -110,7 +111,7 @@ def prepare_consumers_query(endpoint: Version, request: QueryRequest, sandbox: S
     return prepare(endpoint, request.sandbox_text, request.arguments, sandbox)
 
 
-def _run_stored(endpoint: Version, request: QueryRequest, awaited: int) -> Rows:
+def _run_stored(endpoint: Version, request: QueryRequest, awaited: int | None) -> Rows:
     query = prepare_stored_query(endpoint, request.arguments)
     try:
         return query.run(awaited)
@@ -120,7 +121,7 @@ def _run_stored(endpoint: Version, request: QueryRequest, awaited: int) -> Rows:
         raise refusal from failure
 
 
-def _run_sandboxed(endpoint: Version, request: QueryRequest, awaited: int) -> Rows:
+def _run_sandboxed(endpoint: Version, request: QueryRequest, awaited: int | None) -> Rows:
     refuse_unguarded_sandbox()
     query = prepare_consumers_query(endpoint, request, sandbox_of(endpoint))
     try:
@@ -129,7 +130,7 @@ def _run_sandboxed(endpoint: Version, request: QueryRequest, awaited: int) -> Ro
         raise query.refusal(failure) from failure
 
 
-def _run_where_published(endpoint: Version, query: PreparedQuery, awaited: int) -> Rows:
+def _run_where_published(endpoint: Version, query: PreparedQuery, awaited: int | None) -> Rows:
     try:
         return query.run(awaited)
     except StatementFailed as failure:

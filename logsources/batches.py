@@ -160,7 +160,7 @@ class _MadeIds:
 def _prepare_days(conn: Connection[Any], source: RolledSource, days: set[date]) -> None:
     name = source.shape.name
     missing = conn.execute(
-        "SELECT EXISTS (SELECT FROM unnest(%s::text[]) AS partition"
+        "SELECT EXISTS (SELECT 1 FROM unnest(%s::text[]) AS partition"
         " WHERE to_regclass(format('%%I.%%I', %s::text, partition)) IS NULL)",
         ([partitions.partition_name(name, day) for day in days], LOGS_SCHEMA),
     ).fetchone()

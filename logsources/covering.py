@@ -42,7 +42,7 @@ _WITHOUT_INDEX: Final = """
 SELECT child.relname, pg_relation_size(child.oid)
 FROM pg_inherits JOIN pg_class AS child ON child.oid = inhrelid
 WHERE inhparent = to_regclass(%(table)s) AND NOT EXISTS (
-    SELECT FROM pg_index JOIN pg_inherits AS attached ON attached.inhrelid = indexrelid
+    SELECT 1 FROM pg_index JOIN pg_inherits AS attached ON attached.inhrelid = indexrelid
     WHERE indrelid = child.oid AND attached.inhparent = to_regclass(%(index)s))
 ORDER BY child.relname DESC
 """

@@ -153,7 +153,7 @@ def _create_empty_day(conn: Connection[Any], name: str, day: date) -> bool:
         set_lock_timeout(conn, LOAD_LOCK_TIMEOUT_BEFORE_LOAD)
         _execute(conn, tables.lock_for_partitions(name))
         in_default = conn.execute(
-            sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE timestamp >= %s AND timestamp < %s)").format(
+            sql.SQL("SELECT EXISTS (SELECT 1 FROM {} WHERE timestamp >= %s AND timestamp < %s)").format(
                 tables.parent(partitions.default_partition_name(name))
             ),
             (lower, upper),

@@ -69,7 +69,7 @@ def _drop_drafts(conn: Connection[Any]) -> None:
 
 def _drop_empty_table(conn: Connection[Any], name: str) -> None:
     conn.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(tables.parent(name)))
-    row = conn.execute(sql.SQL("SELECT EXISTS (SELECT FROM {})").format(tables.parent(name))).fetchone()
+    row = conn.execute(sql.SQL("SELECT EXISTS (SELECT 1 FROM {})").format(tables.parent(name))).fetchone()
     if row is not None and row[0]:
         raise ValidationError(
             {"project_path": f"Table {name} contains rows, so its project path cannot change. Create a new source."}

@@ -65,7 +65,7 @@ def fit_covering_indexes(
     """
     _fit_parent(conn, shape)
     indexed: dict[str, None] = {}
-    with _alone(conn, shape.name) as is_alone:
+    with building_alone(conn, shape.name) as is_alone:
         missing = [
             (partition, index, size)
             for index in (_indexes(shape) if is_alone else ())
@@ -169,7 +169,7 @@ def _build(conn: Connection[Any], name: str, partition: str, index: _Index, *, c
 
 
 @contextmanager
-def _alone(conn: Connection[Any], name: str) -> Iterator[bool]:
+def building_alone(conn: Connection[Any], name: str) -> Iterator[bool]:
     """Keep other builders of the source away; yield False if one is already at work."""
     key = (LockSpace.BUILDING.value, name)
     row = conn.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", key).fetchone()

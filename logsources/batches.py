@@ -2,10 +2,11 @@
 
 A shipper that got no answer sends exactly the same body again, so its rows must be recognised:
 
-    the row has           its key in the table (id, timestamp)
+    the row has           its key in the table (id, project, timestamp)
     id and timestamp      both as sent
     timestamp             an id made from the body and the row's place in it
-    id                    the time of its arrival: it is the same row if its id arrived within RETRY_HOURS
+    id                    the time of its arrival: it is the same row if its id arrived within RETRY_HOURS for the
+                          same project
     neither               an id made from the body and the row's place, then as above
 
 Equal rows in one body stay separate, and so do those of different bodies: an id is made from the whole body, never from
@@ -80,7 +81,7 @@ class Batch:
 
     size: int
     rows: list[PreparedRow]
-    untimed: dict[str, list[int]]  # indexes by id, for rows without a timestamp
+    untimed: dict[tuple[str, str], list[int]]  # indexes by id and project, for rows without a timestamp
     arrived_at: datetime
     bad_rows: list[BadRowAt] = field(default_factory=list)
 
@@ -110,7 +111,7 @@ def read_batch(
             batch.bad_rows.append(BadRowAt(index, fault.reason))
             continue
         if raw.get("timestamp") is None:
-            batch.untimed.setdefault(row.id, []).append(index)
+            batch.untimed.setdefault((row.id, row.project), []).append(index)
         batch.rows.append(PreparedRow(index, row.timestamp.date(), encode_row(row)))
     return batch
 
@@ -118,8 +119,8 @@ def read_batch(
 def load_batch(conn: Connection[Any], source: RolledSource, batch: Batch, *, skip_bad_rows: bool) -> BatchReport:
     """Store a batch, commit it to disk and return the result. `conn` is in autocommit.
 
-    Raises BatchRefused if there are bad rows and they are not to be skipped, and psycopg.Error; nothing is stored
-    then. Partitions for the rows' days are created first, and stay.
+    Raises BatchRefused if there are bad rows and they are not to be skipped, ProjectMoved, and psycopg.Error; nothing
+    is stored then. Partitions for the rows' days are created first, and stay.
     """
     bad_rows = list(batch.bad_rows)
     if bad_rows and not skip_bad_rows:
@@ -169,7 +170,7 @@ class _MadeIds:
 def _prepare_days(conn: Connection[Any], source: RolledSource, days: set[date]) -> None:
     name = source.shape.name
     missing = conn.execute(
-        "SELECT EXISTS (SELECT FROM unnest(%s::text[]) AS partition"
+        "SELECT EXISTS (SELECT 1 FROM unnest(%s::text[]) AS partition"
         " WHERE to_regclass(format('%%I.%%I', %s::text, partition)) IS NULL)",
         ([partitions.partition_name(name, day) for day in days], LOGS_SCHEMA),
     ).fetchone()
@@ -195,12 +196,13 @@ def _arrived_before(conn: Connection[Any], name: str, batch: Batch) -> set[int]:
     window = timedelta(hours=RETRY_HOURS)
     found = conn.execute(
         # With an end, so that partitions created ahead are not searched; clocks of web hosts may differ a little.
-        sql.SQL("SELECT id FROM {} WHERE id = ANY(%s) AND timestamp >= %s AND timestamp <= %s").format(
+        # By id alone: every id with every project of a large batch would be too many pairs to look up.
+        sql.SQL("SELECT id, project FROM {} WHERE id = ANY(%s) AND timestamp >= %s AND timestamp <= %s").format(
             tables.parent(name)
         ),
-        (list(batch.untimed), batch.arrived_at - window, batch.arrived_at + window),
+        ([row_id for row_id, _ in batch.untimed], batch.arrived_at - window, batch.arrived_at + window),
     )
-    return {index for (row_id,) in found for index in batch.untimed[row_id]}
+    return {index for key in found for index in batch.untimed.get(key, ())}
 
 
 def _noted_in(bad_rows: list[BadRowAt]) -> Callable[[int, str], None]:

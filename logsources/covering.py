@@ -42,7 +42,7 @@ _WITHOUT_INDEX: Final = """
 SELECT child.relname, pg_relation_size(child.oid)
 FROM pg_inherits JOIN pg_class AS child ON child.oid = inhrelid
 WHERE inhparent = to_regclass(%(table)s) AND NOT EXISTS (
-    SELECT FROM pg_index JOIN pg_inherits AS attached ON attached.inhrelid = indexrelid
+    SELECT 1 FROM pg_index JOIN pg_inherits AS attached ON attached.inhrelid = indexrelid
     WHERE indrelid = child.oid AND attached.inhparent = to_regclass(%(index)s))
 ORDER BY child.relname DESC
 """
@@ -65,7 +65,7 @@ def fit_covering_indexes(
     """
     _fit_parent(conn, shape)
     indexed: dict[str, None] = {}
-    with _alone(conn, shape.name) as is_alone:
+    with building_alone(conn, shape.name) as is_alone:
         missing = [
             (partition, index, size)
             for index in (_indexes(shape) if is_alone else ())
@@ -169,7 +169,7 @@ def _build(conn: Connection[Any], name: str, partition: str, index: _Index, *, c
 
 
 @contextmanager
-def _alone(conn: Connection[Any], name: str) -> Iterator[bool]:
+def building_alone(conn: Connection[Any], name: str) -> Iterator[bool]:
     """Keep other builders of the source away; yield False if one is already at work."""
     key = (LockSpace.BUILDING.value, name)
     row = conn.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", key).fetchone()

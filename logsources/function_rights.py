@@ -50,11 +50,11 @@ _TEXT_FORMS: Final = (
 
 _OPEN: Final[LiteralString] = """
     p.pronamespace = 'pg_catalog'::regnamespace AND NOT p.prosecdef AND EXISTS (
-        SELECT FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) AS a
+        SELECT 1 FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) AS a
         WHERE a.grantee = 0 OR a.grantee = to_regrole('catalog_users'))"""
 _COMPUTES: Final[LiteralString] = """
     NOT EXISTS (
-        SELECT FROM pg_type AS t WHERE (t.oid = p.prorettype OR t.oid = ANY (p.proargtypes::oid[]))
+        SELECT 1 FROM pg_type AS t WHERE (t.oid = p.prorettype OR t.oid = ANY (p.proargtypes::oid[]))
         AND t.typnamespace = 'pg_catalog'::regnamespace AND (t.typname = ANY (%(server_types)s) OR t.typname ~ '^reg'))
     AND (p.proname = ANY (%(allowed)s) OR p.provolatile <> 'v' AND (
         p.oid IN (SELECT oprcode FROM pg_operator) OR p.oid IN (SELECT amproc FROM pg_amproc)
@@ -123,7 +123,7 @@ def public_functions(conn: Connection[Any], schemas: Collection[str]) -> set[Fun
     """Return the functions of these schemas that everybody may call."""
     condition = sql.SQL(
         "n.nspname = ANY (%(schemas)s)"
-        " AND EXISTS (SELECT FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) WHERE grantee = 0)"
+        " AND EXISTS (SELECT 1 FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) WHERE grantee = 0)"
     )
     return _select(conn, condition, {"schemas": list(schemas)})
 
@@ -132,7 +132,7 @@ def granted_functions(conn: Connection[Any], role: str, schemas: Collection[str]
     """Return the functions of these schemas granted to the role itself; none if there is no such role."""
     condition = sql.SQL(
         "n.nspname = ANY (%(schemas)s)"
-        " AND EXISTS (SELECT FROM aclexplode(p.proacl) WHERE grantee = to_regrole(quote_ident(%(role)s)))"
+        " AND EXISTS (SELECT 1 FROM aclexplode(p.proacl) WHERE grantee = to_regrole(quote_ident(%(role)s)))"
     )
     return _select(conn, condition, {"schemas": list(schemas), "role": role})
 

@@ -279,7 +279,7 @@ def _is_used_elsewhere(conn: Connection[Any], group: int) -> bool:
     return bool(
         _value(
             conn,
-            "SELECT EXISTS (SELECT FROM pg_shdepend WHERE refclassid = 'pg_authid'::regclass AND refobjid = %s"
+            "SELECT EXISTS (SELECT 1 FROM pg_shdepend WHERE refclassid = 'pg_authid'::regclass AND refobjid = %s"
             " AND dbid NOT IN (0, (SELECT oid FROM pg_database WHERE datname = current_database())))",
             group,
         )

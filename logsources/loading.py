@@ -83,8 +83,8 @@ def load_rows(
     """Load NDJSON lines into the source's table, commit, and return the result.
 
     All in one transaction: after any exception, including KeyboardInterrupt and the errors of `lines`, nothing is
-    loaded. Rows whose id and timestamp are already in the table are left out. Blank lines are skipped.
-    Partitions for the rows' days are created first, and stay. Raises LoadAborted, psycopg.Error.
+    loaded. Rows whose id and timestamp their project already has in the table are left out. Blank lines are skipped.
+    Partitions for the rows' days are created first, and stay. Raises LoadAborted, ProjectMoved, psycopg.Error.
     """
     shape = TableShape(source.name, source.project_path or None)
     intake = _Intake(lines, shape.project_path, on_bad_line, progress)
@@ -92,8 +92,8 @@ def load_rows(
         conn = stack.enter_context(owner_connection())
         days = _PreparedDays(stack.enter_context(owner_connection()), RolledSource(shape, source.retention_days))
         stack.enter_context(conn.transaction())
+        rows = _Held(iter(intake))  # before the table is locked: the first line may be long in coming
         store = RowStore(conn, TableCopy(conn, shape), intake.refuse)
-        rows = _Held(iter(intake))
         while rows.first is not None:
             days.prepare(rows.first.day)
             store.store(rows.take_batch(days, batch_rows))

@@ -57,7 +57,7 @@ SELECT {furthest}(timestamp) FROM both_kinds
 """
 _PROJECTS: Final = """
 WITH RECURSIVE found (project) AS (
-    (SELECT project FROM {partition} WHERE project IS NOT NULL ORDER BY project LIMIT 1)
+    (SELECT project FROM {partition} WHERE project > '' ORDER BY project LIMIT 1)
     UNION ALL
     SELECT (SELECT project FROM {partition} WHERE project > found.project ORDER BY project LIMIT 1)
     FROM found WHERE project IS NOT NULL
@@ -81,7 +81,10 @@ def row_at(conn: Connection[Any], partition: str, end: End) -> datetime | None:
 
 
 def projects_of(conn: Connection[Any], partition: str, *, most: int) -> list[str]:
-    """Return the projects with rows in a partition, in the order of the index, at most `most`."""
+    """Return the projects with rows in a partition, in the order of the index, at most `most`.
+
+    Rows without a project, which have the empty text there, count for none.
+    """
     query = sql.SQL(_PROJECTS).format(partition=sql.Identifier(LOGS_SCHEMA, partition), most=sql.Literal(most))
     return [project for (project,) in conn.execute(query)]
 

@@ -15,7 +15,7 @@ Settings decide what a session may see; the service sets them for one transactio
 so that NULL ('' or never set) and the empty text ('=') differ; if nothing is set, no row is visible:
 
 - `logs.scope`: `every_project` shows query_reader the rows of every project
-- `logs.tenant`: the one project whose rows are shown
+- `logs.tenant`: the one project whose rows are shown; not the empty text, which rows without a project have
 - `logs.arg_<name>`: an argument, read by the views through `logs_private.argument(name)`
 - `search_path`: its first schema is the one sandbox schema whose views show rows, by `logs_private.armed_for(schema)`
 
@@ -79,7 +79,7 @@ _FUNCTIONS: Final[Mapping[LiteralString, LiteralString]] = {
     "tenant()": """
         CREATE OR REPLACE FUNCTION logs_private.tenant() RETURNS text
         LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog
-        AS $$ SELECT CASE WHEN starts_with(v, '=') THEN substr(v, 2) END
+        AS $$ SELECT CASE WHEN starts_with(v, '=') THEN nullif(substr(v, 2), '') END
             FROM current_setting('logs.tenant', true) AS v $$""",
     # Without SET search_path, because it reads the search path; its names are looked up now, not when it runs.
     "armed_for(text)": """
@@ -178,7 +178,7 @@ def _value(conn: Connection[Any], query: LiteralString, *arguments: object) -> A
 
 
 def _role_exists(conn: Connection[Any], role: str) -> bool:
-    return bool(_value(conn, "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = %s)", role))
+    return bool(_value(conn, "SELECT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = %s)", role))
 
 
 def _create_group(conn: Connection[Any], role: str) -> None:

@@ -24,6 +24,7 @@ from psycopg import Connection, errors, sql
 from logsources import partitions, tables
 from logsources.databases import LockSpace
 from logsources.partitions import DAYS_AHEAD, DayWindow
+from logsources.project_column import read_project_column
 from logsources.roles import LOGS_SCHEMA
 from logsources.tables import TableShape
 
@@ -96,7 +97,7 @@ def roll_source(
     needed = set(partitions.needed_days(today, days_ahead=days_ahead)) | _days_in_default(conn, name, window)
     changes = []
     for day in sorted(needed - existing):
-        change = place_day(conn, source.shape, day)
+        change = place_day(conn, name, day)
         if change is not None:
             changes.append(change)
     expired = partitions.expired_days(existing, today, retention_days=source.retention_days)
@@ -110,18 +111,19 @@ def roll_source(
     return changes
 
 
-def place_day(conn: Connection[Any], shape: TableShape, day: date) -> PartitionChange | None:
+def place_day(conn: Connection[Any], name: str, day: date) -> PartitionChange | None:
     """Give the day a partition and move its rows there; None if somebody else was quicker."""
     with conn.transaction():
-        take_turn(conn, shape.name)
-        if day in partition_days(conn, shape.name):
+        take_turn(conn, name)
+        if day in partition_days(conn, name):
             return None
         set_lock_timeout(conn, LOAD_LOCK_TIMEOUT)
-        _execute(conn, tables.lock_for_partitions(shape.name))
-        _execute(conn, tables.create_day_table(shape.name, day))
-        moved = conn.execute(tables.move_rows(shape, day)).rowcount
-        execute_in_short_turns(conn, tables.attach_day_table(shape.name, day))
-    return PartitionChange(shape.name, partitions.partition_name(shape.name, day), PartitionAction.CREATED, rows=moved)
+        _execute(conn, tables.lock_for_partitions(name))
+        _execute(conn, tables.create_day_table(name, day))
+        generated = read_project_column(conn, name).is_generated
+        moved = conn.execute(tables.move_rows(name, day, project_generated=generated)).rowcount
+        execute_in_short_turns(conn, tables.attach_day_table(name, day))
+    return PartitionChange(name, partitions.partition_name(name, day), PartitionAction.CREATED, rows=moved)
 
 
 def prepare_days(conn: Connection[Any], source: RolledSource, *, days: Iterable[date], today: date) -> list[date]:
@@ -153,7 +155,7 @@ def _create_empty_day(conn: Connection[Any], name: str, day: date) -> bool:
         set_lock_timeout(conn, LOAD_LOCK_TIMEOUT_BEFORE_LOAD)
         _execute(conn, tables.lock_for_partitions(name))
         in_default = conn.execute(
-            sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE timestamp >= %s AND timestamp < %s)").format(
+            sql.SQL("SELECT EXISTS (SELECT 1 FROM {} WHERE timestamp >= %s AND timestamp < %s)").format(
                 tables.parent(partitions.default_partition_name(name))
             ),
             (lower, upper),

@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any, Final
 from uuid import uuid4
 
@@ -34,6 +35,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECONDS_BY_DIGITS: Final = {10: 1_000_000, 13: 1_000, 16: 1}  # Unix seconds, milliseconds, microseconds
 _MAX_TIMESTAMP_CHARACTERS: Final = 64  # Python refuses to read a number of thousands of digits
 _MAX_NAMED_CHARACTERS: Final = 60  # characters of a field name quoted in a reason
+_PROJECT_NUMBERS_BELOW: Final = 10**18  # whole numbers up to here, of either sign, may be a project inside metadata
 # The escape of NUL, without an odd number of backslashes before it: `\\u0000` is a backslash and the text u0000.
 _NUL_ESCAPE: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
@@ -48,10 +50,10 @@ class BadRow(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row as stored. `project` is None if PostgreSQL generates it from metadata; `timestamp` is in UTC."""
+    """A row as stored; `timestamp` is in UTC."""
 
     id: str
-    project: str | None
+    project: str
     timestamp: datetime
     event_message: str
     metadata_json: bytes
@@ -76,10 +78,9 @@ def read_row(raw: object, *, project_path: str | None, now: datetime, new_id: Ca
         if not FIELDS.issuperset(raw):
             _move_other_fields(raw, metadata)
         if project_path is None:
-            project: str | None = _read_key_text(raw.get("project"), "project")
+            project = _read_key_text(raw.get("project"), "project")
         else:
-            project = None
-            _check_project_in_metadata(raw.get("project"), metadata, project_path)
+            project = _read_project_in_metadata(raw.get("project"), metadata, project_path)
         metadata_json = orjson.dumps(metadata)
     except RecursionError:
         raise BadRow("metadata is nested too deeply") from None
@@ -143,8 +144,8 @@ def _move_other_fields(raw: dict[str, Any], metadata: list[dict[str, Any]]) -> N
 # --- Project ----------------------------------------------------------------------------------------------------------
 
 
-def _check_project_in_metadata(outside: object, metadata: list[dict[str, Any]], path: str) -> None:
-    """Make sure that PostgreSQL finds the project at the path; move a project from outside metadata there first."""
+def _read_project_in_metadata(outside: object, metadata: list[dict[str, Any]], path: str) -> str:
+    """Return the project at the path; move a project from outside metadata there first."""
     keys = path.split(".")
     found = _project_at(metadata, keys)
     if outside is not None:
@@ -152,24 +153,34 @@ def _check_project_in_metadata(outside: object, metadata: list[dict[str, Any]], 
         if found is None:
             _put(metadata[0], keys, sent)
             found = _project_at(metadata, keys)
-        elif str(found) != sent:
+        elif found != sent:
             raise BadRow(f"project differs from the one in metadata ({path})")
     if found is None:
         raise BadRow(f"there is no project in metadata ({path})")
-    if found == "":
-        raise BadRow(f"the project in metadata ({path}) is empty")
-    if isinstance(found, str):
-        _read_key_text(found, f"the project in metadata ({path})")
+    return _read_key_text(found, f"the project in metadata ({path})")
 
 
-def _project_at(metadata: list[dict[str, Any]], keys: list[str]) -> str | int | None:
-    """Return the future value of the table's generated column: the first fitting value at the path."""
+def _project_at(metadata: list[dict[str, Any]], keys: list[str]) -> str | None:
+    """Return the first text or whole number at the path, written as PostgreSQL writes it with `#>> '{}'`.
+
+    None if there is none, or if it is too long for a project.
+    """
     for value in _values_at(metadata, keys):
-        if isinstance(value, str) and len(value) <= MAX_KEY_CHARACTERS:
-            return value
-        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**18:
-            return value
+        text = value if isinstance(value, str) else _whole_number_text(value)
+        if text is not None:
+            return text if len(text) <= MAX_KEY_CHARACTERS else None
     return None
+
+
+def _whole_number_text(value: object) -> str | None:
+    """Return a whole number below the limit as jsonb writes it: with its digits after the point, never an exponent."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, orjson.Fragment)):
+        return None
+    # What counts is the text that is stored, such as `1e+17`, and not the text that was sent.
+    number = Decimal(orjson.dumps(value).decode())
+    if not -_PROJECT_NUMBERS_BELOW < number < _PROJECT_NUMBERS_BELOW or number != int(number):
+        return None
+    return format(number if number else number.copy_abs(), "f")  # jsonb has no -0
 
 
 def _values_at(values: list[Any], keys: list[str]) -> Iterator[object]:

@@ -16,6 +16,7 @@ import psycopg
 from psycopg import Connection, errors, sql
 
 from logsources import tables
+from logsources.project_column import hold_project_column
 from logsources.rows import Row
 from logsources.tables import TableShape
 
@@ -33,7 +34,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 _JSONB_VERSION: Final = 1  # the first byte of a jsonb field; its text follows
 
 _pack_start = struct.Struct("!hi").pack  # number of fields, length of the first
-_pack_length = struct.Struct("!i").pack
+_length = struct.Struct("!i")
 _pack_timestamp = struct.Struct("!iqi").pack  # 8, the timestamp, length of the next field
 _pack_jsonb = struct.Struct("!ib").pack
 
@@ -42,17 +43,16 @@ _CHUNK_BYTES: Final = 64 * 1024
 
 
 def encode_row(row: Row) -> bytes:
-    """Return the row in the form for COPY; a project of None is left out because PostgreSQL generates it."""
-    row_id, message, metadata = row.id.encode(), row.event_message.encode(), row.metadata_json
+    """Return the row in the form for COPY, with the columns of `tables.BASE_COLUMNS`."""
+    row_id, project, message = row.id.encode(), row.project.encode(), row.event_message.encode()
+    metadata = row.metadata_json
     moment = (row.timestamp - _POSTGRES_EPOCH) // _MICROSECOND
-    if row.project is None:
-        before: tuple[bytes, ...] = (_pack_start(4, len(row_id)), row_id)
-    else:
-        project = row.project.encode()
-        before = (_pack_start(5, len(row_id)), row_id, _pack_length(len(project)), project)
     return b"".join(
         (
-            *before,
+            _pack_start(5, len(row_id)),
+            row_id,
+            _length.pack(len(project)),
+            project,
             _pack_timestamp(8, moment, len(message)),
             message,
             _pack_jsonb(len(metadata) + 1, _JSONB_VERSION),
@@ -61,13 +61,33 @@ def encode_row(row: Row) -> bytes:
     )
 
 
+def _without_project(encoded: bytes) -> bytes:
+    """Return an encoded row without its second field."""
+    id_length = _length.unpack_from(encoded, 2)[0]
+    id_end = 6 + id_length
+    project_end = id_end + 4 + _length.unpack_from(encoded, id_end)[0]
+    return _pack_start(4, id_length) + encoded[6:id_end] + encoded[project_end:]
+
+
+class ProjectMoved(Exception):
+    """The project of the rows was read from another place than the table's: the log source was changed."""
+
+
 class TableCopy:
-    """Writes encoded rows into one log table over one connection, inside the caller's transaction."""
+    """Writes encoded rows into one log table over one connection, inside the caller's transaction.
+
+    Making one raises psycopg.Error, such as UndefinedTable, and ProjectMoved.
+    """
 
     def __init__(self, conn: Connection[Any], shape: TableShape) -> None:
+        project = hold_project_column(conn, shape.name)
+        if project.path != shape.project_path:
+            raise ProjectMoved
         self._conn = conn
         self._table = tables.parent(shape.name)
-        self._columns = sql.SQL(", ").join(map(sql.Identifier, tables.insertable_columns(shape)))
+        self._leaves_project_out = project.is_generated
+        columns = tables.insertable_columns(project_generated=project.is_generated)
+        self._columns = sql.SQL(", ").join(map(sql.Identifier, columns))
         self._staging = sql.Identifier("pg_temp", "staged_rows")
         self._has_staging = False
 
@@ -88,16 +108,18 @@ class TableCopy:
     def copy_new(self, encoded_rows: Iterable[bytes]) -> int:
         """Add the rows that the log table does not have yet, through the staging table; return their number."""
         self._copy_into(self._staging, encoded_rows)
-        added = self._conn.execute(
-            sql.SQL("INSERT INTO {table} ({columns}) SELECT {columns} FROM {staging} ON CONFLICT DO NOTHING").format(
-                table=self._table, columns=self._columns, staging=self._staging
-            )
-        ).rowcount
+        insert = sql.SQL(
+            "INSERT INTO {table} ({columns}) SELECT {columns} FROM {staging} ON CONFLICT DO NOTHING RETURNING 1"
+        ).format(table=self._table, columns=self._columns, staging=self._staging)
+        # The rows that come back are counted: Citus may report another number than it inserted.
+        added = len(self._conn.execute(insert).fetchall())
         self._conn.execute(sql.SQL("TRUNCATE {}").format(self._staging))
         return added
 
     def _copy_into(self, target: sql.Identifier, encoded_rows: Iterable[bytes]) -> None:
         statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(target, self._columns)
+        if self._leaves_project_out:
+            encoded_rows = map(_without_project, encoded_rows)
         with self._conn.cursor().copy(statement) as copy:
             chunk = bytearray(_SIGNATURE)
             for encoded in encoded_rows:

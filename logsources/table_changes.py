@@ -36,7 +36,7 @@ def fit_table(conn: Connection[Any], source: RolledSource) -> None:
             existing = None
         statements = tables.create_table(shape) if existing is None else _alterations(conn, existing, shape)
         if statements:
-            _drop_drafts(conn)
+            drop_drafts(conn)
         for statement in statements:
             conn.execute(statement)
     # Large partitions get theirs by rolling, because a person waits for this save.
@@ -50,11 +50,11 @@ def drop_table(conn: Connection[Any], name: str) -> None:
     with conn.transaction():
         rolling.take_turn(conn, name)
         rolling.set_lock_timeout(conn, DDL_LOCK_TIMEOUT)
-        _drop_drafts(conn)
+        drop_drafts(conn)
         conn.execute(tables.drop_table(name))
 
 
-def _drop_drafts(conn: Connection[Any]) -> None:
+def drop_drafts(conn: Connection[Any]) -> None:
     """Drop the views of drafts, which would keep a table from changing, and would not have its new columns.
 
     The next try of a draft makes them anew.
@@ -69,7 +69,7 @@ def _drop_drafts(conn: Connection[Any]) -> None:
 
 def _drop_empty_table(conn: Connection[Any], name: str) -> None:
     conn.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(tables.parent(name)))
-    row = conn.execute(sql.SQL("SELECT EXISTS (SELECT FROM {})").format(tables.parent(name))).fetchone()
+    row = conn.execute(sql.SQL("SELECT EXISTS (SELECT 1 FROM {})").format(tables.parent(name))).fetchone()
     if row is not None and row[0]:
         raise ValidationError(
             {"project_path": f"Table {name} contains rows, so its project path cannot change. Create a new source."}

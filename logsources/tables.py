@@ -28,10 +28,13 @@ from logsources.partitions import day_bounds, default_partition_name, partition_
 from logsources.roles import ALL_VIEWS, LOGS_SCHEMA, PRIVATE_SCHEMA, QUERY_READER, TENANT_VIEWS
 
 BASE_COLUMNS: Final = ("id", "project", "timestamp", "event_message", "metadata")
-# A B-tree entry has at most 2,704 bytes (PostgreSQL, "B-Tree Indexes"). id and project are in one, so a longer value
-# would make the whole load fail. 255 characters are at most 1,020 bytes.
+# A B-tree entry has at most 2,704 bytes (PostgreSQL, "B-Tree Indexes"). id and project are together in the key, so a
+# longer value would make the whole load fail. 255 characters are at most 1,020 bytes.
 MAX_KEY_CHARACTERS: Final = 255
-ROW_FIELD: Final = "row field"  # the comment of a project column that loads fill; a path never contains a space
+# id first: it is what queries over every project look rows up by. A cluster that is distributed by project asks only
+# that the project is part of the key.
+KEY_COLUMNS: Final = ("id", "project", "timestamp")
+ROW_FIELD: Final = "row field"  # the comment of a column project that comes from the row; a path contains no space
 POLICY_NAMES: Final = tuple(f"{reader}_rows" for reader in (QUERY_READER, TENANT_VIEWS, ALL_VIEWS))
 
 
@@ -82,9 +85,6 @@ _GUARD: Final[dict[ColumnType, str]] = {
     ColumnType.BOOLEAN: ' ? (@.type() == "boolean")',
     ColumnType.TIMESTAMP: ' ? (@.type() == "string")',
 }
-_PROJECT_GUARD: Final = (
-    ' ? (@.type() == "string" || @.type() == "number" && @.floor() == @ && @.abs() < 1000000000000000000)'
-)
 # text -> timestamptz depends on the session and is not immutable; iso_timestamp reads only ISO 8601, as UTC.
 _READ: Final[dict[ColumnType, LiteralString]] = {
     ColumnType.TEXT: "{value} #>> '{{}}'",
@@ -128,17 +128,6 @@ def _generated(column_type: ColumnType, value: sql.Composed) -> sql.Composed:
     )
 
 
-def _project(path: str | None) -> sql.Composable:
-    if path is None:
-        return sql.SQL("text")
-    # Read twice to check the length: 1.2 us a row; a like_regex of the same length in the jsonpath takes 5.5 us.
-    return _format(
-        "text GENERATED ALWAYS AS (CASE WHEN length({project}) <= {length} THEN {project} END) STORED",
-        project=_format(_READ[ColumnType.TEXT], value=_jsonpath_value(path, _PROJECT_GUARD)),
-        length=sql.Literal(MAX_KEY_CHARACTERS),
-    )
-
-
 def _extracted(column: ExtractedColumnShape) -> sql.Composed:
     value = _jsonpath_value(column.path, _GUARD[column.type])
     return _format("{name} {type}", name=sql.Identifier(column.name), type=_generated(column.type, value))
@@ -149,9 +138,9 @@ def covered_names(shape: TableShape) -> tuple[str, ...]:
     return tuple(sorted(column.name for column in shape.columns if column.covered))
 
 
-def insertable_columns(shape: TableShape) -> tuple[str, ...]:
-    """Return the columns that a load writes, without project if PostgreSQL generates it from metadata."""
-    return tuple(name for name in BASE_COLUMNS if name != "project" or shape.project_path is None)
+def insertable_columns(*, project_generated: bool) -> tuple[str, ...]:
+    """Return the columns that a load writes: not the project of a table of an earlier version that generates it."""
+    return tuple(name for name in BASE_COLUMNS if not (project_generated and name == "project"))
 
 
 # --- Creating, altering, dropping -------------------------------------------------------------------------------------
@@ -163,11 +152,11 @@ def create_table(shape: TableShape) -> list[sql.Composed]:
     default = default_partition_name(shape.name)
     return [
         _format(
-            "CREATE TABLE {table} (id text NOT NULL, project {project}, timestamp timestamptz NOT NULL,"
-            " event_message text NOT NULL, metadata jsonb NOT NULL{extracted}, PRIMARY KEY (id, timestamp))"
+            "CREATE TABLE {table} (id text NOT NULL, project text NOT NULL, timestamp timestamptz NOT NULL,"
+            " event_message text NOT NULL, metadata jsonb NOT NULL{extracted}, PRIMARY KEY ({key}))"
             " PARTITION BY RANGE (timestamp)",
             table=table,
-            project=_project(shape.project_path),
+            key=_names(KEY_COLUMNS),
             extracted=sql.Composed([_format(", {column}", column=_extracted(column)) for column in shape.columns]),
         ),
         _describe_column(shape.name, "project", ROW_FIELD if shape.project_path is None else shape.project_path),
@@ -317,18 +306,21 @@ def drop_day_table(name: str, day: date) -> sql.Composed:
     return _format("DROP TABLE {day}", day=parent(partition_name(name, day)))
 
 
-def move_rows(shape: TableShape, day: date) -> sql.Composed:
+def move_rows(name: str, day: date, *, project_generated: bool) -> sql.Composed:
     """Return the statement that moves a day's rows from the default partition into the day's own table."""
     lower, upper = (sql.Literal(bound) for bound in day_bounds(day))
-    columns = _names(insertable_columns(shape))
+    columns = insertable_columns(project_generated=project_generated)
+    # Rows of an earlier version may have NULL for the project, which the day's table may refuse already.
+    moved = [sql.SQL("coalesce(project, '')") if column == "project" else sql.Identifier(column) for column in columns]
     return _format(
         "WITH moved AS (DELETE FROM {default} WHERE timestamp >= {lower} AND timestamp < {upper} RETURNING {columns})"
-        " INSERT INTO {day} ({columns}) SELECT {columns} FROM moved",
-        default=parent(default_partition_name(shape.name)),
+        " INSERT INTO {day} ({columns}) SELECT {moved} FROM moved",
+        default=parent(default_partition_name(name)),
         lower=lower,
         upper=upper,
-        columns=columns,
-        day=parent(partition_name(shape.name, day)),
+        columns=_names(columns),
+        moved=sql.SQL(", ").join(moved),
+        day=parent(partition_name(name, day)),
     )
 
 

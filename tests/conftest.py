@@ -31,6 +31,7 @@ from endpoints.log_database.load_pool import close_load_pool
 from endpoints.log_database.servers import close_log_servers
 from logsources import services
 from logsources.databases import owner_connection
+from logsources.models import LogSource
 from logsources.services import KNOWN_SOURCES
 
 LogRow = Mapping[str, Any]
@@ -112,16 +113,23 @@ def superuser(db: None) -> Iterator[psycopg.Connection[Any]]:
 
 @pytest.fixture
 def insert_rows(log_database: psycopg.Connection[Any]) -> Callable[[str, Sequence[LogRow]], None]:
-    """Insert rows straight into a log table; `metadata` is stored as it is given."""
+    """Insert rows straight into a log table; `metadata` is stored as it is given.
+
+    The project is the one given, else the one in metadata, if the source has it there.
+    """
+    paths = dict(LogSource.objects.values_list("name", "project_path"))
 
     def insert(source: str, rows: Sequence[LogRow]) -> None:
         for row in rows:
+            metadata = row.get("metadata", [{}])
+            path = paths.get(source, "")
             columns = {
                 "id": row.get("id") or str(uuid4()),
+                "project": row["project"] if "project" in row else metadata[0].get(path, ""),
                 "timestamp": row["timestamp"],
                 "event_message": row.get("event_message", ""),
-                "metadata": orjson.dumps(row.get("metadata", [{}])).decode(),
-            } | ({"project": row["project"]} if "project" in row else {})
+                "metadata": orjson.dumps(metadata).decode(),
+            }
             names = ", ".join(columns)
             marks = ", ".join(["%s"] * len(columns))
             log_database.execute(f"INSERT INTO logs.{source} ({names}) VALUES ({marks})", list(columns.values()))

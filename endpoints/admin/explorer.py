@@ -18,7 +18,8 @@ Addresses, below ``/admin/logs/``; as URL names ``log_explorer`` and ``log_explo
     VALUE = {"kind": "text" | "number" | "boolean" | "null", "text": text}
     RUN_ID as in `draft_views`; failures as in `json_views`, for one part of the exploration with details [{"field": …}]
 
-`mark` is where the rows shown so far end: rows with that very timestamp come again; id and timestamp identify them.
+`mark` is where the rows shown so far end: rows with that very timestamp come again; id, project and timestamp identify
+them.
 """
 
 from __future__ import annotations

@@ -41,6 +41,7 @@ from logsources.json_batches import TooManyRows
 from logsources.ndjson import BadJSON
 from logsources.rolling import RolledSource
 from logsources.services import KNOWN_SOURCES, UnknownSource
+from logsources.storing import ProjectMoved
 
 logger = structlog.get_logger(__name__)
 
@@ -53,7 +54,7 @@ _LOST_RACES = (postgres_errors.DeadlockDetected, postgres_errors.SerializationFa
 _CHANGED_TABLE = (
     postgres_errors.UndefinedTable,
     postgres_errors.UndefinedColumn,
-    postgres_errors.InvalidColumnReference,  # project is generated now
+    ProjectMoved,
 )
 
 

@@ -60,7 +60,7 @@ def _tenant(endpoint: Version, arguments: Mapping[str, BoundValue]) -> str | Non
     if not endpoint.tenant_parameter:
         return None
     value = arguments.get(endpoint.tenant_parameter)
-    # Fail closed: an argument that is not text shows the rows of no project, never of every project.
+    # Fail closed: an argument that is not text shows no row at all, never the rows of every project.
     return value if isinstance(value, str) else ""
 
 

@@ -197,8 +197,8 @@ def source_table(source: str, *, every_project: bool) -> str:
 def explore_rows(exploration: Exploration, *, mark: Mark | None, run_id: str) -> DraftRun:
     """Return the newest rows of the range, or those after a mark: at least PAGE_ROWS new ones if there are so many.
 
-    Rows of the marked moment come again; the caller knows them by id and timestamp. Raises InvalidExploration,
-    InvalidLQL with places in the exploration's own text, and what `run_draft` raises.
+    Rows of the marked moment come again; the caller knows them by id, project and timestamp. Raises
+    InvalidExploration, InvalidLQL with places in the exploration's own text, and what `run_draft` raises.
     """
     _check_range(exploration)
     end, page = exploration.end, PAGE_ROWS

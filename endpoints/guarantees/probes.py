@@ -223,7 +223,7 @@ def views_told_apart(logs: LogDatabase) -> list[str]:
         """SELECT c.oid::regclass FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
         WHERE starts_with(n.nspname, 'sandbox_') AND c.relkind = 'v'
         AND has_any_column_privilege(%s, c.oid, 'SELECT') AND NOT EXISTS (
-            SELECT FROM pg_rewrite AS r JOIN pg_depend AS d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+            SELECT 1 FROM pg_rewrite AS r JOIN pg_depend AS d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
             WHERE r.ev_class = c.oid AND d.refclassid = 'pg_proc'::regclass
             AND d.refobjid = to_regprocedure('logs_private.armed_for(text)'))""",
         SANDBOX_READER,

@@ -47,7 +47,7 @@ def gate(logs: Connection[Any]) -> Iterator[Connection[Any]]:
 
 @pytest.fixture
 def insert(logs: Connection[Any]) -> InsertRow:
-    """Insert a row into a log table; `project` only where it is a row field."""
+    """Insert a row into a log table."""
 
     def insert_row(
         table: str,
@@ -55,17 +55,16 @@ def insert(logs: Connection[Any]) -> InsertRow:
         id: str = "1",
         timestamp: datetime = NOON,
         metadata: object = None,
-        project: str | None = None,
+        project: str = "",
         conn: Connection[Any] = logs,
     ) -> None:
         values: dict[str, object] = {
             "id": id,
+            "project": project,
             "timestamp": timestamp,
             "event_message": "GET | 200",
             "metadata": Jsonb([{}] if metadata is None else metadata),
         }
-        if project is not None:
-            values["project"] = project
         conn.execute(
             sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(
                 sql.Identifier("logs", table),

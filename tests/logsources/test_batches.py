@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import psycopg
 import pytest
-from psycopg import Connection, errors
+from psycopg import Connection, errors, sql
 
 from logsources import covering
 from logsources.batches import BadRowAt, BatchRefused, BatchReport, load_batch, read_batch
@@ -113,6 +113,36 @@ def test_a_body_without_ids_and_timestamps_is_told_apart_by_sending_and_hour(
     assert counts(load(rows, **other)) == (loaded, 3 - loaded, 0)
 
 
+@pytest.mark.parametrize("timestamp", [NOW.isoformat(), None])
+def test_each_project_has_ids_of_its_own(logs: Connection[Any], table: str, timestamp: str | None) -> None:
+    rows = [row(1, timestamp=timestamp, project=project) for project in ("acme", "globex")]
+    assert counts(load(rows)) == (2, 0, 0)
+    assert counts(load([*rows, row(1, timestamp=timestamp, project="initech")])) == (1, 2, 0)
+
+
+def test_rows_that_came_before_are_looked_up_in_the_key(
+    logs: Connection[Any], table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs.execute(
+        f"INSERT INTO logs.{TABLE} (id, project, timestamp, event_message, metadata)"
+        f" SELECT md5(n::text), 'acme', %s, '', '[]' FROM generate_series(1, 1000) AS n",
+        (NOW,),
+    )
+    logs.execute(f"ANALYZE logs.{TABLE}")
+    plans: list[str] = []
+    execute = Connection.execute
+
+    def explained(self: Connection[Any], query: Any, params: Any = None, **options: Any) -> Any:
+        if isinstance(query, sql.Composed) and "id = ANY" in query.as_string(self):
+            plans.extend(line for (line,) in execute(self, sql.SQL("EXPLAIN ") + query, params))
+        return execute(self, query, params, **options)
+
+    monkeypatch.setattr(Connection, "execute", explained)
+    load([row(1, timestamp=None)])
+    assert [line for line in plans if f"using {TABLE}_p{NOW:%Y%m%d}_pkey" in line], plans
+    assert not [line for line in plans if "Seq Scan" in line and f"_p{NOW:%Y%m%d}" in line], plans
+
+
 @pytest.mark.parametrize("missing", [(), ("id",), ("timestamp",), ("id", "timestamp")])
 def test_the_same_body_at_the_same_moment_is_stored_once(
     logs: Connection[Any], table: str, missing: tuple[str, ...]
@@ -179,6 +209,6 @@ def test_rows_without_timestamps_wait_for_such_loads_and_not_for_index_building(
 def test_index_building_and_loading_take_locks_of_their_own(logs: Connection[Any], table: str) -> None:
     """What each of them does itself, so that neither can be given the other's space."""
     shape = TableShape(TABLE, None)
-    with owner_connection() as builder, covering._alone(builder, shape.name) as is_alone:
+    with owner_connection() as builder, covering.building_alone(builder, shape.name) as is_alone:
         assert is_alone
         assert counts(load([row(1, timestamp=None)])) == (1, 0, 0)

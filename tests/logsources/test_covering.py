@@ -218,7 +218,7 @@ def test_partition_whose_load_takes_too_long_is_left_for_the_next_time(
 
 
 def test_one_session_builds_at_a_time(logs, older_table) -> None:
-    with owner_connection() as other, covering._alone(other, "covered") as is_alone:
+    with owner_connection() as other, covering.building_alone(other, "covered") as is_alone:
         assert is_alone
         assert covering.fit_covering_indexes(logs, shape_of(URL, PATH)) == []
     assert covering.fit_covering_indexes(logs, shape_of(URL, PATH)) != []
@@ -258,7 +258,7 @@ def test_partitions_are_vacuumed_while_they_fill(logs) -> None:
 def test_day_made_later_is_like_its_parent(logs) -> None:
     fit(logs, URL, PATH)
     day = datetime.now(UTC).date() + timedelta(days=60)
-    assert rolling.place_day(logs, shape_of(URL, PATH), day) is not None
+    assert rolling.place_day(logs, shape_of(URL, PATH).name, day) is not None
     assert len(indexes_of(logs, f"covered_p{day:%Y%m%d}")) == 2
     assert covering.fit_covering_indexes(logs, shape_of(URL, PATH)) == []
     assert tables.covered_names(shape_of(URL, PATH)) == ("request_path", "request_url")

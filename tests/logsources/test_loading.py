@@ -69,7 +69,7 @@ def test_stores_metadata_wrapped_and_the_project_as_sent(logs: Connection[Any], 
     assert stored == ("acme", TODAY, "message 1", [{"request": [{"path": "/x"}]}])
 
 
-def test_postgresql_generates_the_project_from_metadata(logs: Connection[Any], nested: LogSource) -> None:
+def test_stores_the_project_that_metadata_has(logs: Connection[Any], nested: LogSource) -> None:
     load(nested, [
         line(1, project=None, metadata={"tenant": {"ref": "acme"}}),
         line(2, project="globex"),
@@ -183,6 +183,20 @@ def test_only_the_rows_that_are_there_already_are_left_out(logs: Connection[Any]
 def test_the_same_id_at_another_moment_is_another_row(plain: LogSource) -> None:
     later = (TODAY + timedelta(microseconds=1)).isoformat()
     assert load(plain, [line(1), line(1, timestamp=later)]).loaded == 2
+
+
+def test_the_same_id_and_moment_of_another_project_is_another_row(plain: LogSource) -> None:
+    lines = [line(1), line(1, project="globex")]
+    assert load(plain, lines).loaded == 2
+    assert load(plain, [*lines, line(1, project="initech")]).loaded == 1
+
+
+def test_counts_the_rows_that_came_and_not_what_the_server_says_of_them(
+    plain: LogSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(psycopg.Cursor, "rowcount", property(lambda self: 99))
+    report = load(plain, [line(number) for number in (1, 2, 1)])
+    assert (report.loaded, report.duplicates) == (2, 1)
 
 
 # --- Bad lines --------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ def source(logs):
 @pytest.fixture
 def rows(source, insert):
     for day in range(2):
-        for project in ("acme", "globex", None):
+        for project in ("acme", "globex", ""):
             for hour in range(3):
                 moment = NOW - timedelta(days=day, hours=hour)
                 insert(TABLE, id=f"{day}{project}{hour}", timestamp=moment, project=project)
@@ -55,8 +55,8 @@ def test_rows_grow_between_two_counts_as_the_pages_do(source, insert) -> None:
     insert(TABLE, id="first", timestamp=NOW)
     source.execute(f"ANALYZE logs.{TABLE}")
     source.execute(
-        f"INSERT INTO logs.{TABLE} (id, timestamp, event_message, metadata)"
-        f" SELECT n::text, '{NOW.isoformat()}', repeat('x', 2000), '[]' FROM generate_series(1, 100) AS n"
+        f"INSERT INTO logs.{TABLE} (id, project, timestamp, event_message, metadata)"
+        f" SELECT n::text, '', '{NOW.isoformat()}', repeat('x', 2000), '[]' FROM generate_series(1, 100) AS n"
     )
     assert (measure_sources(source, [TABLE])[TABLE].rows or 0) > 10
 

@@ -19,15 +19,15 @@ NOW = datetime.now(UTC)
     [
         {"a": 0.1, "b": 3},
         {"z": 0.1, "a": 3},
-        {None: 0.1, "a": 3},
-        {None: 50, "a": 26},
+        {"": 0.1, "a": 3},
+        {"": 50, "a": 26},
         {"a": -24},  # tomorrow's partition
         {"a": 24 * 365, "b": 24 * 400},  # without a day of their own
         {"a": -24 * 365, "b": 1},
     ],
 )
 def test_finds_the_newest_of_all(
-    insert_rows: Any, log_database: psycopg.Connection[Any], ages: dict[str | None, float]
+    insert_rows: Any, log_database: psycopg.Connection[Any], ages: dict[str, float]
 ) -> None:
     rows = [{"timestamp": NOW - timedelta(hours=hours), "project": project} for project, hours in ages.items()]
     insert_rows("edge_logs", rows)

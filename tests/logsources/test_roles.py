@@ -25,7 +25,7 @@ def table(logs, insert):
     """Three rows of two projects, one without a project."""
     for statement in tables.create_table(TableShape("policy_rows", None)):
         logs.execute(statement)
-    for id, project in (("1", "acme"), ("2", "zenith"), ("3", None)):
+    for id, project in (("1", "acme"), ("2", "zenith"), ("3", "")):
         insert("policy_rows", id=id, project=project)
 
 
@@ -51,8 +51,8 @@ class TestRowPolicies:
             ({"tenant": ""}, None),
             ({"tenant": "xacme"}, None),  # not as the service writes it: no row rather than a wrong one
             ({"tenant": "=acme' OR true --"}, None),
-            ({"scope": "every_project"}, ["acme", "zenith", None]),
-            ({"scope": "every_project", "tenant": "=acme"}, ["acme", "zenith", None]),
+            ({"scope": "every_project"}, ["acme", "zenith", ""]),
+            ({"scope": "every_project", "tenant": "=acme"}, ["acme", "zenith", ""]),
             ({"scope": ""}, None),
             ({"scope": "tenant", "tenant": "=acme"}, ["acme"]),
             ({"scope": "EVERY_PROJECT"}, None),
@@ -147,9 +147,10 @@ class TestViews:
         ("owner", "session_settings", "projects"),
         [
             (TENANT_VIEWS, {}, None),
+            (TENANT_VIEWS, {"tenant": "="}, None),
             (TENANT_VIEWS, {"tenant": "=acme"}, ["acme"]),
             (TENANT_VIEWS, {"tenant": "=acme", "scope": "every_project"}, ["acme"]),
-            (ALL_VIEWS, {}, ["acme", "zenith", None]),
+            (ALL_VIEWS, {}, ["acme", "zenith", ""]),
         ],
     )
     def test_view_shows_the_rows_of_its_owner(self, gate, view, owner, session_settings, projects) -> None:

@@ -90,7 +90,7 @@ def test_drops_what_is_older_than_the_retention(logs, insert) -> None:
     source = made(logs, TableShape("rolled", None), retention_days=2)
     days = {number: TODAY - timedelta(days=number) for number in range(5)}
     for number, day in days.items():
-        rolling.place_day(logs, source.shape, day)
+        rolling.place_day(logs, source.shape.name, day)
         insert("rolled", id=f"{number} days old", timestamp=noon(day))
     insert("rolled", id="in default", timestamp=noon(TODAY - timedelta(days=9)))
     changes = rolling.roll_source(logs, source, today=TODAY, days_ahead=0)

@@ -9,6 +9,7 @@ from django.core.exceptions import ValidationError
 
 from logsources import rolling, services
 from logsources.models import ExtractedColumn, LogSource
+from logsources.project_column import ProjectColumn, read_project_column
 from logsources.services import PartitionAction, PartitionsNotRolled, SourceTableError
 from logsources.tables import ColumnType, ExtractedColumnShape
 from tests.files import FIXTURES
@@ -223,8 +224,9 @@ class TestSaveSource:
         source = create()
         source.project_location, source.project_path = "metadata", "project_ref"
         services.save_source(source, [PATH])
+        assert read_project_column(logs, "made_here") == ProjectColumn("project_ref", is_generated=False)
         insert("made_here", metadata=METADATA)
-        assert logs.execute("SELECT project, request_path FROM logs.made_here").fetchone() == ("acme", "/x")
+        assert logs.execute("SELECT request_path FROM logs.made_here").fetchone() == ("/x",)
 
     def test_keeps_a_column_that_a_view_reads(self, logs) -> None:
         source = create(extracted_columns=[STATUS])

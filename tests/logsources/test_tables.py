@@ -132,26 +132,13 @@ def test_reads_iso_timestamps_as_utc_whatever_the_session_says(logs, insert, tex
     assert logs.execute("SELECT value FROM logs.odd_rows").fetchone() == (moment,)
 
 
-@pytest.mark.parametrize(
-    ("project", "held"),
-    [
-        ("acme", "acme"),
-        (42, "42"),
-        (["acme"], "acme"),
-        ("x" * 255, "x" * 255),
-        ("x" * 256, None),
-        ("line\nbreak", "line\nbreak"),
-        (10**18, None),
-        (4.2, None),
-        (None, None),
-        (True, None),
-        ({"a": "acme"}, None),
-    ],
-)
-def test_project_is_generated_from_metadata(logs, insert, project, held) -> None:
-    make(logs, TableShape("odd_rows", "project_ref"))
-    insert("odd_rows", metadata=[{"project_ref": project}])
-    assert logs.execute("SELECT project FROM logs.odd_rows").fetchone() == (held,)
+@pytest.mark.parametrize("project_path", [None, "project_ref"])
+def test_a_row_says_its_project_in_every_source(logs, project_path) -> None:
+    make(logs, TableShape("odd_rows", project_path))
+    insert = "INSERT INTO logs.odd_rows ({}id, timestamp, event_message, metadata) VALUES ({}'1', now(), '', '[]')"
+    with pytest.raises(errors.NotNullViolation):
+        logs.execute(insert.format("", ""))
+    logs.execute(insert.format("project, ", "'', "))
 
 
 @pytest.mark.parametrize("key", ["cf-ray", "0", "_", "SELECT", "x-" * 90])
@@ -239,20 +226,20 @@ def test_partition_has_the_indexes_of_its_parent(logs) -> None:
     assert indexes == [("brin", ["autosummarize=on"]), ("btree", None), ("btree", None), ("spgist", None)]
 
 
-def test_the_same_row_is_not_stored_twice(logs, insert) -> None:
+def test_a_project_has_a_row_once(logs, insert) -> None:
     make(logs, TableShape("odd_rows", None))
-    insert("odd_rows", id="1")
+    insert("odd_rows", id="1", project="acme")
+    insert("odd_rows", id="1", project="globex")
     with pytest.raises(errors.UniqueViolation):
-        insert("odd_rows", id="1")
+        insert("odd_rows", id="1", project="acme")
 
 
 @pytest.mark.parametrize(
-    ("project_path", "columns"),
+    ("generated", "columns"),
     [
-        (None, ("id", "project", "timestamp", "event_message", "metadata")),
-        ("project_ref", ("id", "timestamp", "event_message", "metadata")),
+        (False, ("id", "project", "timestamp", "event_message", "metadata")),
+        (True, ("id", "timestamp", "event_message", "metadata")),
     ],
 )
-def test_loads_write_every_column_that_is_not_generated(project_path, columns) -> None:
-    shape = TableShape("x", project_path, (ExtractedColumnShape("value", "a", ColumnType.TEXT),))
-    assert tables.insertable_columns(shape) == columns
+def test_loads_write_every_column_that_is_not_generated(generated, columns) -> None:
+    assert tables.insertable_columns(project_generated=generated) == columns

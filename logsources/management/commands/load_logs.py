@@ -20,6 +20,7 @@ from logsources.loading import LoadAborted, LoadProgress, LoadReport, OnBadLine,
 from logsources.management.load_progress import shown_progress
 from logsources.models import LogSource
 from logsources.ndjson import decompressed, read_lines
+from logsources.storing import ProjectMoved
 
 INTERRUPTED_EXIT_CODE = 130  # what a shell reports for a command that Ctrl-C ended
 
@@ -106,6 +107,8 @@ def explained_load_errors(source: LogSource) -> Iterator[None]:
     except psycopg.Error as error:
         reason = error.diag.message_primary or str(error).partition("\n")[0]
         raise CommandError(f"The log database ended the load: {reason}. {nothing}") from error
+    except ProjectMoved as error:
+        raise CommandError(f"The log source was changed at this moment; load again. {nothing}") from error
     except KeyboardInterrupt:
         raise CommandError(f"Interrupted. {nothing}", returncode=INTERRUPTED_EXIT_CODE) from None
 

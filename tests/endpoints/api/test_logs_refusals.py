@@ -284,6 +284,11 @@ def test_follows_a_table_that_was_made_anew(shipper: Client, log_database: psyco
         source = make(project_location="metadata", project_path="project")
         assert_loaded(send(shipper, [row(1)], url), loaded=1, source="moving_logs")
         drop_source(source)
+        source = make(project_location="metadata", project_path="owner")
+        elsewhere = row(1, project=None, metadata={"project": "acme", "owner": "globex"})
+        assert_loaded(send(shipper, [elsewhere], url), loaded=1, source="moving_logs")
+        assert log_database.execute("SELECT project FROM logs.moving_logs").fetchall() == [("globex",)]
+        drop_source(source)
         assert_refused(send(shipper, [row(1)], url), LogSourceNotFound)
     finally:
         log_database.execute("DROP TABLE IF EXISTS logs.moving_logs")

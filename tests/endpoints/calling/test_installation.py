@@ -130,7 +130,7 @@ def test_a_pool_in_use_is_busy_and_not_down(
 def test_sources_are_told_by_name_with_their_newest_row(own_redis: OwnRedis, insert_rows: Any) -> None:
     rows = [
         {"timestamp": NOW - timedelta(hours=hours), "project": project}
-        for project, hours in (("a", 50), ("b", 3), (None, 7))
+        for project, hours in (("a", 50), ("b", 3), ("", 7))
     ]
     insert_rows("edge_logs", rows)
     sources = look_at_installation().sources

@@ -72,14 +72,19 @@ def reader(log_database: psycopg.Connection[Any]) -> Iterator[psycopg.Connection
         yield gate
 
 
-@pytest.fixture(params=["owner", "reader"])
-def session(request: pytest.FixtureRequest, log_database: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
-    """Either of them, with enough rows of one project today for an index to be worth it."""
+@pytest.fixture
+def rows_of_today(log_database: psycopg.Connection[Any]) -> None:
+    """Enough rows of one project for an index to be worth it."""
     log_database.execute(
         "INSERT INTO logs.edge_logs (id, project, timestamp, event_message, metadata)"
         " SELECT md5(n::text), 'acme', now(), 'GET /', '[{}]' FROM generate_series(1, 1000) AS n"
     )
     log_database.execute("ANALYZE logs.edge_logs")
+
+
+@pytest.fixture(params=["owner", "reader"])
+def session(request: pytest.FixtureRequest, rows_of_today: None) -> psycopg.Connection[Any]:
+    """The owner, who sees every project, or the reader of one."""
     connection: psycopg.Connection[Any] = request.getfixturevalue(request.param)
     # The partitions without rows would else be read in one piece.
     connection.execute("SET enable_seqscan = off")
@@ -110,6 +115,13 @@ def test_equality_of_id_finds_the_index(session: psycopg.Connection[Any], lql: s
     plan = explain(session, lql)
     assert re.search(rf"Index (Only )?Scan( Backward)? (using|on) {today}_pkey.*\n\s+Index Cond: \(+id = '", plan), plan
     assert "Seq Scan" not in plan
+
+
+@pytest.mark.usefixtures("rows_of_today")
+def test_equality_of_id_finds_the_rows_of_the_tenant_in_the_index(reader: psycopg.Connection[Any]) -> None:
+    today = f"edge_logs_p{datetime.now(UTC):%Y%m%d}"
+    plan = explain(reader, "id:abc")
+    assert re.search(rf"{today}_pkey.*\n\s+Index Cond: .*id = 'abc'.*project = ", plan), plan
 
 
 def test_a_time_filter_finds_the_index_inside_a_partition(session: psycopg.Connection[Any]) -> None:

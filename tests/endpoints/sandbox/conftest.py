@@ -18,8 +18,8 @@ from endpoints.models import Endpoint
 
 OURS, THEIRS, EARLIER, SECRET = "marker_ours", "marker_theirs", "marker_earlier", "marker_secret"
 ROWS = """
-    INSERT INTO logs.{table} (id, {project} timestamp, event_message, metadata)
-    SELECT md5({table_name} || project || marker || n)::uuid, {project} moment + n * interval '7 minutes',
+    INSERT INTO logs.{table} (id, project, timestamp, event_message, metadata)
+    SELECT md5({table_name} || project || marker || n)::uuid, project, moment + n * interval '7 minutes',
         (array['GET /rest 200 user17', 'PUT /auth 404 x', 'GET /x 500 y'])[1 + n % 3] || ' ' || marker,
         jsonb_build_array(jsonb_build_object(
             'marker', marker, 'project', project, 'project_ref', project,
@@ -102,16 +102,7 @@ def walled(django_db_setup: None, django_db_blocker: Any) -> Iterator[Walled]:
 def _fill(superuser: Connection[Any], tables: list[str]) -> None:
     _empty(superuser, tables)
     for table in tables:
-        generated = superuser.execute(
-            "SELECT attgenerated <> '' FROM pg_attribute WHERE attname = 'project' AND attrelid = %s::regclass",
-            [f"logs.{table}"],
-        ).fetchone()
-        parts = {
-            "table": sql.Identifier(table),
-            "table_name": sql.Literal(table),
-            # Where the project is a path into metadata, PostgreSQL fills the column.
-            "project": sql.SQL("" if generated == (True,) else "project,"),
-        }
+        parts = {"table": sql.Identifier(table), "table_name": sql.Literal(table)}
         superuser.execute(sql.SQL(ROWS).format(**parts))
 
 

@@ -86,15 +86,8 @@ def _fill(owner: Connection[Any]) -> None:
     _empty(owner)
     for row in map(json.loads, ROWS.read_text(encoding="utf-8").splitlines()):
         table = LOG_TABLES[row["table"]]
-        found = owner.execute(
-            "SELECT attgenerated FROM pg_attribute WHERE attname = 'project' AND attrelid = %s::regclass",
-            [f"logs.{table}"],
-        ).fetchone()
-        assert found is not None
         values = {"timestamp": row["timestamp"], "id": row["id"], "event_message": row["event_message"]}
-        values["metadata"] = json.dumps(_stored(row["metadata"]))
-        if found[0] == "":  # else PostgreSQL fills it from the record
-            values["project"] = "acme"
+        values |= {"project": "acme", "metadata": json.dumps(_stored(row["metadata"]))}
         columns = sql.SQL(", ").join(map(sql.Identifier, values))
         marks = sql.SQL(", ").join(sql.Placeholder() for _ in values)
         insert = sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(sql.Identifier("logs", table), columns, marks)

@@ -134,6 +134,16 @@ def test_a_missing_table_is_one_line(db: None, monkeypatch: pytest.MonkeyPatch) 
         run("-", source_name="tableless_rows")
 
 
+def test_a_source_that_finds_the_project_elsewhere_now_is_one_line(
+    logs: Connection[Any], source: LogSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs.execute("COMMENT ON COLUMN logs.commanded_rows.project IS 'tenant.ref'")
+    put_on_stdin(monkeypatch, NDJSON)
+    with pytest.raises(CommandError, match=r"was changed at this moment; load again\. Nothing was loaded"):
+        run("-")
+    assert row_count(logs) == 0
+
+
 def test_an_interrupted_load_leaves_nothing_and_exits_with_130(
     logs: Connection[Any], source: LogSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:

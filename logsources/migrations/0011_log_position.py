@@ -17,7 +17,7 @@ def create_function(apps: StateApps, schema_editor: BaseDatabaseSchemaEditor) ->
 
 
 class Migration(migrations.Migration):
-    dependencies = [("logsources", "0009_plainer_help_texts")]
+    dependencies = [("logsources", "0010_empty_tenant")]
 
     operations = [
         # Going back changes nothing: older versions of the service do not call the function.

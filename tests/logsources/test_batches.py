@@ -113,7 +113,7 @@ def test_a_body_without_ids_and_timestamps_is_told_apart_by_sending_and_hour(
     assert counts(load(rows, **other)) == (loaded, 3 - loaded, 0)
 
 
-@pytest.mark.parametrize("timestamp", [NOW.isoformat(), None])
+@pytest.mark.parametrize("timestamp", [NOW.isoformat(), None], ids=["timed", "untimed"])
 def test_each_project_has_ids_of_its_own(logs: Connection[Any], table: str, timestamp: str | None) -> None:
     rows = [row(1, timestamp=timestamp, project=project) for project in ("acme", "globex")]
     assert counts(load(rows)) == (2, 0, 0)

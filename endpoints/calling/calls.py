@@ -19,11 +19,13 @@ from endpoints.calling.cached_results import Served, serve
 from endpoints.calling.query_requests import Call, recall_request
 from endpoints.definition import Version
 from endpoints.errors import DatabaseUnavailable, EndpointError, EndpointNotFound
-from endpoints.log_database.execution import QUERY_READER, ReaderSession, StatementFailed, run_statement
+from endpoints.log_database.execution import StatementFailed, run_statement
+from endpoints.log_database.sessions import ReaderSession
 from endpoints.models import Endpoint
 from endpoints.results.outcomes import Outcome, Statement
 from endpoints.results.positions import NO_POSITION
 from endpoints.sql.parameters import DeclaredParameter
+from logsources.roles import QUERY_READER
 
 
 # --- Call outcomes ----------------------------------------------------------------------------------------------------

@@ -25,7 +25,8 @@ from endpoints.calling.prepared_queries import (
 from endpoints.definition import PublishedTable, Version
 from endpoints.dialects import DIALECTS, TranslationBug
 from endpoints.errors import EndpointError, InternalError, InvalidLQL, InvalidSQL, RequestTooLarge
-from endpoints.log_database.execution import ReaderSession, StatementFailed, first_invalid_regular_expression
+from endpoints.log_database.execution import StatementFailed, first_invalid_regular_expression
+from endpoints.log_database.sessions import ReaderSession
 from endpoints.lql import parse_lql, print_lql
 from endpoints.lql.lowering import LoweredQuery, LQLTable, choose_table, lower
 from endpoints.lql.refusals import refusal, shortened

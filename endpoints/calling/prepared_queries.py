@@ -14,17 +14,12 @@ from django.conf import settings
 
 from endpoints.definition import PublishedTable, Version
 from endpoints.errors import EndpointError, InvalidLQL, InvalidParameters, InvalidSQL, ResultTooLarge, StoredQueryFailed
-from endpoints.log_database.execution import (
-    QUERY_READER,
-    SANDBOX_READER,
-    ReaderSession,
-    StatementFailed,
-    first_invalid_regular_expression,
-    run_statement,
-)
+from endpoints.log_database.execution import StatementFailed, first_invalid_regular_expression, run_statement
+from endpoints.log_database.sessions import ReaderSession
 from endpoints.results.outcomes import BoundValue, Rows, Statement
 from endpoints.sql.composition import compile_query, is_over_budget, limit_bytes, original_offset
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
+from logsources.roles import QUERY_READER, SANDBOX_READER
 
 # --- Sessions ---------------------------------------------------------------------------------------------------------
 # The role of an endpoint's queries, and the failures that an argument can cause.

@@ -15,15 +15,10 @@ from psycopg.pq.abc import PGresult
 
 from config.deadlines import answer_within
 from endpoints.errors import DatabaseUnavailable
-from endpoints.log_database.execution import (
-    Attendance,
-    ReaderSession,
-    on_primary,
-    run_once,
-    session_settings_statement,
-)
+from endpoints.log_database.execution import Attendance, on_primary, run_once
 from endpoints.log_database.gate import GateConnection, GatePool, roll_back
 from endpoints.log_database.round_trips import Transaction, timestamp_columns
+from endpoints.log_database.sessions import ReaderSession, session_settings_statement
 from endpoints.results.outcomes import Column, Rows, Statement
 from logsources.databases import owner_connection
 

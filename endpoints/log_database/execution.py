@@ -13,13 +13,10 @@ log.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from functools import lru_cache
-from itertools import chain
 from time import perf_counter
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import psycopg
 import structlog
@@ -31,31 +28,16 @@ from endpoints.log_database.round_trips import (
     FetchBudget,
     Keeping,
     Transaction,
-    array_literal,
     column_names,
     run_transaction,
     timestamp_columns,
 )
 from endpoints.log_database.servers import log_servers
+from endpoints.log_database.sessions import ReaderSession, session_settings_statement
 from endpoints.results.encoding import UNBOUNDED
-from endpoints.results.outcomes import BoundValue, OverBudget, Rows, Statement
-from endpoints.results.positions import NO_POSITION, covered_by_snapshot, read_position, write_position
-from endpoints.sql.composition import parse_planner_settings
-from logsources.guards import LARGEST_VALUE_SETTING, largest_value
-from logsources.roles import POSITION_NOT_REPLAYED, PRIVATE_SCHEMA
-
-QUERY_READER: Final = "query_reader"
-SANDBOX_READER: Final = "sandbox_reader"
-# A consumer's query has one process, and memory for about one sort at a time; a whole pool of them may run.
-SANDBOX_LIMITS: Final[Mapping[str, str]] = {
-    "max_parallel_workers_per_gather": "0",
-    "work_mem": "8MB",
-    "hash_mem_multiplier": "1",
-    "lock_timeout": "1s",
-    "jit": "off",
-    # The views read its arguments by name; the bound values are the consumer's own and deserve their own plan.
-    "plan_cache_mode": "auto",
-}
+from endpoints.results.outcomes import OverBudget, Rows, Statement
+from endpoints.results.positions import NO_POSITION, covered_by_snapshot, read_position
+from logsources.roles import POSITION_NOT_REPLAYED, SANDBOX_READER
 
 # A value counts as at least so much against a budget: in JSON few are shorter than `"a":12,`.
 BYTES_OF_VALUE: Final = 8
@@ -74,39 +56,6 @@ _UNAVAILABLE_CLASSES = ("08", "57P", "53300")
 # A standby has not replayed what the primary has: the awaited position, the schema of a new version, one of its views.
 # Or replay and a statement stood in each other's way (manual, "Handling Query Conflicts"): one of them was cancelled.
 _FAILURES_OF_STANDBYS = frozenset((POSITION_NOT_REPLAYED, "3F000", "42P01", "40001", "40P01", "55P03"))
-
-
-@dataclass(frozen=True, slots=True)
-class ReaderSession:
-    """The role and the limits under which a statement runs.
-
-    `tenant` is the project whose rows PostgreSQL shows; None shows the rows of every project. The views of a sandbox
-    schema read `arguments` for ``@name``; `planner_settings` are the operator's, as text.
-    """
-
-    role: str
-    search_path: str
-    statement_timeout_seconds: float
-    tenant: str | None
-    arguments: Mapping[str, BoundValue] = field(default_factory=dict)
-    planner_settings: str = ""
-
-    def settings(self, sql: str) -> dict[str, str]:
-        """Return the settings of this statement's transaction in order.
-
-        The role comes last because it may not set the others.
-        A text is stored after a `=`, so that logs_private.argument() can tell NULL from the empty text.
-        """
-        return {
-            "statement_timeout": f"{round(self.statement_timeout_seconds * 1000)}ms",
-            "search_path": self.search_path,
-            "logs.scope": "every_project" if self.tenant is None else "tenant",
-            "logs.tenant": "" if self.tenant is None else f"={self.tenant}",
-            **{f"logs.arg_{name}": _stored_argument(value) for name, value in self.arguments.items()},
-            **_planner_settings(self.planner_settings),
-            **(_sandbox_settings(sql) if self.role == SANDBOX_READER else {}),
-            "role": self.role,
-        }
 
 
 class StatementFailed(Exception):
@@ -263,65 +212,6 @@ def _keeping(connection: GateConnection, statement: Statement, session: ReaderSe
         return Keeping(connection.kept_statements, key)
     # The longer a consumer's text, the more tables it can name, and each makes the plan larger.
     return Keeping(connection.kept_queries, key) if len(statement.sql) <= LONGEST_KEPT_QUERY else None
-
-
-def session_settings_statement(
-    session: ReaderSession, sql: str = "", *, awaited: int | None = None
-) -> tuple[str, tuple[bytes, ...]]:
-    """Return the SELECT that arms a transaction for a statement, and the encoded texts that it binds.
-
-    If a position is awaited, its first value is that of the log that the transaction sees.
-    """
-    if session.role == SANDBOX_READER:
-        arming, bound = _arming(session, sql)
-    else:
-        arming, bound = _arming_of_stored_query(
-            session.role,
-            session.search_path,
-            session.statement_timeout_seconds,
-            session.tenant,
-            session.planner_settings,
-        )
-    if awaited is None:
-        return arming, bound
-    return _asking_position(arming, len(bound) + 1), (*bound, write_position(awaited).encode())
-
-
-@lru_cache(maxsize=1024)
-def _arming_of_stored_query(*fields: Any) -> tuple[str, tuple[bytes, ...]]:
-    role, search_path, seconds, tenant, planner_settings = fields
-    return _arming(ReaderSession(role, search_path, seconds, tenant, planner_settings=planner_settings), "")
-
-
-def _arming(session: ReaderSession, sql: str) -> tuple[str, tuple[bytes, ...]]:
-    settings = session.settings(sql)
-    return _set_configs(len(settings)), tuple(text.encode() for text in chain.from_iterable(settings.items()))
-
-
-@lru_cache(maxsize=256)
-def _set_configs(number: int) -> str:
-    calls = (f"set_config(${first}, ${first + 1}, true)" for first in range(1, 2 * number, 2))
-    return f"SELECT {', '.join(calls)}"
-
-
-@lru_cache(maxsize=256)
-def _asking_position(arming: str, number: int) -> str:
-    return arming.replace("SELECT ", f"SELECT {PRIVATE_SCHEMA}.log_position(${number}), ", 1)
-
-
-@lru_cache(maxsize=256)
-def _planner_settings(text: str) -> Mapping[str, str]:
-    return parse_planner_settings(text)
-
-
-def _sandbox_settings(sql: str) -> Mapping[str, str]:
-    return {**SANDBOX_LIMITS, LARGEST_VALUE_SETTING: str(largest_value(sql))}
-
-
-def _stored_argument(value: BoundValue) -> str:
-    if value is None:
-        return ""
-    return f"={value}" if isinstance(value, str) else f"={array_literal(value)}"
 
 
 def failure_of(error: psycopg.Error, session: ReaderSession) -> Exception:

@@ -152,7 +152,8 @@ class GatePool:
     """
 
     def __init__(self, conninfo: dict[str, Any], *, size: int, wait_seconds: float) -> None:
-        self.name = f"{conninfo.get('host', '')}:{conninfo.get('port') or DEFAULT_PORT}"
+        host = conninfo.get("host") or conninfo.get("hostaddr", "")
+        self.name = f"{host}:{conninfo.get('port') or DEFAULT_PORT}"
         self.least_position = NO_POSITION
         self.liveness = Liveness(*({"connect_timeout": 2, **server} for server in each_server(conninfo)))
         self._size = size

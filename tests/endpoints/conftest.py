@@ -13,6 +13,7 @@ import pytest
 
 from endpoints.cache import connection
 from endpoints.log_database.servers import close_log_servers
+from tests.conftest import REDIS_OPTIONS
 from tests.endpoints.cache.own_redis import OwnRedis
 from tests.live.replicated import Replicated
 from tests.servers import SUITE_POSTGRES
@@ -29,7 +30,7 @@ def own_redis(settings: Any) -> Iterator[OwnRedis]:
     """The cache on a Redis that the test may break."""
     server = OwnRedis()
     server.start()
-    settings.CACHES = {"default": {**settings.CACHES["default"], "LOCATION": server.url}}
+    settings.CACHES = {"default": {**settings.CACHES["default"], "LOCATION": server.url, "OPTIONS": REDIS_OPTIONS}}
     yield server
     server.remove()
 

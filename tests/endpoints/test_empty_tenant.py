@@ -13,8 +13,9 @@ from django.core.exceptions import ValidationError
 
 from endpoints.access.access_tokens import issue_access_token
 from endpoints.calling.prepared_queries import sandbox_session, stored_session
-from endpoints.log_database.execution import ReaderSession, run_statement
+from endpoints.log_database.execution import run_statement
 from endpoints.log_database.publishing import publish_draft
+from endpoints.log_database.sessions import ReaderSession
 from endpoints.lql.lowering import LQLTable, lower
 from endpoints.lql.parser import parse_lql
 from endpoints.models import AccessToken, Endpoint

@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 
 from config.embedded import standbys
 from endpoints.access.access_tokens import issue_access_token
+from endpoints.calling.installation import State, look_at_installation
 from endpoints.defining.saving import save_endpoint
 from endpoints.log_database import servers
 from endpoints.log_database.servers import ServerReport, ServerRole, ServerState, close_log_servers, log_servers
@@ -246,3 +247,40 @@ def _owner() -> psycopg.Connection[Any]:
 
 def _logs_of(pair: Replicated) -> str:
     return make_conninfo(pair.standby_url, dbname=str(owner_parameters()["dbname"]))
+
+
+# --- Watching ---------------------------------------------------------------------------------------------------------
+def test_readyz_lists_the_servers_without_their_names(pair: Replicated) -> None:
+    document = Client().get("/readyz").json()
+    assert document["checks"]["log_database"] == "ok"
+    assert document["log_servers"] == [
+        {"role": "standby", "state": "serves", "lag_seconds": pytest.approx(0, abs=SECONDS)},
+        {"role": "primary", "state": "serves", "lag_seconds": None},
+    ]
+    with pair.standby_killed():
+        until(lambda: ServerState.UNAVAILABLE in states(), seconds=SECONDS, pause=0.01)
+        response = Client().get("/readyz")
+        assert (response.status_code, response.json()["log_servers"][0]["state"]) == (200, "unavailable")
+
+
+def test_metrics_name_the_servers(pair: Replicated, settings: Any) -> None:
+    settings.ENDPOINTS_METRICS_TOKEN = "secret"
+    text = Client(headers={"Authorization": "Bearer secret"}).get("/metrics").content.decode()
+    standby, primary = (report.name for report in log_servers().reports())
+    assert f'endpoints_log_server_serves{{role="standby",server="{standby}"}} 1.0' in text
+    assert f'endpoints_log_server_serves{{role="primary",server="{primary}"}} 1.0' in text
+    assert f'endpoints_log_server_lag_seconds{{role="standby",server="{standby}"}}' in text
+    assert f'endpoints_log_server_lag_seconds{{role="primary",server="{primary}"}}' not in text
+
+
+def test_the_dashboard_shows_who_takes_calls(pair: Replicated) -> None:
+    standby, primary = log_servers().reports()
+
+    def shown() -> dict[str, State]:
+        return {part.name: part.state for part in look_at_installation().parts}
+
+    names = (f"Standby {standby.name}", f"Primary {primary.name}")
+    assert [shown()[name] for name in names] == [State.RUNNING] * 2
+    with pair.standby_frozen():
+        until(lambda: ServerState.UNAVAILABLE in states(), seconds=SECONDS, pause=0.01)
+        assert [shown()[name] for name in names] == [State.DOWN, State.RUNNING]

@@ -19,7 +19,7 @@ from psycopg.types.json import Jsonb
 from endpoints.calling.calls import find_endpoint
 from endpoints.calling.prepared_queries import stored_session
 from endpoints.calling.purging import purge_cache
-from endpoints.log_database.execution import ReaderSession
+from endpoints.log_database.sessions import ReaderSession
 from endpoints.sql.composition import compile_query
 from endpoints.sql.parameters import coerce_arguments
 from tests.conftest import ApiClient, iso

@@ -10,8 +10,10 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from endpoints.log_database.execution import QUERY_READER, ReaderSession, StatementFailed, run_statement
+from endpoints.log_database.execution import StatementFailed, run_statement
+from endpoints.log_database.sessions import ReaderSession
 from endpoints.results.outcomes import Statement
+from logsources.roles import QUERY_READER
 
 pytestmark = pytest.mark.django_db(databases=["default", "logs"])
 

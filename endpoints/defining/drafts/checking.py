@@ -21,9 +21,10 @@ from endpoints.defining.drafts.draft import (
 )
 from endpoints.definition import SETTINGS, PublishedTable
 from endpoints.log_database.describing import describe_statement, describe_with_plan
-from endpoints.log_database.execution import ReaderSession, StatementFailed
+from endpoints.log_database.execution import StatementFailed
 from endpoints.log_database.plans import tables_without_time_bound
 from endpoints.log_database.publishing import PublishingError, publish_draft, table_statement
+from endpoints.log_database.sessions import ReaderSession
 from endpoints.results.outcomes import Column
 from endpoints.sql.composition import compile_query, original_offset
 from endpoints.sql.lexemes import Kind, lex

@@ -11,10 +11,12 @@ from django.conf import settings
 
 from endpoints.log_database import servers
 from endpoints.log_database.describing import describe_statement
-from endpoints.log_database.execution import QUERY_READER, ReaderSession, StatementFailed
+from endpoints.log_database.execution import StatementFailed
 from endpoints.log_database.gate import GatePool
 from endpoints.log_database.servers import LogServers
+from endpoints.log_database.sessions import ReaderSession
 from endpoints.results.outcomes import Column, Statement
+from logsources.roles import QUERY_READER
 
 pytestmark = pytest.mark.django_db
 NOBODY = ReaderSession(role=QUERY_READER, search_path="logs", statement_timeout_seconds=5, tenant="")

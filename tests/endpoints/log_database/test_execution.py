@@ -18,17 +18,16 @@ from endpoints.errors import DatabaseUnavailable, Overloaded, QueryTimeout
 from endpoints.log_database import servers
 from endpoints.log_database.execution import (
     LONGEST_KEPT_QUERY,
-    QUERY_READER,
-    SANDBOX_READER,
-    ReaderSession,
     StatementFailed,
     first_invalid_regular_expression,
     run_statement,
 )
 from endpoints.log_database.gate import KEPT_QUERIES, GatePool
 from endpoints.log_database.servers import LogServers
+from endpoints.log_database.sessions import ReaderSession
 from endpoints.results.encoding import CHUNK_ROWS
 from endpoints.results.outcomes import OverBudget, Statement
+from logsources.roles import QUERY_READER, SANDBOX_READER
 
 pytestmark = pytest.mark.django_db
 NOBODY = ReaderSession(role=QUERY_READER, search_path="logs", statement_timeout_seconds=5, tenant="")

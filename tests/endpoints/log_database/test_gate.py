@@ -15,11 +15,12 @@ from psycopg.conninfo import conninfo_to_dict
 
 from endpoints.errors import DatabaseUnavailable, EndpointError, Overloaded, QueryTimeout
 from endpoints.log_database import gate, servers
-from endpoints.log_database.execution import QUERY_READER, SANDBOX_READER, ReaderSession, run_statement
+from endpoints.log_database.execution import run_statement
 from endpoints.log_database.gate import GatePool, roll_back
 from endpoints.log_database.servers import LogServers
+from endpoints.log_database.sessions import ReaderSession
 from endpoints.results.outcomes import Statement
-from logsources.roles import ensure_roles
+from logsources.roles import QUERY_READER, SANDBOX_READER, ensure_roles
 from tests.drills import DrillServer, server, wait_for
 
 __all__ = ["server"]

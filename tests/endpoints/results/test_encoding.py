@@ -11,9 +11,11 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from endpoints.log_database.execution import QUERY_READER, ReaderSession, run_statement
+from endpoints.log_database.execution import run_statement
+from endpoints.log_database.sessions import ReaderSession
 from endpoints.results.encoding import CHUNK_ROWS, encode_rows
 from endpoints.results.outcomes import OverBudget, ResultFormat, Rows, Statement
+from logsources.roles import QUERY_READER
 
 pytestmark = pytest.mark.django_db
 SESSION = ReaderSession(role=QUERY_READER, search_path="logs", statement_timeout_seconds=5, tenant="")

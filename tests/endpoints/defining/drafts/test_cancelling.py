@@ -29,10 +29,12 @@ from endpoints.defining.drafts import (
 )
 from endpoints.errors import Overloaded
 from endpoints.log_database import servers
-from endpoints.log_database.execution import QUERY_READER, ReaderSession, run_statement
+from endpoints.log_database.execution import run_statement
 from endpoints.log_database.gate import GatePool
 from endpoints.log_database.servers import LogServers
+from endpoints.log_database.sessions import ReaderSession
 from endpoints.results.outcomes import Statement
+from logsources.roles import QUERY_READER
 
 pytestmark = pytest.mark.django_db
 RUN = "0f1e2d3c-a-run-to-be-cancelled"

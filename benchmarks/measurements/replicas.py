@@ -50,7 +50,7 @@ def _costs(installation: Installation, *, rounds: int, seconds: float) -> Iterat
         port,
     ):
         contestants = {"with": (installation.web, installation.port), "without": (alone, port)}
-        until(lambda: _serves(installation.port), seconds=20)
+        until(lambda: installation.server_states() == ["serves", "serves"], seconds=20)
         for _, its_port in contestants.values():
             _call(installation, its_port, seconds=2)  # plans, pools
         for number in range(rounds):
@@ -94,12 +94,6 @@ def _cpu_seconds(process: int) -> float:
     """Return the time that a process and its descendants have used (proc(5), fields 14 to 17)."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / TICKS_PER_SECOND + sum(map(_cpu_seconds, children(process)))
-
-
-def _serves(port: int) -> bool:
-    with Caller(port, "") as caller:
-        servers = json.loads(caller.request("GET", "/readyz").body)["log_servers"]
-    return all(server["state"] == "serves" for server in servers)
 
 
 def _stale_reads(installation: Installation) -> Iterator[Measured]:

@@ -94,22 +94,23 @@ class LogServers:
         self, pools: Sequence[GatePool], *, prefers_standbys: bool = False, max_lag_seconds: float = 0.0
     ) -> None:
         self._pools = pools
+        self._watched = pools if len(pools) > 1 else ()
         self._prefers_standbys = prefers_standbys
         self._positions = PrimaryPositions(max_lag_seconds)
         self._turns = count()
-        self._primary: GatePool | None = pools[0] if len(pools) == 1 else None
-        self._not_looked_at = set(pools) if len(pools) > 1 else set()
+        self._primary = None if self._watched else pools[0]
+        self._not_looked_at = set(self._watched)
         self._all_looked_at = threading.Event()
         self._closed = threading.Event()
-        for pool in pools if len(pools) > 1 else ():
+        for pool in self._watched:
             threading.Thread(target=self._watch, args=(pool,), name=f"watch {pool.name}", daemon=True).start()
 
     def standby(self) -> GatePool | None:
         """Return a standby that may take a call, a different one each time; None if there is none."""
-        if len(self._pools) == 1 or not self._prefers_standbys:
+        if not (self._watched and self._prefers_standbys):
             return None
         self._await_first_looks()
-        standbys = [pool for pool in self._pools if self._state(pool) is ServerState.SERVES and _is_standby(pool)]
+        standbys = [pool for pool in self._watched if self._state(pool) is ServerState.SERVES and _is_standby(pool)]
         return standbys[next(self._turns) % len(standbys)] if standbys else None
 
     def primary(self) -> GatePool:
@@ -125,10 +126,9 @@ class LogServers:
 
     def reports(self) -> list[ServerReport]:
         """Return every server at its last look, if there are several."""
-        if len(self._pools) == 1:
-            return []
-        self._await_first_looks()
-        return [self._report(pool) for pool in self._pools]
+        if self._watched:
+            self._await_first_looks()
+        return [self._report(pool) for pool in self._watched]
 
     def close(self) -> None:
         self._closed.set()

@@ -1,4 +1,4 @@
-"""What a test may break: a Redis, which a process may not have met yet, a standby, and the start of threads."""
+"""A log shipper, and what a test may break: a Redis, a standby, and the start of threads."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import psycopg
 import pytest
+from django.test import Client
 
+from endpoints.access.access_tokens import issue_access_token
 from endpoints.cache import connection
 from endpoints.log_database.servers import close_log_servers
 from tests.conftest import REDIS_OPTIONS
@@ -33,6 +36,13 @@ def own_redis(settings: Any) -> Iterator[OwnRedis]:
     settings.CACHES = {"default": {**settings.CACHES["default"], "LOCATION": server.url, "OPTIONS": REDIS_OPTIONS}}
     yield server
     server.remove()
+
+
+@pytest.fixture
+def shipper(log_database: psycopg.Connection[Any]) -> Client:
+    """A log shipper: a client whose access token loads rows and does nothing else."""
+    secret = issue_access_token(name="shipper", may_load=True, no_endpoints=True).secret
+    return Client(headers={"X-API-KEY": secret})
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,6 @@ from psycopg.conninfo import make_conninfo
 from structlog.testing import capture_logs
 
 from config.embedded import standbys
-from endpoints.access.access_tokens import issue_access_token
 from endpoints.calling.installation import State, look_at_installation
 from endpoints.defining.saving import save_endpoint
 from endpoints.log_database import servers
@@ -34,12 +33,6 @@ SECONDS = 20.0  # for what happens within one or two, however busy the machine
 @pytest.fixture(autouse=True)
 def looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "LOOK_SECONDS", 0.02)
-
-
-@pytest.fixture
-def shipper(log_database: psycopg.Connection[Any]) -> Client:
-    secret = issue_access_token(name="shipper", may_load=True, no_endpoints=True).secret
-    return Client(headers={"X-API-KEY": secret})
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def installation(pair: Installation) -> Installation:
     """The installation with a standby that takes calls, whatever the drill before has done to it."""
     pair.servers.start()
     pair.wait_until_ready()
-    until(lambda: all(states(pair.port) == ["serves", "serves"] for _ in range(12)), seconds=READY_SECONDS)
+    until(lambda: all(pair.server_states() == ["serves", "serves"] for _ in range(12)), seconds=READY_SECONDS)
     return pair
 
 
@@ -50,12 +50,6 @@ def installation(pair: Installation) -> Installation:
 def shipper(pair: Installation, name: str) -> str:
     secret: str = pair.console.do("issue", name=name, may_load=True)
     return secret
-
-
-def states(port: int) -> list[str]:
-    with Caller(port, "") as caller:
-        servers = json.loads(caller.request("GET", "/readyz").body)["log_servers"]
-    return [server["state"] for server in servers]
 
 
 @dataclass
@@ -146,7 +140,7 @@ def test_nobody_is_refused_or_shown_old_rows_whatever_happens_to_the_standby(
             with outage(installation.servers):
                 time.sleep(OUTAGE_SECONDS)
             back_at = time.monotonic()
-            until(lambda: states(installation.port) == ["serves", "serves"], seconds=READY_SECONDS)
+            until(lambda: installation.server_states() == ["serves", "serves"], seconds=READY_SECONDS)
             recovered_after = time.monotonic() - back_at
             time.sleep(BEFORE_SECONDS)
         finally:
@@ -167,7 +161,7 @@ def test_a_promoted_standby_is_the_primary_without_a_restart(
         for each in running:
             with Caller(each.port, each.secret) as caller:
                 each.once(caller)
-        until(lambda: states(port) == ["serves", "serves"], seconds=READY_SECONDS)
+        until(lambda: installation.server_states(port=port) == ["serves", "serves"], seconds=READY_SECONDS)
         servers.caught_up()
         with servers.postgres_killed(), ThreadPoolExecutor(CALLERS) as pool:
             futures = [pool.submit(each.until_over, over) for each in running]

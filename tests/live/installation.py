@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import socket
@@ -131,6 +132,12 @@ class Installation:
     # --- Callers and operator -----------------------------------------------------------------------------------------
     def caller(self, *, port: int | None = None, secret: str | None = None) -> Caller:
         return Caller(self.port if port is None else port, self.secret if secret is None else secret)
+
+    def server_states(self, *, port: int | None = None) -> list[str]:
+        """Return the state of each server of the log database, as a web process sees it; none if there is one."""
+        with self.caller(port=port) as caller:
+            servers = json.loads(caller.request("GET", "/readyz").body).get("log_servers", [])
+        return [server["state"] for server in servers]
 
     def save(self, name: str, sql: str, *, parameters: Mapping[str, str] | None = None, **settings: Any) -> int:
         """Save an endpoint and return its version; every parameter is required."""

@@ -28,6 +28,12 @@ def counting(request: pytest.FixtureRequest) -> Endpoint:
     )
 
 
+@pytest.fixture
+def kept(db: None) -> Endpoint:
+    """The same, with results that stay in the cache."""
+    return save_endpoint(Endpoint(name="kept", sql="SELECT count(*) AS rows FROM edge_logs", cache_seconds=600), [])
+
+
 def counted(response: Any) -> int:
     assert response.status_code == 200, response.content
     (row,) = response.json()["result"]
@@ -51,9 +57,8 @@ def test_a_call_with_the_position_of_a_load_sees_its_rows(shipper: Client, api: 
         assert counted(api.query("counting", X_Log_Position=position)) == number
 
 
+@pytest.mark.usefixtures("kept")
 def test_a_cached_result_is_not_served_to_a_caller_who_awaits_a_later_position(shipper: Client, api: ApiClient) -> None:
-    save_endpoint(Endpoint(name="kept", sql="SELECT count(*) AS rows FROM edge_logs", cache_seconds=600), [])
-
     def call(**headers: str) -> tuple[int, str]:
         response = api.query("kept", **headers)
         return counted(response), response["X-Cache"]
@@ -66,9 +71,8 @@ def test_a_cached_result_is_not_served_to_a_caller_who_awaits_a_later_position(s
     assert call() == (1, "hit")
 
 
-@pytest.mark.usefixtures("trusting")
+@pytest.mark.usefixtures("kept", "trusting")
 def test_a_result_that_this_process_has_just_served_is_not_served_either(shipper: Client, api: ApiClient) -> None:
-    save_endpoint(Endpoint(name="kept", sql="SELECT count(*) AS rows FROM edge_logs", cache_seconds=600), [])
     assert [counted(api.query("kept")) for _ in range(3)] == [0, 0, 0]
     position = send(shipper, row(1))["X-Log-Position"]
     assert counted(api.query("kept", X_Log_Position=position)) == 1
@@ -81,10 +85,10 @@ def trusting(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     return
 
 
+@pytest.mark.usefixtures("kept")
 def test_a_position_that_nobody_has_seen_does_not_make_a_result_pass_for_newer_than_it_is(
     shipper: Client, api: ApiClient
 ) -> None:
-    save_endpoint(Endpoint(name="kept", sql="SELECT count(*) AS rows FROM edge_logs", cache_seconds=600), [])
     assert counted(api.query("kept", X_Log_Position=NOBODY_YET)) == 0
     position = send(shipper, row(1))["X-Log-Position"]
     assert counted(api.query("kept", X_Log_Position=position)) == 1

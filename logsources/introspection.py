@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Final, LiteralString
 
 from psycopg import Connection, sql
@@ -82,7 +83,9 @@ def _type(value: Any) -> str:
 SAMPLE_ROWS: Final = 200
 SAMPLE_MILLISECONDS: Final = 500  # a table that takes longer shows no paths
 _PAGES_FROM_THE_END: Final = 100  # of 8 kB, with the rows that were loaded last
-_LAST_PAGES: Final = 10
+# The fewer, the newer are the first SAMPLE_ROWS of them. But COPY extends a table by up to 64 pages at once, and those
+# at the end may be empty.
+_LAST_PAGES: Final = (10, _PAGES_FROM_THE_END)
 _MOST_PARTITIONS: Final = 3  # partitions with rows to look into
 
 
@@ -142,9 +145,9 @@ def sample_rows(conn: Connection[Any], table: str, partitions: Sequence[str], *,
     """
     with _in_short(conn):
         pages = _pages(conn, partitions)
-        for partition in _newest_first(table, list(pages)):
+        for partition, last_pages in product(_newest_first(table, list(pages)), _LAST_PAGES):
             tail = _tail(
-                partition, "to_jsonb(t) AS row, timestamp", first_page=pages[partition] - _LAST_PAGES, rows=SAMPLE_ROWS
+                partition, "to_jsonb(t) AS row, timestamp", first_page=pages[partition] - last_pages, rows=SAMPLE_ROWS
             )
             newest = sql.SQL("SELECT row FROM ({tail}) AS tail ORDER BY timestamp DESC LIMIT {rows}")
             found = [row for (row,) in conn.execute(newest.format(tail=tail, rows=sql.Literal(rows)))]

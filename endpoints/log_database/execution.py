@@ -130,16 +130,18 @@ def on_primary(attempt: Attempt[T], *, again: Attempt[T], session: ReaderSession
 
     Raises the exception that `failure_of` makes from an error of psycopg, Overloaded and DatabaseUnavailable.
     """
-    pool = log_servers().primary()
+    servers = log_servers()
+    pool = servers.primary()
     try:
         return attempt(pool)
     except psycopg.Error as error:
-        if not _may_be_sent_again(error):
+        successor = servers.successor_of(pool) if error.sqlstate in _FAILURES_OF_STANDBYS else None
+        if successor is None and not _may_be_sent_again(error):
             raise failure_of(error, session) from error
     # Usually the connection died with a restarted server, or a log table was altered.
     pool.discard_broken()
     try:
-        return again(pool)
+        return again(successor or pool)
     except psycopg.Error as repeated:
         raise failure_of(repeated, session) from repeated
 
@@ -220,6 +222,8 @@ def failure_of(error: psycopg.Error, session: ReaderSession) -> Exception:
         return QueryTimeout(session.statement_timeout_seconds)
     if isinstance(error, psycopg.OperationalError) and _is_unavailable(error):
         return DatabaseUnavailable()
+    if error.sqlstate == POSITION_NOT_REPLAYED:
+        return DatabaseUnavailable()  # the former primary is a standby now, and there is no other
     return StatementFailed(error)
 
 

@@ -75,6 +75,10 @@ class PrimaryPositions:
         old_enough = [each for then, each in self._looks if then <= at - self._max_lag_seconds]
         self.least_position = old_enough[-1] if old_enough else self._looks[0][1]
 
+    def forget(self) -> None:
+        """Forget the looks at a former primary."""
+        self._looks.clear()
+
     def lag_seconds(self, replayed: int) -> float | None:
         """Return how long before the last look the primary wrote what this standby has not replayed yet; 0 if nothing.
 
@@ -101,6 +105,7 @@ class LogServers:
         self._primary = None if self._watched else pools[0]
         self._not_looked_at = set(self._watched)
         self._all_looked_at = threading.Event()
+        self._noting = threading.Lock()
         self._closed = threading.Event()
         for pool in self._watched:
             threading.Thread(target=self._watch, args=(pool,), name=f"watch {pool.name}", daemon=True).start()
@@ -124,6 +129,15 @@ class LogServers:
             raise DatabaseUnavailable
         return self._primary
 
+    def successor_of(self, primary: GatePool) -> GatePool | None:
+        """Look whether this server is a standby by now; return the primary in its place, None if it has none."""
+        if primary not in self._watched or not self._look(primary).is_standby:
+            return None
+        for pool in self._watched:
+            if pool is not primary:
+                self._look(pool)
+        return None if self._primary is primary else self._primary
+
     def reports(self) -> list[ServerReport]:
         """Return every server at its last look, if there are several."""
         if self._watched:
@@ -143,13 +157,19 @@ class LogServers:
     def _watch(self, pool: GatePool) -> None:
         while not self._closed.is_set():
             try:
-                self._note(pool, pool.liveness.look())
+                self._look(pool)
             except Exception as error:  # noqa: BLE001  # the watch must go on; until then the last look counts
                 logger.warning("look_failed", server=pool.name, reason=f"{type(error).__name__}: {error}")
             self._not_looked_at.discard(pool)
             if not self._not_looked_at:
                 self._all_looked_at.set()
             self._closed.wait(LOOK_SECONDS)
+
+    def _look(self, pool: GatePool) -> Verdict:
+        verdict = pool.liveness.look()
+        with self._noting:
+            self._note(pool, verdict)
+        return verdict
 
     def _note(self, pool: GatePool, verdict: Verdict) -> None:
         if not verdict.is_alive or verdict.position is None:
@@ -161,6 +181,7 @@ class LogServers:
         if self._primary is not pool and not _is_living_primary(self._primary):
             logger.info("primary_found", server=pool.name)
             self._primary = pool
+            self._positions.forget()  # rows that the former one lost may have had higher positions
         if self._primary is pool:
             self._positions.note(verdict.at, verdict.position)
 

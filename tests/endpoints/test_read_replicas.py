@@ -16,14 +16,26 @@ from structlog.testing import capture_logs
 from config.embedded import standbys
 from endpoints.calling.installation import State, look_at_installation
 from endpoints.defining.saving import save_endpoint
+from endpoints.errors import DatabaseUnavailable
 from endpoints.log_database import servers
-from endpoints.log_database.servers import ServerReport, ServerRole, ServerState, close_log_servers, log_servers
+from endpoints.log_database.execution import run_statement
+from endpoints.log_database.servers import (
+    LogServers,
+    ServerReport,
+    ServerRole,
+    ServerState,
+    close_log_servers,
+    log_servers,
+)
+from endpoints.log_database.sessions import ReaderSession
 from endpoints.models import Endpoint
+from endpoints.results.outcomes import Statement
 from logsources.databases import owner_parameters
+from logsources.roles import QUERY_READER
 from tests.conftest import ApiClient
 from tests.endpoints.api.loads import row, send
 from tests.live.calls import until
-from tests.live.replicated import Replicated, value
+from tests.live.replicated import Replicated, frozen_server, value
 
 pytestmark = pytest.mark.django_db
 
@@ -232,6 +244,33 @@ def test_a_second_primary_takes_no_calls_away_from_the_first(
     position = send(shipper, row(1))["X-Log-Position"]
     assert rows_seen(api, X_Log_Position=position) == 1
     assert rows_seen(api) == 1
+
+
+@pytest.fixture
+def outdated(pair: Replicated, monkeypatch: pytest.MonkeyPatch) -> LogServers:
+    """The servers of a process that takes the standby for the primary: they changed places since its last look."""
+    close_log_servers()
+    monkeypatch.setattr(servers, "LOOK_SECONDS", 1000.0)
+    outdated = log_servers()
+    standby = outdated.standby()
+    assert standby is not None
+    monkeypatch.setattr(outdated, "_prefers_standbys", False)
+    monkeypatch.setattr(outdated, "_primary", standby)
+    return outdated
+
+
+def test_a_primary_that_became_a_standby_since_the_last_look_is_noticed_by_the_call(
+    pair: Replicated, where: Endpoint, outdated: LogServers, api: ApiClient, shipper: Client
+) -> None:
+    with pair.replay_paused():
+        position = send(shipper, row(1))["X-Log-Position"]
+        assert rows_seen(api, X_Log_Position=position) == 1
+
+
+def test_a_position_that_no_living_server_has_replayed_is_an_outage(pair: Replicated, outdated: LogServers) -> None:
+    session = ReaderSession(QUERY_READER, search_path="logs", statement_timeout_seconds=5, tenant=None)
+    with frozen_server(pair.primary), pytest.raises(DatabaseUnavailable):
+        run_statement(Statement("SELECT 1", ()), session, max_rows=1, awaited=2**63)
 
 
 def _owner() -> psycopg.Connection[Any]:

@@ -102,3 +102,12 @@ def test_sample_rows_are_some_of_the_newest(rows, logs) -> None:
     assert datetime.fromisoformat(found[0]["timestamp"]) == NOW
     assert set(found[0]) == {"id", "project", "timestamp", "event_message", "metadata"}
     assert sample_rows(logs, TABLE, [f"{TABLE}_default"], rows=2) == []
+
+
+def test_rows_before_empty_pages_are_sampled(rows, insert, logs) -> None:
+    for number in range(50):  # four of them fill a page
+        insert(TABLE, id=f"large {number}", timestamp=NOW, project="acme", metadata=[{"text": "x" * 1_800}])
+    logs.execute(f"DELETE FROM logs.{TABLE} WHERE starts_with(id, 'large')")
+    pages = logs.execute(f"SELECT pg_relation_size('logs.{TABLE}_p{NOW:%Y%m%d}') / 8192").fetchone()[0]
+    assert pages > 10
+    assert datetime.fromisoformat(sample_rows(logs, TABLE, names(logs), rows=1)[0]["timestamp"]) == NOW

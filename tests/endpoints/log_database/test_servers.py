@@ -40,3 +40,11 @@ def test_a_standby_must_have_replayed_what_was_written_before_the_allowed_lag(
 def test_as_long_as_nothing_older_is_known_it_must_have_replayed_the_first_look() -> None:
     assert positions((100, 1000)).least_position == 1000
     assert positions((100, 1000), (101, 1100)).least_position == 1000
+
+
+def test_looks_at_a_former_primary_are_forgotten_since_rows_that_it_lost_had_higher_positions() -> None:
+    noted = positions(*LOOKS)
+    noted.forget()
+    assert noted.lag_seconds(0) is None
+    noted.note(122, 2500)
+    assert (noted.least_position, noted.lag_seconds(2500)) == (2500, 0)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -28,10 +28,12 @@ from logsources import partitions, rolling, tables
 from logsources.databases import LockSpace
 from logsources.json_batches import MAX_ROWS, read_rows
 from logsources.ndjson import BadJSON
+from logsources.project_column import hold_table
 from logsources.roles import LOGS_SCHEMA
 from logsources.rolling import RolledSource
 from logsources.rows import BadRow, read_row
 from logsources.storing import PreparedRow, RowStore, TableCopy, encode_row
+from logsources.topology import Topology
 
 MAX_BAD_ROWS_LISTED: Final = 100
 # A row without a timestamp is recognised by its id within this time. Shippers try again within a minute; an hour covers
@@ -129,7 +131,7 @@ def load_batch(conn: Connection[Any], source: RolledSource, batch: Batch, *, ski
         return BatchReport(0, 0, _listed(bad_rows))
     _prepare_days(conn, source, batch.days)
     with conn.transaction():
-        _arm(conn)
+        _arm(conn, source.shape.name)
         arrived = _arrived_before(conn, source.shape.name, batch)
         new = [row for row in batch.rows if row.number not in arrived] if arrived else batch.rows
         store = RowStore(conn, TableCopy(conn, source.shape), _noted_in(bad_rows))
@@ -139,12 +141,12 @@ def load_batch(conn: Connection[Any], source: RolledSource, batch: Batch, *, ski
     return BatchReport(store.loaded, store.duplicates + len(arrived), _listed(bad_rows))
 
 
-def current_position(conn: Connection[Any]) -> str:
+def current_position(conn: Connection[Any], topology: Topology) -> str:
     """Return how far the write-ahead log is written (PostgreSQL, "Backup Control Functions").
 
     Asked after a commit: every row that was committed before is replayed with it.
     """
-    ((position,),) = conn.execute("SELECT pg_current_wal_lsn()::text").fetchall()
+    ((position,),) = conn.execute(topology.position).fetchall()
     return str(position)
 
 
@@ -178,14 +180,24 @@ def _prepare_days(conn: Connection[Any], source: RolledSource, days: set[date]) 
         rolling.prepare_days(conn, source, days=days, today=partitions.utc_day(datetime.now(UTC)))
 
 
-def _arm(conn: Connection[Any]) -> None:
-    """Make success mean "on disk", even if the server is set to commit without waiting for the disk."""
-    conn.execute(
-        "SELECT set_config('lock_timeout', %s, true), set_config('statement_timeout', %s, true),"
-        " CASE WHEN current_setting('synchronous_commit') = 'off'"
-        " THEN set_config('synchronous_commit', 'on', true) END",
-        (LOCK_TIMEOUT, f"{STATEMENT_TIMEOUT_SECONDS}s"),
+def _arm(conn: Connection[Any], name: str) -> None:
+    """Hold the table, and make success mean "on disk", even if the server commits without waiting for the disk."""
+    conn.execute(_arming(name))
+
+
+@lru_cache(maxsize=256)
+def _arming(name: str) -> bytes:
+    # One round trip. Not set_config(): the workers of a cluster hear of SET LOCAL alone.
+    statement = sql.SQL(
+        "SET LOCAL lock_timeout = {lock_timeout}; SET LOCAL statement_timeout = {statement_timeout}; {hold};"
+        " SELECT CASE WHEN current_setting('synchronous_commit') = 'off'"
+        " THEN set_config('synchronous_commit', 'on', true) END"
     )
+    return statement.format(
+        lock_timeout=sql.Literal(LOCK_TIMEOUT),
+        statement_timeout=sql.Literal(f"{STATEMENT_TIMEOUT_SECONDS}s"),
+        hold=hold_table(name),
+    ).as_bytes(None)
 
 
 def _arrived_before(conn: Connection[Any], name: str, batch: Batch) -> set[int]:

@@ -175,7 +175,7 @@ def building_alone(conn: Connection[Any], name: str) -> Iterator[bool]:
     row = conn.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", key).fetchone()
     is_alone = row is not None and bool(row[0])
     try:
-        conn.execute("SELECT set_config('lock_timeout', %s, false)", (BUILD_LOCK_TIMEOUT,))
+        conn.execute(sql.SQL("SET lock_timeout = {}").format(sql.Literal(BUILD_LOCK_TIMEOUT)))
         yield is_alone
     finally:
         if is_alone and not conn.closed:

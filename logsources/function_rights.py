@@ -25,6 +25,8 @@ from typing import Any, Final, LiteralString
 
 from psycopg import Connection, sql
 
+from logsources.topology import TYPED_ARGUMENTS, read_topology
+
 CATALOG_USERS: Final = "catalog_users"
 
 # Volatile or pg_*, but harmless in stored queries, which operators write: clocks, chance, waiting, sizes.
@@ -66,6 +68,9 @@ _READS_AND_WRITES_TEXT: Final[LiteralString] = """
 _STORED_QUERIES: Final[LiteralString] = """
     p.proname = ANY (%(side_effect_free)s) OR p.provolatile <> 'v' AND p.proname !~ %(server_functions)s"""
 
+# Citus calls them as the reader: a part of a query that was computed first is read like a table.
+_CITUS_CALLS: Final[LiteralString] = "p.proname IN ('read_intermediate_result', 'read_intermediate_results')"
+
 
 @dataclass(frozen=True, slots=True)
 class FunctionName:
@@ -82,6 +87,18 @@ class FunctionName:
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(name for _, name in self.arguments)})"
+
+
+# What tells sandbox_reader its own arguments and project; the nodes of a cluster call it by name.
+SETTING_FUNCTIONS: Final = frozenset(
+    FunctionName("logs_private", name, (("pg_catalog", "text"),) if takes_text else ())
+    for name, takes_text in (
+        *((name, True) for name in TYPED_ARGUMENTS.values()),
+        ("armed_for", True),
+        ("tenant", False),
+        ("sees_every_project", False),
+    )
+)
 
 
 def _select(conn: Connection[Any], condition: sql.Composable, values: dict[str, Any]) -> set[FunctionName]:
@@ -112,6 +129,11 @@ def wanted_functions(
         return _select(conn, sql.SQL("{} AND ({})").format(sql.SQL(_OPEN), sql.SQL(condition)), values)
 
     computing = functions(_COMPUTES) | functions(_READS_AND_WRITES_TEXT)
+    if read_topology(conn).is_distributed:
+        computing |= functions(_CITUS_CALLS)
+        # At the coordinator nobody but Citus itself begins a distributed transaction.
+        if conn.execute("SELECT groupid FROM pg_dist_local_group").fetchone() != (0,):
+            computing |= functions("p.proname = 'assign_distributed_transaction_id'")
     return {
         "sandbox_reader": computing,
         "query_reader": computing | functions(_STORED_QUERIES),

@@ -52,7 +52,7 @@ _OBJECTS: Final[LiteralString] = """
     UNION ALL
     SELECT 'SCHEMA', ARRAY[n.nspname]::text[], a.privilege_type, NULL
     FROM pg_namespace AS n, aclexplode(n.nspacl) AS a
-    WHERE n.nspname IN ('information_schema', 'public') AND a.grantee = %(grantee)s
+    WHERE n.nspname IN ('information_schema', 'public', 'citus_internal') AND a.grantee = %(grantee)s
     UNION ALL
     SELECT 'LANGUAGE', ARRAY[l.lanname]::text[], a.privilege_type, NULL
     FROM pg_language AS l, aclexplode(coalesce(l.lanacl, acldefault('l', l.lanowner))) AS a

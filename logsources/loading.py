@@ -19,6 +19,7 @@ from logsources import partitions, rolling
 from logsources.databases import owner_connection
 from logsources.models import LogSource
 from logsources.ndjson import BadJSON, parse_line
+from logsources.project_column import hold_table
 from logsources.rolling import RolledSource
 from logsources.rows import BadRow, read_row
 from logsources.storing import PreparedRow, RowStore, TableCopy, encode_row
@@ -93,6 +94,7 @@ def load_rows(
         days = _PreparedDays(stack.enter_context(owner_connection()), RolledSource(shape, source.retention_days))
         stack.enter_context(conn.transaction())
         rows = _Held(iter(intake))  # before the table is locked: the first line may be long in coming
+        conn.execute(hold_table(shape.name))
         store = RowStore(conn, TableCopy(conn, shape), intake.refuse)
         while rows.first is not None:
             days.prepare(rows.first.day)

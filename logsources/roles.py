@@ -32,6 +32,8 @@ from typing import Any, Final, LiteralString
 
 from psycopg import Connection, errors, sql
 
+from logsources.topology import cluster_functions, read_topology, set_topology
+
 logger = logging.getLogger(__name__)
 
 LOGS_SCHEMA: Final = "logs"
@@ -73,22 +75,22 @@ CONFLICT_PAUSE_SECONDS: Final = 0.2
 _FUNCTIONS: Final[Mapping[LiteralString, LiteralString]] = {
     "argument(text)": """
         CREATE OR REPLACE FUNCTION logs_private.argument(name text) RETURNS text
-        LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog
+        LANGUAGE sql {volatility} PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog
         AS $$ SELECT CASE WHEN starts_with(v, '=') THEN substr(v, 2) END
             FROM current_setting('logs.arg_' || name, true) AS v $$""",
     "tenant()": """
         CREATE OR REPLACE FUNCTION logs_private.tenant() RETURNS text
-        LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog
+        LANGUAGE sql {volatility} PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog
         AS $$ SELECT CASE WHEN starts_with(v, '=') THEN nullif(substr(v, 2), '') END
             FROM current_setting('logs.tenant', true) AS v $$""",
-    # Without SET search_path, because it reads the search path; its names are looked up now, not when it runs.
+    # Without SET search_path, because it may read the search path; its names are looked up now, not when it runs.
     "armed_for(text)": """
         CREATE OR REPLACE FUNCTION logs_private.armed_for(sandbox_schema text) RETURNS boolean
-        LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER
-        RETURN coalesce(pg_catalog.current_schema() OPERATOR(pg_catalog.=) sandbox_schema::name, false)""",
+        LANGUAGE sql {volatility} PARALLEL SAFE SECURITY DEFINER
+        RETURN coalesce({armed_for}, false)""",
     "sees_every_project()": """
         CREATE OR REPLACE FUNCTION logs_private.sees_every_project() RETURNS boolean
-        LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog
+        LANGUAGE sql {volatility} PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog
         AS $$ SELECT coalesce(current_setting('logs.scope', true) = 'every_project', false) $$""",
 }
 # How far the server has written its log, or on a standby replayed it (PostgreSQL, "Backup Control Functions", "Recovery
@@ -259,8 +261,10 @@ def _create_functions(conn: Connection[Any], login: str) -> None:
     # Functions in a view or a policy are called with the rights of the role that runs the query, not of the view's
     # owner, so sandbox_reader needs EXECUTE too; without USAGE on the schema it cannot call them by name.
     callers = sql.SQL(", ").join(map(sql.Identifier, (*READERS, *VIEW_OWNERS)))
+    topology = read_topology(conn)
+    words = {"volatility": sql.SQL(topology.volatility), "armed_for": sql.SQL(topology.armed_for)}
     for signature, definition in _FUNCTIONS.items():
-        conn.execute(definition)
+        conn.execute(sql.SQL(definition).format(**words))
         function = sql.SQL("FUNCTION logs_private.") + sql.SQL(signature)
         conn.execute(sql.SQL("REVOKE ALL ON {} FROM PUBLIC").format(function))
         conn.execute(sql.SQL("GRANT EXECUTE ON {} TO {}").format(function, callers))
@@ -270,6 +274,12 @@ def _create_functions(conn: Connection[Any], login: str) -> None:
     conn.execute("REVOKE ALL ON FUNCTION logs_private.log_position(text) FROM PUBLIC")
     gate = sql.Identifier(login)
     conn.execute(sql.SQL("GRANT EXECUTE ON FUNCTION logs_private.log_position(text) TO {}").format(gate))
+    conn.execute(set_topology(topology))
+    conn.execute("REVOKE ALL ON FUNCTION logs_private.topology() FROM PUBLIC")
+    conn.execute(sql.SQL("GRANT EXECUTE ON FUNCTION logs_private.topology() TO {}").format(gate))
+    if topology.is_distributed:
+        for statement in cluster_functions(gate=login, callers=callers):
+            conn.execute(statement)
     conn.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(PRIVATE_SCHEMA), gate))
 
 

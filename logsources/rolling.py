@@ -72,7 +72,8 @@ def take_turn(conn: Connection[Any], source_name: str, *, timeout: str = TURN_LO
 
 def set_lock_timeout(conn: Connection[Any], timeout: str) -> None:
     """Set how long to wait for locks until the end of the transaction."""
-    conn.execute("SELECT set_config('lock_timeout', %s, true)", (timeout,))
+    # Not set_config(): the workers of a cluster, where the tables are, hear of SET LOCAL alone.
+    conn.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(timeout)))
 
 
 def partition_days(conn: Connection[Any], source_name: str) -> frozenset[date]:

@@ -16,7 +16,7 @@ import psycopg
 from psycopg import Connection, errors, sql
 
 from logsources import tables
-from logsources.project_column import hold_project_column
+from logsources.project_column import read_project_column
 from logsources.rows import Row
 from logsources.tables import TableShape
 
@@ -76,11 +76,12 @@ class ProjectMoved(Exception):
 class TableCopy:
     """Writes encoded rows into one log table over one connection, inside the caller's transaction.
 
-    Making one raises psycopg.Error, such as UndefinedTable, and ProjectMoved.
+    That transaction holds the table (`project_column.hold_table`). Making one raises psycopg.Error, such as
+    UndefinedTable, and ProjectMoved.
     """
 
     def __init__(self, conn: Connection[Any], shape: TableShape) -> None:
-        project = hold_project_column(conn, shape.name)
+        project = read_project_column(conn, shape.name)
         if project.path != shape.project_path:
             raise ProjectMoved
         self._conn = conn
@@ -171,7 +172,8 @@ class RowStore:
         try:
             with self._conn.transaction():
                 self._table.copy(_remembered(rows, batch))
-        except _ROW_FAULTS:
+        # InternalError: as the coordinator of a cluster reports what a worker refused. Staged rows fail for themselves.
+        except (*_ROW_FAULTS, errors.InternalError_):
             self._store_apart(batch)
         else:
             self.loaded += len(batch)

@@ -13,9 +13,11 @@ from django.core.exceptions import ValidationError
 from psycopg import Connection, sql
 
 from logsources import covering, partitions, rolling, tables
+from logsources.distribution import distribute_table
 from logsources.roles import DRAFT_SCHEMAS, LOGS_SCHEMA
 from logsources.rolling import RolledSource
 from logsources.tables import ColumnType, ExtractedColumnShape, TableShape
+from logsources.topology import Topology, read_topology
 
 # An operator's DDL waits this long for running loads and queries, then gives up with a message.
 DDL_LOCK_TIMEOUT = "10s"
@@ -30,11 +32,15 @@ def fit_table(conn: Connection[Any], source: RolledSource) -> None:
     with conn.transaction():
         rolling.take_turn(conn, shape.name)
         rolling.set_lock_timeout(conn, DDL_LOCK_TIMEOUT)
+        topology = read_topology(conn)
         existing = read_shape(conn, shape.name)
         if existing is not None and existing.project_path != shape.project_path:
             _drop_empty_table(conn, shape.name)
             existing = None
-        statements = tables.create_table(shape) if existing is None else _alterations(conn, existing, shape)
+        if existing is None:
+            statements = [*tables.create_table(shape, topology), *distribute_table(shape.name, topology)]
+        else:
+            statements = _alterations(conn, existing, shape, topology)
         if statements:
             drop_drafts(conn)
         for statement in statements:
@@ -63,6 +69,9 @@ def drop_drafts(conn: Connection[Any]) -> None:
         "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, %s) AND pg_has_role(nspowner, 'USAGE')",
         (DRAFT_SCHEMAS,),
     ).fetchall()
+    if found:
+        # Views are at the coordinator of a cluster alone. One server knows no such setting, and keeps it.
+        conn.execute("SET LOCAL citus.enable_ddl_propagation = off")
     for (name,) in found:
         conn.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(name)))
 
@@ -77,7 +86,9 @@ def _drop_empty_table(conn: Connection[Any], name: str) -> None:
     conn.execute(tables.drop_table(name))
 
 
-def _alterations(conn: Connection[Any], existing: TableShape, wanted: TableShape) -> list[sql.Composed]:
+def _alterations(
+    conn: Connection[Any], existing: TableShape, wanted: TableShape, topology: Topology
+) -> list[sql.Composed]:
     have = {(column.name, column.path, column.type): column for column in existing.columns}
     want = {(column.name, column.path, column.type): column for column in wanted.columns}
     dropped = [column.name for key, column in have.items() if key not in want]
@@ -88,17 +99,18 @@ def _alterations(conn: Connection[Any], existing: TableShape, wanted: TableShape
             statements.append(tables.create_index(wanted.name, want[key]))
         if have[key].indexed and not want[key].indexed:
             statements += [tables.drop_index(index) for index in _indexes_of(conn, wanted.name, column=have[key].name)]
-    if not _is_secured(conn, wanted.name):
-        statements += tables.secure_table(wanted.name)
+    if not _is_secured(conn, wanted.name, topology):
+        statements += tables.secure_table(wanted.name, topology)
     return statements
 
 
-def _is_secured(conn: Connection[Any], name: str) -> bool:
+def _is_secured(conn: Connection[Any], name: str, topology: Topology) -> bool:
+    policies = tables.policy_names(topology)
     row = conn.execute(
         "SELECT relrowsecurity AND %s ="
         " (SELECT count(*) FROM pg_policy WHERE polrelid = pg_class.oid AND polname = ANY(%s))"
         " FROM pg_class WHERE oid = to_regclass(%s)",
-        (len(tables.POLICY_NAMES), list(tables.POLICY_NAMES), f"{LOGS_SCHEMA}.{name}"),
+        (len(policies), policies, f"{LOGS_SCHEMA}.{name}"),
     ).fetchone()
     return row is not None and bool(row[0])
 

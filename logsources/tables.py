@@ -25,7 +25,8 @@ from typing import Final, LiteralString
 from psycopg import sql
 
 from logsources.partitions import day_bounds, default_partition_name, partition_name, start_of_day
-from logsources.roles import ALL_VIEWS, LOGS_SCHEMA, PRIVATE_SCHEMA, QUERY_READER, TENANT_VIEWS
+from logsources.roles import ALL_VIEWS, LOGS_SCHEMA, PRIVATE_SCHEMA, QUERY_READER, SANDBOX_READER, TENANT_VIEWS
+from logsources.topology import ONE_SERVER, Topology
 
 BASE_COLUMNS: Final = ("id", "project", "timestamp", "event_message", "metadata")
 # A B-tree entry has at most 2,704 bytes (PostgreSQL, "B-Tree Indexes"). id and project are together in the key, so a
@@ -35,7 +36,6 @@ MAX_KEY_CHARACTERS: Final = 255
 # that the project is part of the key.
 KEY_COLUMNS: Final = ("id", "project", "timestamp")
 ROW_FIELD: Final = "row field"  # the comment of a column project that comes from the row; a path contains no space
-POLICY_NAMES: Final = tuple(f"{reader}_rows" for reader in (QUERY_READER, TENANT_VIEWS, ALL_VIEWS))
 
 
 class ColumnType(StrEnum):
@@ -146,7 +146,7 @@ def insertable_columns(*, project_generated: bool) -> tuple[str, ...]:
 # --- Creating, altering, dropping -------------------------------------------------------------------------------------
 
 
-def create_table(shape: TableShape) -> list[sql.Composed]:
+def create_table(shape: TableShape, topology: Topology = ONE_SERVER) -> list[sql.Composed]:
     """Return the statements that create the table with its default partition, indexes, grants and row policies."""
     table = parent(shape.name)
     default = default_partition_name(shape.name)
@@ -172,7 +172,7 @@ def create_table(shape: TableShape) -> list[sql.Composed]:
             storage=ROW_STORAGE,
         ),
         *close_partition(default),
-        *secure_table(shape.name),
+        *secure_table(shape.name, topology),
     ]
 
 
@@ -234,13 +234,27 @@ def _describe_column(name: str, column: str, description: str) -> sql.Composed:
 # --- Who sees what ----------------------------------------------------------------------------------------------------
 
 
-def secure_table(name: str) -> list[sql.Composed]:
-    """Return the statements that put row security, the readers' policies and their grants on the parent; repeatable."""
-    tenant = _format("project = (SELECT {schema}.tenant())", schema=sql.Identifier(PRIVATE_SCHEMA))
-    every = _format(
-        "(SELECT {schema}.sees_every_project()) OR {tenant}", schema=sql.Identifier(PRIVATE_SCHEMA), tenant=tenant
-    )
+def row_conditions(topology: Topology) -> dict[str, sql.Composable]:
+    """Return each role that reads log tables, and which of their rows it sees.
+
+    The workers of a cluster run the query of a view as its reader, not as its owner.
+    """
+    schema = sql.Identifier(PRIVATE_SCHEMA)
+    tenant = _format("project = {tenant}", tenant=topology.once(_format("{schema}.tenant()", schema=schema)))
+    every_project = topology.once(_format("{schema}.sees_every_project()", schema=schema))
+    every = _format("{every_project} OR {tenant}", every_project=every_project, tenant=tenant)
     conditions: dict[str, sql.Composable] = {QUERY_READER: every, TENANT_VIEWS: tenant, ALL_VIEWS: sql.SQL("true")}
+    return {**conditions, SANDBOX_READER: every} if topology.is_distributed else conditions
+
+
+def policy_names(topology: Topology) -> list[str]:
+    """Return the names of the row policies of a log table, in order."""
+    return sorted(f"{reader}_rows" for reader in row_conditions(topology))
+
+
+def secure_table(name: str, topology: Topology = ONE_SERVER) -> list[sql.Composed]:
+    """Return the statements that put row security, the readers' policies and their grants on the parent; repeatable."""
+    conditions = row_conditions(topology)
     table = parent(name)
     statements = [
         _format("ALTER TABLE {table} ENABLE ROW LEVEL SECURITY", table=table),

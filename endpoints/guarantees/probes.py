@@ -13,7 +13,7 @@ from typing import Any, Final, LiteralString
 from django.db import connections
 from psycopg import Connection, errors, sql
 
-from logsources.function_rights import FunctionName, callable_functions, wanted_functions
+from logsources.function_rights import SETTING_FUNCTIONS, FunctionName, callable_functions, wanted_functions
 from logsources.hardening import SANDBOX_FUNCTIONS
 from logsources.log_functions import FUNCTION_SCHEMA, GUARD_FUNCTIONS, LOG_FUNCTIONS
 from logsources.roles import (
@@ -25,7 +25,8 @@ from logsources.roles import (
     TENANT_VIEWS,
     VIEW_OWNERS,
 )
-from logsources.tables import POLICY_NAMES
+from logsources.tables import policy_names
+from logsources.topology import Topology, read_topology
 
 NAMES_SHOWN: Final = 4  # of many similar findings
 UNLIMITED: Final = ("0", "-1")
@@ -49,10 +50,32 @@ class LogDatabase:
         return [str(row[0]) for row in self.owner.execute(query, arguments)]
 
     @cached_property
+    def topology(self) -> Topology:
+        return read_topology(self.owner)
+
+    @cached_property
+    def is_worker(self) -> bool:
+        """Whether this is a worker of a cluster."""
+        return self.topology.is_distributed and self.column("SELECT groupid FROM pg_dist_local_group") != ["0"]
+
+    @property
+    def usable_schemas(self) -> list[str]:
+        """The schemas of the logs that sandbox_reader may use.
+
+        The nodes of a cluster exchange the texts of queries, with the names of tables and functions that a view
+        contains; row policies are the wall there.
+        """
+        if not self.topology.is_distributed:
+            return []
+        return ["logs", "logs_private"] if self.is_worker else ["logs_private"]
+
+    @cached_property
     def wanted(self) -> dict[str, set[FunctionName]]:
         """The functions that each role should be able to call: PostgreSQL's by hardening, ours by migrations."""
         wanted = wanted_functions(self.owner, gate=self.gate_name, allowed_functions=SANDBOX_FUNCTIONS)
         ours = LOG_FUNCTIONS | GUARD_FUNCTIONS
+        if self.topology.is_distributed:
+            ours |= SETTING_FUNCTIONS
         return {role: names | ours if role in READERS else names for role, names in wanted.items()}
 
     @cached_property
@@ -113,12 +136,13 @@ def relations(logs: LogDatabase) -> list[str]:
         AND c.relkind IN ('r', 'v', 'm', 'p', 'f', 'S')
         AND (n.nspname IN ('logs', 'logs_private') OR has_schema_privilege(%s, n.oid, 'USAGE')) AND """
     readable = logs.column(
-        "SELECT c.oid::regclass"
-        + where
-        + "NOT (starts_with(n.nspname, 'sandbox_') AND c.relkind = 'v')"
+        "SELECT c.oid::regclass" + where + "NOT (starts_with(n.nspname, 'sandbox_') AND c.relkind = 'v')"
+        " AND NOT (%s AND n.nspname = 'logs' AND c.relkind = 'p' AND c.relrowsecurity)"
         + " AND CASE c.relkind WHEN 'S' THEN has_sequence_privilege(%s, c.oid, 'USAGE, SELECT, UPDATE')"
         " ELSE has_any_column_privilege(%s, c.oid, 'SELECT') END",
-        *[SANDBOX_READER] * 3,
+        SANDBOX_READER,
+        logs.topology.is_distributed,
+        *[SANDBOX_READER] * 2,
     )
     writable = logs.column(
         "SELECT c.oid::regclass"
@@ -132,8 +156,9 @@ def relations(logs: LogDatabase) -> list[str]:
 def log_schemas(logs: LogDatabase) -> list[str]:
     usable = logs.column(
         """SELECT nspname FROM pg_namespace WHERE nspname NOT LIKE 'pg\\_temp\\_%%' AND (
-            nspname IN ('logs', 'logs_private') AND has_schema_privilege(%s, oid, 'USAGE')
+            nspname IN ('logs', 'logs_private') AND nspname <> ALL (%s) AND has_schema_privilege(%s, oid, 'USAGE')
             OR has_schema_privilege(%s, oid, 'CREATE'))""",
+        logs.usable_schemas,
         *[SANDBOX_READER] * 2,
     )
     return _finding(SANDBOX_READER, "may use or create in schema", usable)
@@ -173,11 +198,12 @@ def row_security(logs: LogDatabase) -> list[str]:
         WHERE c.relnamespace = 'logs'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
         GROUP BY c.oid HAVING NOT coalesce(array_agg(p.policyname::text ORDER BY p.policyname) = %s
             AND bool_and(p.cmd = 'SELECT' AND p.roles = ARRAY[replace(p.policyname, '_rows', '')::name])
-            AND bool_and(p.policyname NOT IN (%s, %s) OR p.qual LIKE '%%project = ( SELECT logs_private.tenant()%%'),
-            false)""",
-        sorted(POLICY_NAMES),
-        f"{TENANT_VIEWS}_rows",
-        f"{QUERY_READER}_rows",
+            AND bool_and(p.policyname = %s OR p.qual LIKE %s), false)""",
+        policy_names(logs.topology),
+        f"{ALL_VIEWS}_rows",
+        "%project = logs_private.tenant()%"
+        if logs.topology.is_distributed
+        else "%project = ( SELECT logs_private.tenant()%",
     )
     opened = logs.column(
         "SELECT polrelid::regclass FROM pg_policy JOIN pg_class ON pg_class.oid = polrelid"
@@ -248,11 +274,13 @@ def view_owners(logs: LogDatabase) -> list[str]:
 
 
 def readers(logs: LogDatabase) -> list[str]:
+    # Citus logs in on a worker as the reader of a query.
     powerful = logs.column(
-        sql.SQL("SELECT rolname FROM pg_roles WHERE rolname = ANY (%s) AND (rolcanlogin OR {})")
+        sql.SQL("SELECT rolname FROM pg_roles WHERE rolname = ANY (%s) AND (rolcanlogin AND NOT %s OR {})")
         .format(sql.SQL(POWERS))
         .as_string(logs.owner),
         list(READERS),
+        logs.is_worker,
     )
     memberships = logs.column(
         "SELECT format('%%s of %%s', member::regrole, roleid::regrole) FROM pg_auth_members"
@@ -333,7 +361,8 @@ def log_tables_tried(logs: LogDatabase) -> list[str]:
         "SELECT format('SELECT 1 FROM %%I.%%I', 'logs', relname) FROM pg_class"
         " WHERE relnamespace = 'logs'::regnamespace AND relkind = 'p' ORDER BY relname LIMIT 3"
     )
-    return _succeed(logs, [*names, "SELECT logs_private.argument('project')", "SELECT logs_private.tenant()"])
+    functions = ["SELECT logs_private.argument('project')", "SELECT logs_private.tenant()"]
+    return _succeed(logs, names if logs.topology.is_distributed else [*names, *functions])
 
 
 def catalogs_tried(logs: LogDatabase) -> list[str]:

@@ -72,7 +72,7 @@ def _described(pool: GatePool, statement: Statement, session: ReaderSession) -> 
 def _reading(connection: GateConnection, session: ReaderSession) -> Iterator[None]:
     try:
         connection.execute("BEGIN READ ONLY")
-        arming, bound = session_settings_statement(session)
+        arming, bound = session_settings_statement(session, topology=connection.topology)
         connection.execute(arming, [text.decode() for text in bound])
         yield
     finally:
@@ -120,8 +120,7 @@ def _deallocate(connection: GateConnection) -> None:
 def _plan(connection: GateConnection, *, argument_count: int) -> bytes | None:
     """EXPLAIN the statement `described`: PREPARE looks at no privilege, the start of the executor at all of them."""
     nulls = f"({', '.join(['NULL'] * argument_count)})" if argument_count else ""
-    # A generic plan: NULL must not be computed with, it stands for an argument that is not known yet.
-    connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+    connection.execute(f"SET LOCAL {connection.topology.setting_for_describing}")
     try:
         row = connection.execute(f"EXPLAIN (FORMAT JSON) EXECUTE described{nulls}").fetchone()
     except psycopg.DataError:

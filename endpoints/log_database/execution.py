@@ -175,9 +175,9 @@ def run_once(
     with lent_connection(pool, session) as connection:
         if pool.least_position:
             awaited = max(awaited or NO_POSITION, pool.least_position)
-        arming = session_settings_statement(session, statement.sql, awaited=awaited)
+        arming = session_settings_statement(session, statement.sql, topology=connection.topology, awaited=awaited)
         sent = (statement.sql, statement.arguments)
-        keep = _keeping(connection, statement, session) if may_keep else None
+        keep = _keeping(connection, statement, session) if may_keep and connection.topology.keeps_statements else None
         budget = fetch_budget(session, max_bytes)
         try:
             if attend is None:

@@ -28,6 +28,7 @@ from endpoints.errors import DatabaseUnavailable, Overloaded
 from endpoints.log_database.liveness import PROBE_SECONDS, Liveness
 from endpoints.results.encoding import register_loaders
 from endpoints.results.positions import NO_POSITION
+from logsources.topology import Topology, read_topology
 
 # --- Prepared statements ----------------------------------------------------------------------------------------------
 # The prepared statements of a connection; each takes memory of its server process, mostly for its plan.
@@ -102,6 +103,7 @@ class GateConnection(BoundedConnection[tuple[Any, ...]]):
     liveness: Liveness | None = None
     kept_statements: KeptStatements  # statements of the service and stored queries
     kept_queries: KeptStatements  # consumers' queries
+    topology: Topology
     longest_wait = LONGEST_STATEMENT_SECONDS + OVERTIME_SECONDS
     probe_seconds = PROBE_SECONDS
 
@@ -249,6 +251,7 @@ class GatePool:
             raise psycopg.OperationalError("the log database must have standard_conforming_strings = on")
         if connection.info.encoding != "utf-8":
             raise psycopg.OperationalError("the log database must use UTF8")
+        connection.topology = read_topology(connection)
         register_loaders(connection)
         connection.prepare_threshold = None  # `round_trips` prepares the statements that are worth it
 

@@ -33,6 +33,7 @@ from endpoints.sql.row_conditions import leaves_out_tenant_and_time_alone, order
 from endpoints.sql.stored_queries import StoredTable, StoredTablesError, stored_tables
 from logsources.databases import owner_connection
 from logsources.roles import ALL_VIEWS, DRAFT_SCHEMAS, LOGS_SCHEMA, SANDBOX_READER, TENANT_VIEWS
+from logsources.topology import Topology, read_topology
 
 logger = logging.getLogger(__name__)
 
@@ -133,7 +134,9 @@ def _described(name: str, comment: str | None) -> PublishedSchema | None:
 @contextmanager
 def _owner_transaction() -> Iterator[OwnerConnection]:
     with answer_within(TRANSACTION_SECONDS), owner_connection() as connection, connection.transaction():
-        connection.execute("SELECT set_config('lock_timeout', %s, true)", [LOCK_TIMEOUT])
+        connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
+        # Views are read at the coordinator of a cluster alone. One server knows no such setting, and keeps it.
+        connection.execute("SET LOCAL citus.enable_ddl_propagation = off")
         yield connection
 
 
@@ -150,17 +153,18 @@ def _publish_named(
         raise PublishingError(message, 0)
     owner = TENANT_VIEWS if tenant_parameter else ALL_VIEWS
     types = {parameter.name: parameter.type for parameter in parameters}
-    definition = _fingerprint(tables, types, owner, tenant_parameter)
-    name = schema or f"{DRAFT_SCHEMAS}{definition[:32]}"
     try:
         with _owner_transaction() as connection:
+            topology = read_topology(connection)
+            definition = _fingerprint(tables, types, owner, tenant_parameter, topology)
+            name = schema or f"{DRAFT_SCHEMAS}{definition[:32]}"
             connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [name])
             found, published_at = _definition(connection, name)
             if found != definition:
                 _create_schema(connection, name, definition)
                 for number, table in enumerate(tables):
                     barrier = _needs_barrier(table, tenant_parameter, earlier=tables[:number])
-                    _create_view(connection, name, table, types, barrier=barrier)
+                    _create_view(connection, name, table, types, barrier=barrier, topology=topology)
                 _hand_over(connection, name, tables, owner)
             elif schema is None and datetime.now(UTC) - published_at > DRAFT_REFRESHED_AFTER:
                 _comment(connection, name, definition)  # it is in use: the hourly task leaves it
@@ -176,11 +180,15 @@ def _reason(error: psycopg.Error) -> str:
 
 
 def _fingerprint(
-    tables: Sequence[StoredTable], types: dict[str, ParameterType], owner: str, tenant_parameter: str
+    tables: Sequence[StoredTable],
+    types: dict[str, ParameterType],
+    owner: str,
+    tenant_parameter: str,
+    topology: Topology,
 ) -> str:
     declared = sorted((name, type_.value) for name, type_ in types.items())
     ctes = [(table.name, table.columns, table.sql) for table in tables]
-    parts = [DEFINITION_REVISION, ctes, declared, owner, tenant_parameter]
+    parts = [DEFINITION_REVISION, topology.name, ctes, declared, owner, tenant_parameter]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
@@ -223,28 +231,37 @@ def _needs_barrier(table: StoredTable, tenant_parameter: str, *, earlier: Sequen
 
 
 def _create_view(
-    connection: OwnerConnection, schema: str, table: StoredTable, types: dict[str, ParameterType], *, barrier: bool
+    connection: OwnerConnection,
+    schema: str,
+    table: StoredTable,
+    types: dict[str, ParameterType],
+    *,
+    barrier: bool,
+    topology: Topology,
 ) -> None:
     """Make the view of a CTE, which shows its rows to sessions armed for this schema alone.
 
     Behind a barrier no condition of a reader is tried on rows that the CTE leaves out. The CTE stands in a subquery of
     the view: PostgreSQL takes a view that is a UNION ALL itself apart, and its barrier with it.
     """
+
+    def argument(name: str) -> str:
+        return topology.argument(name, types.get(name, ParameterType.TEXT).postgresql_type)
+
     columns = sql.SQL(", ").join(map(sql.Identifier, table.columns))
     head = sql.SQL("CREATE VIEW {} {} WITH (security_barrier = {}) AS SELECT * FROM (").format(
         sql.Identifier(schema, table.name),
         sql.SQL("({})").format(columns) if table.columns else sql.Composed([]),
         sql.SQL("true" if barrier else "false"),
     )
-    # A subquery, for a condition without columns that is known once a query: then nothing below it runs at all.
-    tail = (
-        sql.SQL(") AS cte WHERE (SELECT logs_private.armed_for({}))").format(sql.Literal(schema)).as_bytes(connection)
-    )
+    # A condition without columns that is known once a query: if it is false, nothing below it runs at all.
+    armed = topology.once(sql.SQL("logs_private.armed_for({})").format(sql.Literal(schema)))
+    tail = sql.SQL(") AS cte WHERE {}").format(armed).as_bytes(connection)
     # Behind a barrier the order would be forgotten, and all rows sorted for a reader who wants the first of them.
     order = order_by_output(table.sql) if barrier else ()
     tail += f" ORDER BY {', '.join(order)}".encode() if order else b""
     # A line break ends a "--" comment that the CTE may end with.
-    query = replace_parameters(table.sql, lambda name: _argument(name, types.get(name, ParameterType.TEXT))) + "\n"
+    query = replace_parameters(table.sql, argument) + "\n"
     try:
         connection.execute(head.as_bytes(connection) + query.encode() + tail)
     except psycopg.OperationalError:
@@ -252,14 +269,6 @@ def _create_view(
     except psycopg.Error as error:
         message = f"the CTE `{table.name}` cannot be a sandbox table: {_reason(error)}"
         raise PublishingError(message, table.position) from error
-
-
-def _argument(name: str, type_: ParameterType) -> str:
-    """Return what ``@name`` is in a view: read once per query, so that it prunes partitions and finds an index."""
-    # The name is [A-Za-z0-9_] only, by the lexer's rule. The cast inside runs once and not once a row; the one outside
-    # costs nothing and keeps `= ANY (@list)` from being read as a subquery of many rows.
-    type_name = type_.postgresql_type
-    return f"((select logs_private.argument('{name}')::{type_name})::{type_name})"
 
 
 def _hand_over(connection: OwnerConnection, schema: str, tables: Sequence[StoredTable], owner: str) -> None:

@@ -1,6 +1,7 @@
 """What arms a transaction for a statement: the reader's role, whose rows it sees, its arguments and its limits.
 
     SELECT logs_private.log_position(…), set_config('statement_timeout', …, true), …, set_config('role', …, true)
+    SELECT logs_private.arm(names, texts), set_config('search_path', …), set_config('role', …, true)   on a cluster
 
 Every setting holds until the end of the transaction. The position comes only if it counts how new the rows are.
 """
@@ -19,6 +20,7 @@ from endpoints.results.positions import write_position
 from endpoints.sql.composition import parse_planner_settings
 from logsources.guards import LARGEST_VALUE_SETTING, largest_value
 from logsources.roles import PRIVATE_SCHEMA, SANDBOX_READER
+from logsources.topology import ONE_SERVER, SANDBOX_SCHEMA_SETTING, Topology
 
 # A consumer's query has one process, and memory for about one sort at a time; a whole pool of them may run.
 SANDBOX_LIMITS: Final[Mapping[str, str]] = {
@@ -30,6 +32,14 @@ SANDBOX_LIMITS: Final[Mapping[str, str]] = {
     # The views read its arguments by name; the bound values are the consumer's own and deserve their own plan.
     "plan_cache_mode": "auto",
 }
+
+
+_ARM_WORKERS: Final = (
+    f"SELECT {PRIVATE_SCHEMA}.arm($1::text[], $2::text[]), set_config('search_path', $3, true),"
+    " set_config('role', $4, true)"
+)
+
+Arming = tuple[str, tuple[bytes, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +76,17 @@ class ReaderSession:
 
 
 def session_settings_statement(
-    session: ReaderSession, sql: str = "", *, awaited: int | None = None
-) -> tuple[str, tuple[bytes, ...]]:
+    session: ReaderSession, sql: str = "", *, topology: Topology = ONE_SERVER, awaited: int | None = None
+) -> Arming:
     """Return the SELECT that arms a transaction for a statement, and the encoded texts that it binds.
 
     If a position is awaited, its first value is that of the log that the transaction sees.
     """
     if session.role == SANDBOX_READER:
-        arming, bound = _arming(session, sql)
+        arming, bound = _arming(session, sql, topology)
     else:
         arming, bound = _arming_of_stored_query(
+            topology,
             session.role,
             session.search_path,
             session.statement_timeout_seconds,
@@ -88,14 +99,26 @@ def session_settings_statement(
 
 
 @lru_cache(maxsize=1024)
-def _arming_of_stored_query(*fields: Any) -> tuple[str, tuple[bytes, ...]]:
-    role, search_path, seconds, tenant, planner_settings = fields
-    return _arming(ReaderSession(role, search_path, seconds, tenant, planner_settings=planner_settings), "")
+def _arming_of_stored_query(*fields: Any) -> Arming:
+    topology, role, search_path, seconds, tenant, planner_settings = fields
+    return _arming(ReaderSession(role, search_path, seconds, tenant, planner_settings=planner_settings), "", topology)
 
 
-def _arming(session: ReaderSession, sql: str) -> tuple[str, tuple[bytes, ...]]:
+def _arming(session: ReaderSession, sql: str, topology: Topology) -> Arming:
     settings = session.settings(sql)
+    if topology.is_distributed:
+        return _arming_of_workers(session, settings)
     return _set_configs(len(settings)), tuple(text.encode() for text in chain.from_iterable(settings.items()))
+
+
+def _arming_of_workers(session: ReaderSession, settings: dict[str, str]) -> Arming:
+    # A list of schemas is no one text for SET, and a function with its owner's rights may not set the role.
+    own = [settings.pop(name) for name in ("search_path", "role")]
+    settings.pop("plan_cache_mode", None)  # nothing is kept there, and generic plans are an error
+    if session.role == SANDBOX_READER:
+        settings[SANDBOX_SCHEMA_SETTING] = own[0].split(",")[0].strip().strip('"')
+    texts = array_literal(list(settings)), array_literal(list(settings.values())), *own
+    return _ARM_WORKERS, tuple(text.encode() for text in texts)
 
 
 @lru_cache(maxsize=256)

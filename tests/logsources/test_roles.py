@@ -299,6 +299,7 @@ def _drop_login(logs, name) -> None:
         logs.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM {}").format(database, login))
         logs.execute(sql.SQL("REVOKE ALL ON SCHEMA logs_private FROM {}").format(login))
         logs.execute(sql.SQL("REVOKE ALL ON FUNCTION logs_private.log_position FROM {}").format(login))
+        logs.execute(sql.SQL("REVOKE ALL ON FUNCTION logs_private.topology FROM {}").format(login))
         logs.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from argparse import RawDescriptionHelpFormatter
 from typing import Any
 
@@ -11,7 +10,6 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 
-from config import embedded
 from logsources.databases import LOGS_ALIAS
 from logsources.hardening import (
     HardeningError,
@@ -21,6 +19,7 @@ from logsources.hardening import (
     plan_undo,
     undo_hardening,
 )
+from logsources.management.superuser import find_superuser_url
 
 
 class Command(BaseCommand):
@@ -55,7 +54,7 @@ class Command(BaseCommand):
             owner=str(connections[LOGS_ALIAS].settings_dict["USER"]), gate=str(settings.LOGS_GATE.get("user", ""))
         )
         try:
-            with psycopg.connect(_superuser_url(superuser_url), dbname=database, autocommit=True) as connection:
+            with psycopg.connect(find_superuser_url(superuser_url), dbname=database, autocommit=True) as connection:
                 if dry_run:
                     self._tell(connection, roles, undo=undo)
                 elif undo:
@@ -77,14 +76,3 @@ class Command(BaseCommand):
 
     def _finish(self, steps: int, sentence: str) -> None:
         self.stdout.write(sentence if steps else "Nothing to do.")
-
-
-def _superuser_url(option: str | None) -> str:
-    url = option or os.environ.get("LOGS_SUPERUSER_URL")
-    if url:
-        return url
-    known = embedded.known_urls(settings.LOCAL_DIR)
-    # The embedded superuser is of no use if the log database is on another server.
-    if known is not None and known.superuser_url and known.logs_database_url == settings.LOGS_DATABASE_URL:
-        return known.superuser_url
-    raise CommandError("No superuser is known: use --superuser-url or set LOGS_SUPERUSER_URL.")

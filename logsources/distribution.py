@@ -1,0 +1,289 @@
+"""Distributes the log tables over a Citus cluster by project, and hardens every node of it.
+
+The gate is closed from the first change to the last: for calls in between, rows would be missing, and a plan that a
+connection has kept would have another project's constants. Every step is repeatable; an interrupted distribution leaves
+the gate closed, and the next one goes on from there.
+
+A superuser's connections to every node are needed, by the address that Citus knows for it. The steps on a node concern
+this node alone: Citus is told not to pass them on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, LiteralString
+
+import psycopg
+from psycopg import Connection, sql
+
+from logsources.hardening import LogRoles, harden
+from logsources.log_functions import ensure_guard_functions
+from logsources.roles import (
+    GATE_SETTINGS,
+    GATE_SUPERUSER_SETTINGS,
+    LOGS_SCHEMA,
+    PRIVATE_SCHEMA,
+    READERS,
+    SANDBOX_READER,
+    VIEW_OWNERS,
+    ensure_roles,
+)
+from logsources.tables import parent, secure_table
+from logsources.topology import CLUSTER, Topology, read_topology, set_topology
+
+LEAST_CITUS: Final = 14
+_UNPROPAGATED: Final = (
+    "enable_ddl_propagation",
+    "enable_create_role_propagation",
+    "enable_alter_role_propagation",
+    "enable_alter_role_set_propagation",
+)
+_LOG_TABLES: Final[LiteralString] = """
+    SELECT c.relname, EXISTS (SELECT 1 FROM pg_dist_partition AS d WHERE d.logicalrelid = c.oid)
+    FROM pg_class AS c WHERE c.relnamespace = to_regnamespace('logs') AND c.relkind = 'p' ORDER BY c.relname"""
+
+
+class DistributionError(Exception):
+    """The log database cannot be distributed; the message tells the operator what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change: what it does in words, and the function that does it."""
+
+    summary: str
+    take: Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of the cluster, with a superuser's connection that changes this node alone."""
+
+    name: str
+    is_coordinator: bool
+    connection: Connection[Any]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The nodes, the coordinator first, and the owner's connection to the coordinator."""
+
+    nodes: Sequence[Node]
+    owner: Connection[Any]
+    roles: LogRoles
+    gate: Mapping[str, Any]
+
+    @property
+    def coordinator(self) -> Node:
+        return self.nodes[0]
+
+    @property
+    def workers(self) -> Sequence[Node]:
+        return self.nodes[1:]
+
+
+def distribute_table(name: str, topology: Topology) -> list[sql.Composed]:
+    """Return the statements that distribute a log table with its partitions, and its rows with them.
+
+    Tables of the same kind of column and number of shards lie together ("colocated"), so joins of one project stay on
+    one node. Nothing is to be done on one server.
+    """
+    if not topology.is_distributed:
+        return []
+    table = sql.Literal(parent(name).as_string(None))
+    return [
+        sql.SQL("SELECT create_distributed_table({table}, 'project')").format(table=table),
+        # The rows were copied to the shards; the originals would stay where nobody reads them.
+        sql.SQL("SELECT truncate_local_data_after_distributing_table({table}::regclass)").format(table=table),
+    ]
+
+
+# --- The nodes --------------------------------------------------------------------------------------------------------
+@contextmanager
+def open_cluster(superuser: str, owner: Connection[Any], roles: LogRoles, gate: Mapping[str, Any]) -> Iterator[Cluster]:
+    """Connect to every node as the superuser of this URL, which names the coordinator and the log database.
+
+    Raises DistributionError if the database is no coordinator with workers, and psycopg.Error.
+    """
+    with ExitStack() as stack:
+        first = stack.enter_context(psycopg.connect(superuser, autocommit=True))
+        _require_citus(first)
+        found = first.execute(
+            "SELECT nodename, nodeport, groupid = 0, shouldhaveshards FROM pg_dist_node"
+            " WHERE noderole = 'primary' AND isactive ORDER BY groupid, nodeid"
+        ).fetchall()
+        _require_workers(found)
+        nodes = []
+        for host, port, is_coordinator, _ in found:
+            connection = first
+            if not is_coordinator:
+                connection = stack.enter_context(psycopg.connect(superuser, host=host, port=port, autocommit=True))
+            for name in _UNPROPAGATED:
+                connection.execute(sql.SQL("SET {} = off").format(sql.Identifier("citus", name)))
+            nodes.append(Node(f"{host}:{port}", is_coordinator, connection))
+        yield Cluster(nodes, owner, roles, gate)
+
+
+def _require_citus(conn: Connection[Any]) -> None:
+    row = conn.execute("SELECT extversion FROM pg_extension WHERE extname = 'citus'").fetchone()
+    if row is None:
+        raise DistributionError(
+            "The log database has no extension citus: install Citus on every node, and follow docs/scaling.md."
+        )
+    version = int(str(row[0]).partition(".")[0])
+    if version < LEAST_CITUS:
+        raise DistributionError(f"The log database has Citus {row[0]}; {LEAST_CITUS} or newer is needed.")
+
+
+def _require_workers(nodes: Sequence[tuple[Any, ...]]) -> None:
+    coordinators = [node for node in nodes if node[2]]
+    if len(nodes) - len(coordinators) < 1:
+        raise DistributionError("The cluster has no workers: SELECT citus_add_node('host', 5432) adds one.")
+    if not coordinators:
+        raise DistributionError(
+            "The coordinator is not in its own list of nodes: SELECT citus_set_coordinator_host('host', 5432) adds it."
+        )
+    if coordinators[0][3]:
+        raise DistributionError(
+            "The coordinator may get shards, whose plans it would keep with one project's constants: SELECT"
+            " citus_set_node_property('host', 5432, 'shouldhaveshards', false) keeps them away."
+        )
+
+
+# --- The plan ---------------------------------------------------------------------------------------------------------
+def plan_distribution(cluster: Cluster) -> list[Step]:
+    """Return the steps that remain; those of a cluster that is distributed already only add what is missing.
+
+    Raises psycopg.Error.
+    """
+    owner, coordinator = cluster.owner, cluster.coordinator
+    is_first = not read_topology(owner).is_distributed
+    tables = owner.execute(_LOG_TABLES).fetchall()
+    local = [name for name, is_distributed in tables if not is_distributed]
+    steps: list[Step] = []
+    for worker in cluster.workers:
+        steps += _role_steps(worker, cluster)
+    if is_first:
+        steps.append(Step("the gate is closed: calls get 503 until the end", partial(_close_gate, cluster)))
+        steps.append(Step("functions that read the session's settings, for a cluster", partial(_change_form, cluster)))
+    for node in cluster.nodes:
+        steps.append(Step(f"{node.name}: settings of the logins", partial(_set_logins, node, cluster)))
+    if local or is_first:
+        steps.append(Step("sandbox schemas are dropped; calls publish them anew", partial(_drop_sandboxes, owner)))
+    for name, _ in tables:
+        summary = f"{name}: distributed by project" if name in local else f"{name}: row policies"
+        steps.append(Step(summary, partial(_distribute, owner, name, is_local=name in local)))
+    for node in cluster.nodes:
+        steps.append(Step(f"{node.name}: hardened, with the rights of the readers", partial(_harden, node, cluster)))
+    steps.append(Step("the gate is open", partial(_set_gate_login, coordinator, cluster, "LOGIN")))
+    return steps
+
+
+def _role_steps(worker: Node, cluster: Cluster) -> Iterator[Step]:
+    names = [cluster.roles.owner, cluster.roles.gate, *READERS, *VIEW_OWNERS]
+    have = {name for (name,) in worker.connection.execute("SELECT rolname FROM pg_roles").fetchall()}
+    for name in names:
+        if name not in have:
+            yield Step(f"{worker.name}: role {name}", partial(_copy_role, worker, cluster, name))
+
+
+def _copy_role(worker: Node, cluster: Cluster, name: str) -> None:
+    row = cluster.coordinator.connection.execute(
+        "SELECT rolcanlogin, rolcreaterole, rolinherit, rolpassword FROM pg_authid WHERE rolname = %s", [name]
+    ).fetchone()
+    if row is None:
+        raise DistributionError(f"No role {name} at the coordinator: run manage.py migrate --database logs first.")
+    words = [word if has else f"NO{word}" for has, word in zip(row, ("LOGIN", "CREATEROLE", "INHERIT"), strict=False)]
+    statement = sql.SQL("CREATE ROLE {} {}").format(sql.Identifier(name), sql.SQL(" ".join(words)))
+    if row[3]:
+        statement += sql.SQL(" PASSWORD {}").format(sql.Literal(row[3]))  # the verifier, not the password itself
+    worker.connection.execute(statement)
+
+
+# --- Single steps -----------------------------------------------------------------------------------------------------
+def _set_gate_login(node: Node, cluster: Cluster, word: LiteralString) -> None:
+    gate = sql.Identifier(cluster.roles.gate)
+    node.connection.execute(sql.SQL("ALTER ROLE {} {}").format(gate, sql.SQL(word)))
+
+
+def _close_gate(cluster: Cluster) -> None:
+    _set_gate_login(cluster.coordinator, cluster, "NOLOGIN")
+    cluster.coordinator.connection.execute(
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+        " WHERE usename = %s AND datname = current_database()",
+        [cluster.roles.gate],
+    )
+
+
+def _change_form(cluster: Cluster) -> None:
+    with cluster.owner.transaction():
+        cluster.owner.execute(set_topology(CLUSTER))
+        ensure_roles(cluster.owner, cluster.gate)
+
+
+def _set_logins(node: Node, cluster: Cluster) -> None:
+    """Let settings reach the workers, and give sessions that Citus opens there as a reader the limits of the gate."""
+    database = _database(node)
+    limits = {**GATE_SETTINGS, **GATE_SUPERUSER_SETTINGS}
+    settings: dict[str, Mapping[str, str]] = {
+        role: {"citus.propagate_set_commands": "local"} for role in (cluster.roles.owner, cluster.roles.gate)
+    }
+    if not node.is_coordinator:
+        settings |= dict.fromkeys(READERS, limits)
+    for role, values in settings.items():
+        for name, value in values.items():
+            node.connection.execute(
+                sql.SQL("ALTER ROLE {} IN DATABASE {} SET {} = {}").format(
+                    sql.Identifier(role), database, sql.Identifier(*name.split(".")), sql.Literal(value)
+                )
+            )
+
+
+def _drop_sandboxes(owner: Connection[Any]) -> None:
+    found = owner.execute(
+        "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, 'sandbox_') AND pg_has_role(nspowner, 'USAGE')"
+    ).fetchall()
+    with owner.transaction():
+        owner.execute("SET LOCAL citus.enable_ddl_propagation = off")
+        for (name,) in found:
+            owner.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(name)))
+
+
+def _distribute(owner: Connection[Any], name: str, *, is_local: bool) -> None:
+    with owner.transaction():
+        for statement in secure_table(name, CLUSTER):
+            owner.execute(statement)
+        for statement in distribute_table(name, CLUSTER) if is_local else ():
+            owner.execute(statement)
+
+
+def _harden(node: Node, cluster: Cluster) -> None:
+    _grant_readers(node, cluster)
+    harden(node.connection, cluster.roles, report=lambda summary, seconds: None)
+
+
+def _grant_readers(node: Node, cluster: Cluster) -> None:
+    """Let the readers in on a worker, where Citus logs in as the reader of a query, and let views call our functions.
+
+    The operators of the sandbox do not reach the workers by themselves.
+    """
+    conn = node.connection
+    reader = sql.Identifier(SANDBOX_READER)
+    conn.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(PRIVATE_SCHEMA), reader))
+    if node.is_coordinator:
+        return
+    conn.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(LOGS_SCHEMA), reader))
+    readers = sql.SQL(", ").join(map(sql.Identifier, READERS))
+    conn.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(_database(node), readers))
+    for name in READERS:
+        conn.execute(sql.SQL("ALTER ROLE {} LOGIN").format(sql.Identifier(name)))
+    with conn.transaction():
+        conn.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(cluster.roles.owner)))
+        ensure_guard_functions(conn)
+
+
+def _database(node: Node) -> sql.Identifier:
+    return sql.Identifier(node.connection.info.dbname)

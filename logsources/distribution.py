@@ -10,7 +10,7 @@ this node alone: Citus is told not to pass them on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -164,8 +164,8 @@ def plan_distribution(cluster: Cluster) -> list[Step]:
     tables = owner.execute(_LOG_TABLES).fetchall()
     local = [name for name, is_distributed in tables if not is_distributed]
     steps: list[Step] = []
-    for worker in cluster.workers:
-        steps += _role_steps(worker, cluster)
+    names = (cluster.roles.owner, cluster.roles.gate, *READERS, *VIEW_OWNERS)
+    steps.append(Step("every node knows the roles", partial(share_roles, coordinator.connection, names)))
     if is_first:
         steps.append(Step("the gate is closed: calls get 503 until the end", partial(_close_gate, cluster)))
         steps.append(Step("functions that read the session's settings, for a cluster", partial(_change_form, cluster)))
@@ -182,25 +182,21 @@ def plan_distribution(cluster: Cluster) -> list[Step]:
     return steps
 
 
-def _role_steps(worker: Node, cluster: Cluster) -> Iterator[Step]:
-    names = [cluster.roles.owner, cluster.roles.gate, *READERS, *VIEW_OWNERS]
-    have = {name for (name,) in worker.connection.execute("SELECT rolname FROM pg_roles").fetchall()}
-    for name in names:
-        if name not in have:
-            yield Step(f"{worker.name}: role {name}", partial(_copy_role, worker, cluster, name))
+def share_roles(conn: Connection[Any], names: Iterable[str]) -> None:
+    """Make roles of this server known to every node, with their passwords: a superuser's `conn` at the coordinator.
 
-
-def _copy_role(worker: Node, cluster: Cluster, name: str) -> None:
-    row = cluster.coordinator.connection.execute(
-        "SELECT rolcanlogin, rolcreaterole, rolinherit, rolpassword FROM pg_authid WHERE rolname = %s", [name]
-    ).fetchone()
-    if row is None:
-        raise DistributionError(f"No role {name} at the coordinator: run manage.py migrate --database logs first.")
-    words = [word if has else f"NO{word}" for has, word in zip(row, ("LOGIN", "CREATEROLE", "INHERIT"), strict=False)]
-    statement = sql.SQL("CREATE ROLE {} {}").format(sql.Identifier(name), sql.SQL(" ".join(words)))
-    if row[3]:
-        statement += sql.SQL(" PASSWORD {}").format(sql.Literal(row[3]))  # the verifier, not the password itself
-    worker.connection.execute(statement)
+    Citus does that for the owner of what it distributes, but a role that is no superuser could not have it done.
+    """
+    found = conn.execute("SELECT rolname FROM pg_roles WHERE rolname = ANY (%s)", [list(names)]).fetchall()
+    roles = sql.SQL(", ").join(sql.Identifier(name) for (name,) in found)
+    # With a function, Citus passes on the roles that may call it, and remembers that it has.
+    with conn.transaction():
+        for name in _UNPROPAGATED:
+            conn.execute(sql.SQL("SET LOCAL {} = on").format(sql.Identifier("citus", name)))
+        conn.execute("CREATE SCHEMA shares_roles")
+        conn.execute("CREATE FUNCTION shares_roles.nothing() RETURNS int LANGUAGE sql RETURN 1")
+        conn.execute(sql.SQL("GRANT EXECUTE ON FUNCTION shares_roles.nothing() TO {}").format(roles))
+        conn.execute("DROP SCHEMA shares_roles CASCADE")
 
 
 # --- Single steps -----------------------------------------------------------------------------------------------------

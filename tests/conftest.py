@@ -33,6 +33,7 @@ from logsources import services
 from logsources.databases import owner_connection
 from logsources.models import LogSource
 from logsources.services import KNOWN_SOURCES
+from logsources.topology import read_topology
 
 LogRow = Mapping[str, Any]
 
@@ -65,9 +66,16 @@ def django_db_setup(request: pytest.FixtureRequest, django_db_blocker: Any) -> I
     """Both test databases, the gate pointed at the right one, and the shipped fixtures loaded and committed."""
     # pytest-django's own fixture makes only the databases that a test names; the log database is always needed.
     with django_db_blocker.unblock():
-        databases = setup_databases(verbosity=request.config.option.verbose, interactive=False)
-        settings.LOGS_GATE = {**settings.LOGS_GATE, "dbname": connections["logs"].settings_dict["NAME"]}
-        call_command("harden_logs", stdout=io.StringIO())  # with LOGS_SUPERUSER_URL, in the test's log database
+        on_cluster = request.config.option.citus
+        databases = setup_databases(
+            verbosity=request.config.option.verbose, interactive=False, aliases={"default"} if on_cluster else None
+        )
+        if on_cluster:
+            call_command("migrate", database="logs", verbosity=0)
+            call_command("distribute_logs", stdout=io.StringIO())
+        else:
+            settings.LOGS_GATE = {**settings.LOGS_GATE, "dbname": connections["logs"].settings_dict["NAME"]}
+            call_command("harden_logs", stdout=io.StringIO())  # with LOGS_SUPERUSER_URL, in the test's log database
         call_command("load_fixtures", stdout=io.StringIO())
     yield
     close_log_servers()
@@ -102,8 +110,20 @@ def static_files_on_demand(settings: Any) -> None:
 def log_database(db: None) -> Iterator[psycopg.Connection[Any]]:
     """An owner's connection to the log database, every log table empty."""
     with owner_connection() as connection:
-        connection.execute(EMPTY_LOG_TABLES)
+        empty_log_tables(connection)
         yield connection
+
+
+def empty_log_tables(connection: psycopg.Connection[Any]) -> None:
+    if not read_topology(connection).is_distributed:
+        connection.execute(EMPTY_LOG_TABLES)
+        return
+    found = connection.execute(
+        "SELECT oid::regclass FROM pg_class WHERE relnamespace = 'logs'::regnamespace AND relkind = 'p'"
+    )
+    for (table,) in found.fetchall():
+        if connection.execute(f"SELECT 1 FROM {table} LIMIT 1").rowcount:
+            connection.execute(f"DELETE FROM {table}")
 
 
 @pytest.fixture

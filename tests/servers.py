@@ -23,6 +23,7 @@ import pytest
 from config import embedded
 from config.embedded.places import find_place
 from config.embedded.postgres_server import PostgresServer
+from tests.citus_database import VARIABLE, citus_database
 from tests.installed_postgres import allow_test_databases, installed_postgres
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -42,6 +43,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run on the PostgreSQL of this folder of programs instead of the embedded one: "
         "--postgres=/usr/lib/postgresql/15/bin",
     )
+
+    parser.addoption("--citus", action="store_true", help=f"put the log database on the cluster of {VARIABLE}")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -88,3 +91,5 @@ def _start_servers(config: pytest.Config, programs: Path | None) -> None:
         config.stash[SUITE_POSTGRES] = PostgresServer(find_place(folder.resolve()))
         allow_test_databases(servers.superuser_url)
         os.environ["LOGS_SUPERUSER_URL"] = servers.superuser_url
+    if config.known_args_namespace.citus:
+        os.environ.update(stack.enter_context(citus_database(os.environ[VARIABLE])))

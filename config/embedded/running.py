@@ -61,13 +61,7 @@ def prepare_databases(superuser_url: str, secrets: Secrets | None = None) -> Ser
 
     passwords = secrets or Secrets.random()
     with psycopg.connect(superuser_url, autocommit=True) as connection:
-        _ensure_login(connection, SERVICE_OWNER, passwords.service_owner, options="NOSUPERUSER NOCREATEROLE")
-        _ensure_login(connection, LOGS_OWNER, passwords.logs_owner, options="NOSUPERUSER CREATEROLE")
-        gate_options = f"NOSUPERUSER NOCREATEROLE NOCREATEDB NOINHERIT CONNECTION LIMIT {GATE_CONNECTION_LIMIT}"
-        _ensure_login(connection, LOGS_GATE, passwords.logs_gate, options=gate_options)
-        if connection.info.server_version >= 160000:
-            # The owner limits the gate for its database; up to PostgreSQL 15, CREATEROLE is enough for that.
-            connection.execute(f"GRANT {LOGS_GATE} TO {LOGS_OWNER} WITH ADMIN TRUE, INHERIT FALSE, SET FALSE")
+        prepare_logins(connection, passwords)
         _ensure_database(connection, SERVICE_DATABASE, SERVICE_OWNER, visitors=[])
         _ensure_database(connection, LOGS_DATABASE, LOGS_OWNER, visitors=[LOGS_GATE])
         connection.execute("REVOKE ALL ON DATABASE postgres, template1 FROM PUBLIC")
@@ -75,6 +69,17 @@ def prepare_databases(superuser_url: str, secrets: Secrets | None = None) -> Ser
     servers = database_urls(passwords, host=host, port=port)
     # The superuser's password belongs to the caller and stays as it is.
     return replace(servers, superuser_url=make_conninfo(superuser_url, dbname=LOGS_DATABASE))
+
+
+def prepare_logins(connection: psycopg.Connection[tuple[object, ...]], passwords: Secrets) -> None:
+    """Create the missing logins and set their passwords. `connection` is a superuser's. Raises psycopg.Error."""
+    _ensure_login(connection, SERVICE_OWNER, passwords.service_owner, options="NOSUPERUSER NOCREATEROLE")
+    _ensure_login(connection, LOGS_OWNER, passwords.logs_owner, options="NOSUPERUSER CREATEROLE")
+    gate_options = f"NOSUPERUSER NOCREATEROLE NOCREATEDB NOINHERIT CONNECTION LIMIT {GATE_CONNECTION_LIMIT}"
+    _ensure_login(connection, LOGS_GATE, passwords.logs_gate, options=gate_options)
+    if connection.info.server_version >= 160000:
+        # The owner limits the gate for its database; up to PostgreSQL 15, CREATEROLE is enough for that.
+        connection.execute(f"GRANT {LOGS_GATE} TO {LOGS_OWNER} WITH ADMIN TRUE, INHERIT FALSE, SET FALSE")
 
 
 def _ensure_login(

@@ -29,6 +29,7 @@ class Topology:
     is_distributed: bool
     volatility: LiteralString  # of the functions that read the session's settings
     armed_for: LiteralString  # whether the session is armed for `sandbox_schema`
+    barrier: LiteralString  # the end of a view behind which no condition of its reader is tried on rows it leaves out
     setting_for_describing: LiteralString  # with SET LOCAL, before EXPLAIN of a statement that has no arguments yet
     position: LiteralString  # a query for the position in the write-ahead log, later than every commit before it
 
@@ -58,6 +59,7 @@ ONE_SERVER: Final = Topology(
     is_distributed=False,
     volatility="STABLE",
     armed_for="pg_catalog.current_schema() OPERATOR(pg_catalog.=) sandbox_schema::name",
+    barrier="",  # its option security_barrier
     # A generic plan: NULL must not be computed with, it stands for an argument that is not known yet.
     setting_for_describing="plan_cache_mode = force_generic_plan",
     position="SELECT pg_current_wal_lsn()::text",
@@ -67,6 +69,8 @@ CLUSTER: Final = Topology(
     is_distributed=True,
     volatility="IMMUTABLE",
     armed_for="pg_catalog.current_setting('logs.sandbox_schema', true) OPERATOR(pg_catalog.=) sandbox_schema",
+    # A worker gets the view's query and not the view, so its option is lost.
+    barrier=" OFFSET 0",
     # Generic plans are an error there; and workers, asked for their plan, would answer for the NULLs.
     setting_for_describing="citus.explain_distributed_queries = off",
     # A load that one worker stored writes nothing at the coordinator, whose position would not tell before from after.

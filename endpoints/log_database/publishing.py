@@ -260,6 +260,7 @@ def _create_view(
     # Behind a barrier the order would be forgotten, and all rows sorted for a reader who wants the first of them.
     order = order_by_output(table.sql) if barrier else ()
     tail += f" ORDER BY {', '.join(order)}".encode() if order else b""
+    tail += topology.barrier.encode() if barrier else b""
     # A line break ends a "--" comment that the CTE may end with.
     query = replace_parameters(table.sql, argument) + "\n"
     try:

@@ -98,6 +98,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_left_out] = Counter()
+    config.addinivalue_line("markers", "one_server(reason): tells of one server what is otherwise on a cluster")
     config.addinivalue_line("markers", f"needs(tool): needs a tool of the machine: {', '.join(TOOLS)}")
 
 
@@ -134,6 +135,12 @@ def _reason_to_leave_out(item: pytest.Item, config: pytest.Config) -> str | None
             return "installations"
     elif which == "only":
         return "others"
+    return _reason_of_the_server(item, config)
+
+
+def _reason_of_the_server(item: pytest.Item, config: pytest.Config) -> str | None:
+    if config.getoption("citus", default=False):
+        return "one server" if item.get_closest_marker("one_server") else None
     if config.getoption("postgres", default=None):
         if _is_below(item, OWN_SERVERS):
             return "embedded"
@@ -225,6 +232,8 @@ def sentence(left_out: Counter[str]) -> str:
         parts.append(f"{count} that use no database")
     if count := left_out["no SQL"]:
         parts.append(f"{count} of rooms that write no SQL")
+    if count := left_out["one server"]:
+        parts.append(f"{count} that tell of one server what is otherwise on a cluster")
     if count := left_out["others"]:
         parts.append(f"{count} that start no installation")
     return f"Left out: {'; '.join(parts)}."

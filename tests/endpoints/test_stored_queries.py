@@ -171,6 +171,7 @@ def test_usage_api_counts_refuses_an_invalid_regular_expression_and_says_so(api:
     assert error["details"] == [{"name": "project", "reason": "is not a valid regular expression"}]
 
 
+@pytest.mark.one_server("the coordinator of a cluster does not show the plans of its workers")
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
@@ -207,6 +208,7 @@ def reader(log_database: psycopg.Connection[Any], session: ReaderSession) -> Ite
         yield connection
 
 
+@pytest.mark.one_server("the coordinator of a cluster does not show the plans of its workers")
 def test_logs_all_takes_the_newest_rows_from_the_index_with_one_plan_for_all_arguments(
     log_database: psycopg.Connection[Any],
 ) -> None:
@@ -244,6 +246,7 @@ def vacuum(log_database: psycopg.Connection[Any]) -> None:
     until(is_done, seconds=20)
 
 
+@pytest.mark.one_server("the coordinator of a cluster does not show the plans of its workers")
 def test_usage_api_counts_reads_the_covering_index_alone(log_database: psycopg.Connection[Any]) -> None:
     log_database.execute(
         "INSERT INTO logs.edge_logs (id, project, timestamp, event_message, metadata)"

@@ -12,9 +12,13 @@ import pytest
 from django.conf import settings
 from django.db import connections
 from psycopg import Connection, sql
+from psycopg.pq import ExecStatus
 
 from endpoints.log_database.publishing import publish_draft
+from endpoints.log_database.sessions import ReaderSession, session_settings_statement
 from endpoints.models import Endpoint
+from logsources.roles import SANDBOX_READER
+from logsources.topology import Topology, read_topology
 
 OURS, THEIRS, EARLIER, SECRET = "marker_ours", "marker_theirs", "marker_earlier", "marker_secret"
 ROWS = """
@@ -64,17 +68,20 @@ class Walled:
     tables: list[str]
     gate: Connection[Any]
     superuser: Connection[Any]
+    topology: Topology
 
-    def session(self, role: str) -> dict[str, str]:
-        return {
-            "logs.scope": "tenant",
-            "logs.tenant": "=acme",
-            "logs.arg_project": "=acme",
-            "logs.arg_iso_timestamp_start": "=2025-06-01",
-            "search_path": self.schema,
-            "statement_timeout": "300ms",
-            "role": role,
-        }
+    def arm(self, connection: Connection[Any], sql: str, *, role: str = SANDBOX_READER) -> None:
+        """Arm the connection's transaction as the service does for a consumer's text; `role` instead of the reader."""
+        session = ReaderSession(
+            role=SANDBOX_READER,
+            search_path=self.schema,
+            statement_timeout_seconds=0.3,
+            tenant="acme",
+            arguments={"project": "acme", "iso_timestamp_start": "2025-06-01"},
+        )
+        arming, bound = session_settings_statement(session, sql, topology=self.topology)
+        result = connection.pgconn.exec_params(arming.encode(), [*bound[:-1], role.encode()])
+        assert result.status == ExecStatus.TUPLES_OK, result.error_message
 
 
 @pytest.fixture(scope="module")
@@ -86,13 +93,14 @@ def walled(django_db_setup: None, django_db_blocker: Any) -> Iterator[Walled]:
         psycopg.connect(**settings.LOGS_GATE, autocommit=True) as gate,
     ):
         endpoint = Endpoint.objects.get(name="logs.all")
+        superuser.execute("SET citus.propagate_set_commands = 'local'")  # as the gate has it on a cluster
         superuser.execute(NO_SECRETS)
         superuser.execute(SECRETS)
         schema, published = publish_draft(endpoint, endpoint.parameters_of_version)
         tables = [table.name for table in published]
         try:
             _fill(superuser, tables)
-            yield Walled(schema, tables, gate, superuser)
+            yield Walled(schema, tables, gate, superuser, read_topology(gate))
         finally:
             _empty(superuser, tables)
             superuser.execute(NO_SECRETS)

@@ -175,7 +175,15 @@ def test_usage_api_counts_refuses_an_invalid_regular_expression_and_says_so(api:
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
-        ("logs.all", {"project": "acme", "iso_timestamp_start": iso(datetime.now(UTC) - timedelta(minutes=5))}),
+        # With an end: right after midnight the window begins on the first day that has a partition.
+        (
+            "logs.all",
+            {
+                "project": "acme",
+                "iso_timestamp_start": iso(datetime.now(UTC) - timedelta(minutes=5)),
+                "iso_timestamp_end": iso(datetime.now(UTC)),
+            },
+        ),
         ("usage.api-counts", {"project": "acme", "interval": "minutely"}),
     ],
 )

@@ -153,6 +153,15 @@ def _require_workers(nodes: Sequence[tuple[Any, ...]]) -> None:
         )
 
 
+def worker_addresses(conn: Connection[Any]) -> list[tuple[str, int]]:
+    """Return host and port of each worker, as the coordinator of this connection knows them."""
+    found = conn.execute(
+        "SELECT nodename, nodeport FROM pg_dist_node WHERE noderole = 'primary' AND isactive AND groupid <> 0"
+        " ORDER BY groupid"
+    )
+    return [(str(host), int(port)) for host, port in found]
+
+
 # --- The plan ---------------------------------------------------------------------------------------------------------
 def plan_distribution(cluster: Cluster) -> list[Step]:
     """Return the steps that remain; those of a cluster that is distributed already only add what is missing.

@@ -62,6 +62,7 @@ class Guarantee:
     level: SandboxLevel
     probe: Callable[[LogDatabase], list[str]]
     is_costly: bool = False  # tried only by the operator's command
+    is_of_every_node: bool = False  # the workers of a cluster must keep it too
 
 
 _ROWS, _FULL, _ADVICE = SandboxLevel.ROW_SECURITY, SandboxLevel.FULL, SandboxLevel.ADVICE
@@ -73,6 +74,7 @@ GUARANTEES: Final = (
         "reads log rows of every project, or changes them",
         _ROWS,
         probes.relations,
+        is_of_every_node=True,
     ),
     Guarantee(
         "schemas closed",
@@ -80,6 +82,7 @@ GUARANTEES: Final = (
         "reads other arguments, and puts own functions where PostgreSQL finds them first",
         _ROWS,
         probes.log_schemas,
+        is_of_every_node=True,
     ),
     Guarantee(
         "row security on",
@@ -87,6 +90,7 @@ GUARANTEES: Final = (
         "reads log rows of other projects",
         _ROWS,
         probes.row_security,
+        is_of_every_node=True,
     ),
     Guarantee(
         "views under row security",
@@ -115,6 +119,7 @@ GUARANTEES: Final = (
         "acts with the rights of another role",
         _ROWS,
         probes.readers,
+        is_of_every_node=True,
     ),
     Guarantee(
         "gate powerless",
@@ -129,6 +134,7 @@ GUARANTEES: Final = (
         "fills the disk, or shadows names for the next query of the connection",
         _ROWS,
         probes.database,
+        is_of_every_node=True,
     ),
     Guarantee(
         "text read as checked",
@@ -157,6 +163,7 @@ GUARANTEES: Final = (
         "becomes another project by set_config(), holds advisory locks, notifies, runs SQL given as text",
         _FULL,
         probes.sandbox_functions,
+        is_of_every_node=True,
     ),
     Guarantee(
         "functions of the others",
@@ -171,6 +178,7 @@ GUARANTEES: Final = (
         "reads names of tables, roles and endpoints, the text of views, settings and other sessions' queries",
         _FULL,
         probes.catalogs,
+        is_of_every_node=True,
     ),
     Guarantee(
         "other schemas closed",
@@ -178,6 +186,7 @@ GUARANTEES: Final = (
         "calls functions of extensions, such as dblink",
         _FULL,
         probes.public_schema,
+        is_of_every_node=True,
     ),
     Guarantee(
         "space limit",
@@ -221,5 +230,6 @@ GUARANTEES: Final = (
         "nothing; sandbox queries that use these fail until harden_logs runs again",
         _ADVICE,
         probes.missing_functions,
+        is_of_every_node=True,
     ),
 )

@@ -40,6 +40,7 @@ class LogDatabase:
 
     owner: Connection[Any]
     gate: Connection[Any]
+    node: str = ""  # its `host:port`, for a worker of a cluster
 
     @property
     def gate_name(self) -> str:
@@ -53,10 +54,10 @@ class LogDatabase:
     def topology(self) -> Topology:
         return read_topology(self.owner)
 
-    @cached_property
+    @property
     def is_worker(self) -> bool:
         """Whether this is a worker of a cluster."""
-        return self.topology.is_distributed and self.column("SELECT groupid FROM pg_dist_local_group") != ["0"]
+        return bool(self.node)
 
     @property
     def usable_schemas(self) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
@@ -18,7 +19,8 @@ from endpoints.errors import DatabaseUnavailable
 from endpoints.guarantees.definitions import GUARANTEES, Guarantee, SandboxLevel
 from endpoints.guarantees.probes import LogDatabase
 from endpoints.log_database.shared_work import SharedWork
-from logsources.databases import owner_connection
+from logsources.databases import owner_connection, owner_parameters
+from logsources.distribution import worker_addresses
 
 logger = logging.getLogger(__name__)
 
@@ -70,19 +72,39 @@ def accepted_level() -> SandboxLevel:
 def verify_guarantees(*, costly: bool = False) -> list[Verdict]:
     """Probe the log database for every guarantee, or for all but the costly ones, which only the operator tries.
 
-    Raises psycopg.Error if it cannot be asked.
+    The workers of a cluster are asked too, if they can be reached from here. Raises psycopg.Error if the log database,
+    or the coordinator of a cluster, cannot be asked.
     """
     with ExitStack() as stack, answer_within(VERIFIED_WITHIN_SECONDS):
         with answer_within(CONNECTED_WITHIN_SECONDS):
             owner = stack.enter_context(owner_connection())
             gate = stack.enter_context(BoundedConnection.connect(**on_primary(settings.LOGS_GATE), autocommit=True))
         logs = LogDatabase(owner=owner, gate=gate)
-        return [_verdict(guarantee, logs) for guarantee in GUARANTEES if costly or not guarantee.is_costly]
+        nodes = [logs, *_workers(logs, stack)]
+        return [_verdict(guarantee, nodes) for guarantee in GUARANTEES if costly or not guarantee.is_costly]
 
 
-def _verdict(guarantee: Guarantee, logs: LogDatabase) -> Verdict:
-    with answer_within(PROBED_WITHIN_SECONDS):
-        return Verdict(guarantee, tuple(guarantee.probe(logs)))
+def _workers(logs: LogDatabase, stack: ExitStack) -> Iterator[LogDatabase]:
+    """Connect to the workers as the owner. One that is dead takes no query either, so nothing waits for it."""
+    if not logs.topology.is_distributed:
+        return
+    for host, port in worker_addresses(logs.owner):
+        try:
+            with answer_within(CONNECTED_WITHIN_SECONDS):
+                parameters = {**owner_parameters(), "host": host, "port": port}
+                owner = stack.enter_context(BoundedConnection.connect(**parameters, autocommit=True))
+        except psycopg.OperationalError as error:
+            logger.warning("worker %s:%s not asked for its guarantees: %s", host, port, error)
+        else:
+            yield LogDatabase(owner=owner, gate=logs.gate, node=f"{host}:{port}")
+
+
+def _verdict(guarantee: Guarantee, nodes: Sequence[LogDatabase]) -> Verdict:
+    findings: list[str] = []
+    for logs in nodes if guarantee.is_of_every_node else nodes[:1]:
+        with answer_within(PROBED_WITHIN_SECONDS):
+            findings += [f"{logs.node}: {finding}" if logs.node else finding for finding in guarantee.probe(logs)]
+    return Verdict(guarantee, tuple(findings))
 
 
 class _Verification:

@@ -33,7 +33,7 @@ from logsources.roles import LOGS_SCHEMA
 from logsources.rolling import RolledSource
 from logsources.rows import BadRow, read_row
 from logsources.storing import PreparedRow, RowStore, TableCopy, encode_row
-from logsources.topology import Topology
+from logsources.topology import ONE_SERVER, Topology
 
 MAX_BAD_ROWS_LISTED: Final = 100
 # A row without a timestamp is recognised by its id within this time. Shippers try again within a minute; an hour covers
@@ -118,7 +118,14 @@ def read_batch(
     return batch
 
 
-def load_batch(conn: Connection[Any], source: RolledSource, batch: Batch, *, skip_bad_rows: bool) -> BatchReport:
+def load_batch(
+    conn: Connection[Any],
+    source: RolledSource,
+    batch: Batch,
+    *,
+    skip_bad_rows: bool,
+    topology: Topology = ONE_SERVER,
+) -> BatchReport:
     """Store a batch, commit it to disk and return the result. `conn` is in autocommit.
 
     Raises BatchRefused if there are bad rows and they are not to be skipped, ProjectMoved, and psycopg.Error; nothing
@@ -131,7 +138,7 @@ def load_batch(conn: Connection[Any], source: RolledSource, batch: Batch, *, ski
         return BatchReport(0, 0, _listed(bad_rows))
     _prepare_days(conn, source, batch.days)
     with conn.transaction():
-        _arm(conn, source.shape.name)
+        _arm(conn, source.shape.name, topology)
         arrived = _arrived_before(conn, source.shape.name, batch)
         new = [row for row in batch.rows if row.number not in arrived] if arrived else batch.rows
         store = RowStore(conn, TableCopy(conn, source.shape), _noted_in(bad_rows))
@@ -180,24 +187,27 @@ def _prepare_days(conn: Connection[Any], source: RolledSource, days: set[date]) 
         rolling.prepare_days(conn, source, days=days, today=partitions.utc_day(datetime.now(UTC)))
 
 
-def _arm(conn: Connection[Any], name: str) -> None:
+def _arm(conn: Connection[Any], name: str, topology: Topology) -> None:
     """Hold the table, and make success mean "on disk", even if the server commits without waiting for the disk."""
-    conn.execute(_arming(name))
+    for text in _arming(name, topology):
+        conn.execute(text)
 
 
 @lru_cache(maxsize=256)
-def _arming(name: str) -> bytes:
-    # One round trip. Not set_config(): the workers of a cluster hear of SET LOCAL alone.
-    statement = sql.SQL(
-        "SET LOCAL lock_timeout = {lock_timeout}; SET LOCAL statement_timeout = {statement_timeout}; {hold};"
-        " SELECT CASE WHEN current_setting('synchronous_commit') = 'off'"
-        " THEN set_config('synchronous_commit', 'on', true) END"
-    )
-    return statement.format(
-        lock_timeout=sql.Literal(LOCK_TIMEOUT),
-        statement_timeout=sql.Literal(f"{STATEMENT_TIMEOUT_SECONDS}s"),
-        hold=hold_table(name),
-    ).as_bytes(None)
+def _arming(name: str, topology: Topology) -> tuple[bytes, ...]:
+    # Not set_config(): the workers of a cluster hear of SET LOCAL alone.
+    statements = [
+        sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_TIMEOUT)),
+        sql.SQL("SET LOCAL statement_timeout = {}").format(sql.Literal(f"{STATEMENT_TIMEOUT_SECONDS}s")),
+        hold_table(name, topology),
+        sql.SQL(
+            "SELECT CASE WHEN current_setting('synchronous_commit') = 'off'"
+            " THEN set_config('synchronous_commit', 'on', true) END"
+        ),
+    ]
+    texts = tuple(statement.as_bytes(None) for statement in statements)
+    # One round trip. Not on a cluster: Citus repeats SET LOCAL at the workers with the whole text that contains it.
+    return texts if topology.is_distributed else (b"; ".join(texts),)
 
 
 def _arrived_before(conn: Connection[Any], name: str, batch: Batch) -> set[int]:

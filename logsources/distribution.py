@@ -20,7 +20,7 @@ import psycopg
 from psycopg import Connection, sql
 
 from logsources.hardening import LogRoles, harden
-from logsources.log_functions import ensure_guard_functions
+from logsources.log_functions import FUNCTION_SCHEMA, ensure_guard_functions, ensure_log_functions
 from logsources.roles import (
     GATE_SETTINGS,
     GATE_SUPERUSER_SETTINGS,
@@ -224,6 +224,10 @@ def _close_gate(cluster: Cluster) -> None:
 
 
 def _change_form(cluster: Cluster) -> None:
+    # Schemas that are older than the extension: Citus takes them to the workers over connections of its own, for which
+    # a transaction that goes on with their functions would wait in vain.
+    for name in (LOGS_SCHEMA, PRIVATE_SCHEMA, FUNCTION_SCHEMA):
+        cluster.owner.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(name)))
     with cluster.owner.transaction():
         cluster.owner.execute(set_topology(CLUSTER))
         ensure_roles(cluster.owner, cluster.gate)
@@ -273,7 +277,7 @@ def _harden(node: Node, cluster: Cluster) -> None:
 def _grant_readers(node: Node, cluster: Cluster) -> None:
     """Let the readers in on a worker, where Citus logs in as the reader of a query, and let views call our functions.
 
-    The operators of the sandbox do not reach the workers by themselves.
+    The operators of the sandbox do not reach the workers by themselves, nor do functions older than the extension.
     """
     conn = node.connection
     reader = sql.Identifier(SANDBOX_READER)
@@ -287,6 +291,7 @@ def _grant_readers(node: Node, cluster: Cluster) -> None:
         conn.execute(sql.SQL("ALTER ROLE {} LOGIN").format(sql.Identifier(name)))
     with conn.transaction():
         conn.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(cluster.roles.owner)))
+        ensure_log_functions(conn)
         ensure_guard_functions(conn)
 
 

@@ -24,6 +24,7 @@ from logsources.rolling import RolledSource
 from logsources.rows import BadRow, read_row
 from logsources.storing import PreparedRow, RowStore, TableCopy, encode_row
 from logsources.tables import TableShape
+from logsources.topology import read_topology
 
 BATCH_ROWS: Final = 5_000
 # A batch stays in memory until PostgreSQL has accepted it, and a line may have megabytes.
@@ -94,7 +95,7 @@ def load_rows(
         days = _PreparedDays(stack.enter_context(owner_connection()), RolledSource(shape, source.retention_days))
         stack.enter_context(conn.transaction())
         rows = _Held(iter(intake))  # before the table is locked: the first line may be long in coming
-        conn.execute(hold_table(shape.name))
+        conn.execute(hold_table(shape.name, read_topology(conn)))
         store = RowStore(conn, TableCopy(conn, shape), intake.refuse)
         while rows.first is not None:
             days.prepare(rows.first.day)

@@ -12,6 +12,7 @@ from typing import Any, Final
 from psycopg import Connection, sql
 
 from logsources.tables import ROW_FIELD, parent
+from logsources.topology import ONE_SERVER, Topology
 
 _READ: Final = """
     SELECT attgenerated <> '', description FROM pg_attribute
@@ -27,8 +28,15 @@ class ProjectColumn:
     is_generated: bool
 
 
-def hold_table(name: str) -> sql.Composed:
-    """Return the statement after which the table stays as it is until the end of the transaction."""
+def hold_table(name: str, topology: Topology = ONE_SERVER) -> sql.Composed:
+    """Return the statement after which the table stays as it is until the end of the transaction.
+
+    On a cluster it is held at the coordinator, where every change begins: LOCK would go to every node, and one that is
+    down would stop the loads of all projects.
+    """
+    if topology.is_distributed:
+        relation = sql.Literal(parent(name).as_string(None))
+        return sql.SQL("SELECT lock_relation_if_exists({}, 'ACCESS SHARE')").format(relation)
     # A query over ONLY the parent would do the same, but Citus then locks every partition: no day could be attached.
     return sql.SQL("LOCK TABLE ONLY {} IN ACCESS SHARE MODE").format(parent(name))
 

@@ -7,14 +7,19 @@ import json
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from config import serve
+from logsources.distribution import LEAST_CITUS
+from logsources.roles import READERS, VIEW_OWNERS
 
 PROJECT = Path(__file__).resolve().parent.parent
 UNITS = sorted((PROJECT / "deploy" / "systemd").glob("*.service"))
 NGINX = PROJECT / "deploy" / "nginx" / "nginx.conf"
+COMPOSE_FILES = ("docker-compose.yml", "docker-compose.citus.yml")
 COMMAND = ["-m", "config.serve"]
 
 
@@ -52,7 +57,7 @@ def test_the_demo_starts_the_web_server_by_the_one_command() -> None:
 
 
 def test_nothing_else_starts_a_web_server_of_the_service() -> None:
-    texts = [read("Dockerfile"), read("docker-compose.yml"), *(path.read_text(encoding="utf-8") for path in UNITS)]
+    texts = [read("Dockerfile"), *map(read, COMPOSE_FILES), *(path.read_text(encoding="utf-8") for path in UNITS)]
     texts += [read("endpoints", "management", "commands", "demo.py"), read("docs", "production.md")]
     for text in texts:
         assert "granian --" not in text
@@ -89,6 +94,64 @@ def test_only_the_proxy_is_published() -> None:
     services = read("docker-compose.yml")
     assert services.count("ports:") == 1
     assert "ports:" in services.partition("\n  nginx:\n")[2].partition("\n  web:\n")[0]
+
+
+def compose(name: str) -> Any:
+    return yaml.safe_load(read(name))
+
+
+@pytest.mark.parametrize("name", COMPOSE_FILES)
+def test_no_password_has_a_default(name: str) -> None:
+    variables = re.findall(r"\$\{(\w*(?:PASSWORD|SECRET)\w*)(.)(.)", read(name))
+    assert variables
+    assert [variable for variable, *operator in variables if operator != [":", "?"]] == []
+
+
+def test_servers_of_the_logs_limit_the_memory_of_a_process() -> None:
+    cluster = compose("docker-compose.citus.yml")["services"]
+    servers = [compose("docker-compose.yml")["services"]["postgres"], cluster["citus1"], cluster["citus2"]]
+    assert [server["ulimits"]["data"] for server in servers] == [1024**3] * 3
+    assert "ulimits" not in cluster["postgres"]
+
+
+def test_the_nodes_of_the_cluster_run_one_pinned_release_that_distribute_logs_accepts() -> None:
+    images = {name: service.get("image") for name, service in compose("docker-compose.citus.yml")["services"].items()}
+    assert len({images[name] for name in ("postgres", "citus1", "citus2", "join")}) == 1
+    release = re.fullmatch(r"citusdata/citus:(\d+)\.\d+\.\d+", images["postgres"])
+    assert release is not None
+    assert int(release[1]) >= LEAST_CITUS
+
+
+def test_the_coordinator_of_the_cluster_keeps_the_settings_of_the_one_server() -> None:
+    one_server = compose("docker-compose.yml")["services"]["postgres"]["command"]
+    cluster = compose("docker-compose.citus.yml")["services"]
+    for name in ("postgres", "citus1", "citus2"):
+        assert cluster[name]["command"][: len(one_server)] == one_server
+
+
+def test_the_workers_of_the_cluster_are_open_to_the_nodes_alone() -> None:
+    cluster = compose("docker-compose.citus.yml")
+    assert not any("ports" in service for service in cluster["services"].values())
+    for name in ("citus1", "citus2"):
+        assert "worker-hba" in {config["source"] for config in cluster["services"][name]["configs"]}
+    local, remote = (line.split() for line in cluster["configs"]["worker-hba"]["content"].splitlines())
+    assert local[0] == "local"
+    assert remote[:3] == ["hostssl", "logs", ",".join(["postgres", "logs_owner", *READERS])]
+
+
+def test_the_join_of_the_cluster_names_every_worker_and_keeps_shards_off_the_coordinator() -> None:
+    cluster = compose("docker-compose.citus.yml")
+    join = cluster["configs"]["join"]["content"]
+    workers = [name for name, service in cluster["services"].items() if "worker-hba" in str(service.get("configs"))]
+    assert re.findall(r"citus_add_node\('(\w+)'", join) == workers
+    assert "citus_set_node_property('postgres', 5432, 'shouldhaveshards', false)" in join
+    assert set(cluster["services"]["join"]["depends_on"]) == {"migrate", *workers}
+
+
+def test_the_workers_of_the_cluster_begin_with_every_role_of_the_logs() -> None:
+    roles = ("logs_owner", "logs_gate", *READERS, *VIEW_OWNERS)
+    database = compose("docker-compose.citus.yml")["configs"]["worker-database"]["content"]
+    assert re.findall(r"^CREATE ROLE (\w+);$", database, re.MULTILINE) == list(roles)
 
 
 def nginx_value(name: str) -> str:

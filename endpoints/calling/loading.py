@@ -171,7 +171,7 @@ def _on_living_connection(source: RolledSource, batch: Batch, *, skip_bad_rows: 
 
     def attempt() -> tuple[BatchReport, str]:
         with load_pool().connection(statement_seconds=STATEMENT_TIMEOUT_SECONDS) as conn:
-            report = load_batch(conn, source, batch, skip_bad_rows=skip_bad_rows)
+            report = load_batch(conn, source, batch, skip_bad_rows=skip_bad_rows, topology=conn.topology)
             return report, current_position(conn, conn.topology)
 
     try:

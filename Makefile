@@ -14,7 +14,7 @@ LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-annotat
 LINT_ENVIRONMENT := SECRET_KEY=only-for-reading-the-settings-while-checking-types
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint lock bench install-dev
+.PHONY: help demo test test-all test-citus lint lock bench install-dev
 .DELETE_ON_ERROR:
 
 help: ## list the commands
@@ -28,6 +28,17 @@ test: .venv/dev.stamp ## run the tests on embedded servers, without drills and b
 
 test-all: .venv/dev.stamp ## run every test: whole installations, broken on purpose, and a browser too
 	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) $(ARGS)
+
+# What a log database on a cluster must answer as one server does, and what is so there alone.
+CITUS_TESTS := tests/cluster tests/endpoints/test_stored_queries.py tests/endpoints/test_stored_queries_usage_counts.py \
+	tests/endpoints/test_empty_tenant.py tests/endpoints/sandbox tests/endpoints/lql \
+	tests/endpoints/log_database/test_publishing.py tests/endpoints/api/test_sandbox.py \
+	tests/endpoints/api/test_query_view.py tests/endpoints/api/test_logs.py tests/endpoints/api/test_log_position.py \
+	tests/logsources/test_batches.py tests/logsources/test_loading.py
+
+test-citus: .venv/dev.stamp ## run the suite's answers on the cluster of CITUS_COORDINATOR_URL (ARGS='-k name')
+	@if [ -z "$$CITUS_COORDINATOR_URL" ]; then echo "Skipped: CITUS_COORDINATOR_URL names no cluster for tests."; \
+	else $(BIN)/python -m pytest --citus $(CITUS_TESTS) $(ARGS); fi
 
 lint: .venv/dev.stamp ## check style, format, types and import contracts
 	@$(BIN)/ruff check

@@ -217,9 +217,10 @@ def _set_gate_login(node: Node, cluster: Cluster, word: LiteralString) -> None:
 def _close_gate(cluster: Cluster) -> None:
     _set_gate_login(cluster.coordinator, cluster, "NOLOGIN")
     cluster.coordinator.connection.execute(
+        # Loads keep their connections too, and with them the ways of one server; a load that is cut off is sent again.
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-        " WHERE usename = %s AND datname = current_database()",
-        [cluster.roles.gate],
+        " WHERE usename = ANY (%s) AND datname = current_database() AND pid <> %s",
+        [[cluster.roles.owner, cluster.roles.gate], cluster.owner.info.backend_pid],
     )
 
 
@@ -236,13 +237,12 @@ def _change_form(cluster: Cluster) -> None:
 def _set_logins(node: Node, cluster: Cluster) -> None:
     """Let settings reach the workers, and give sessions that Citus opens there as a reader the limits of the gate."""
     database = _database(node)
-    limits = {**GATE_SETTINGS, **GATE_SUPERUSER_SETTINGS}
-    settings: dict[str, Mapping[str, str]] = {
-        role: {"citus.propagate_set_commands": "local"} for role in (cluster.roles.owner, cluster.roles.gate)
-    }
-    if not node.is_coordinator:
-        settings |= dict.fromkeys(READERS, limits)
-    for role, values in settings.items():
+    if node.is_coordinator:
+        # There alone: a worker would pass on to all nodes what the coordinator has passed on to it, and so on.
+        roles, values = (cluster.roles.owner, cluster.roles.gate), {"citus.propagate_set_commands": "local"}
+    else:
+        roles, values = READERS, {**GATE_SETTINGS, **GATE_SUPERUSER_SETTINGS}
+    for role in roles:
         for name, value in values.items():
             node.connection.execute(
                 sql.SQL("ALTER ROLE {} IN DATABASE {} SET {} = {}").format(

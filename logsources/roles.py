@@ -106,7 +106,7 @@ _LOG_POSITION: Final[LiteralString] = """
         replayed pg_catalog.pg_lsn;
     BEGIN
         IF NOT pg_catalog.pg_is_in_recovery() THEN
-            RETURN pg_catalog.pg_current_wal_lsn();
+            RETURN {written};
         END IF;
         replayed := pg_catalog.pg_last_wal_replay_lsn();
         IF replayed OPERATOR(pg_catalog.<) awaited::pg_catalog.pg_lsn THEN
@@ -270,7 +270,7 @@ def _create_functions(conn: Connection[Any], login: str) -> None:
         conn.execute(sql.SQL("GRANT EXECUTE ON {} TO {}").format(function, callers))
     conn.execute(_ISO_TIMESTAMP)
     conn.execute("REVOKE ALL ON FUNCTION logs_private.iso_timestamp(text) FROM PUBLIC")
-    conn.execute(_LOG_POSITION)
+    conn.execute(sql.SQL(_LOG_POSITION).format(written=sql.SQL(topology.written)))
     conn.execute("REVOKE ALL ON FUNCTION logs_private.log_position(text) FROM PUBLIC")
     gate = sql.Identifier(login)
     conn.execute(sql.SQL("GRANT EXECUTE ON FUNCTION logs_private.log_position(text) TO {}").format(gate))

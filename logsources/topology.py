@@ -31,6 +31,7 @@ class Topology:
     armed_for: LiteralString  # whether the session is armed for `sandbox_schema`
     barrier: LiteralString  # the end of a view behind which no condition of its reader is tried on rows it leaves out
     setting_for_describing: LiteralString  # with SET LOCAL, before EXPLAIN of a statement that has no arguments yet
+    written: LiteralString  # the function that tells how far the write-ahead log is written
     position: LiteralString  # a query for the position in the write-ahead log, later than every commit before it
 
     @property
@@ -62,6 +63,7 @@ ONE_SERVER: Final = Topology(
     barrier="",  # its option security_barrier
     # A generic plan: NULL must not be computed with, it stands for an argument that is not known yet.
     setting_for_describing="plan_cache_mode = force_generic_plan",
+    written="pg_catalog.pg_current_wal_lsn()",
     position="SELECT pg_current_wal_lsn()::text",
 )
 CLUSTER: Final = Topology(
@@ -73,6 +75,7 @@ CLUSTER: Final = Topology(
     barrier=" OFFSET 0",
     # Generic plans are an error there; and workers, asked for their plan, would answer for the NULLs.
     setting_for_describing="citus.explain_distributed_queries = off",
+    written="pg_catalog.pg_current_wal_insert_lsn()",
     # A load that one worker stored writes nothing at the coordinator, whose position would not tell before from after.
     position="SELECT pg_logical_emit_message(false, 'log position', '')::text",
 )

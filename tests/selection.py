@@ -60,6 +60,7 @@ OWN_SERVERS = (
     "config/test_processes.py",
     "config/state_database/test_base.py",
 )
+CLUSTER = ("cluster",)  # what is so on a cluster alone
 IN_ORDER = (*INSTALLATIONS, *WAITING_DRILLS, *LONG_MODULES)  # the others follow at random
 # Rooms that write no SQL: what their pages show is asked for by the rooms below, whose tests another PostgreSQL gets.
 WITHOUT_SQL = ("endpoints/admin", "endpoints/cache", "endpoints/api/test_openapi.py")
@@ -141,6 +142,8 @@ def _reason_to_leave_out(item: pytest.Item, config: pytest.Config) -> str | None
 def _reason_of_the_server(item: pytest.Item, config: pytest.Config) -> str | None:
     if config.getoption("citus", default=False):
         return "one server" if item.get_closest_marker("one_server") else None
+    if _is_below(item, CLUSTER):
+        return "cluster"
     if config.getoption("postgres", default=None):
         if _is_below(item, OWN_SERVERS):
             return "embedded"
@@ -232,6 +235,8 @@ def sentence(left_out: Counter[str]) -> str:
         parts.append(f"{count} that use no database")
     if count := left_out["no SQL"]:
         parts.append(f"{count} of rooms that write no SQL")
+    if count := left_out["cluster"]:
+        parts.append(f"{count} that need a Citus cluster (make test-citus)")
     if count := left_out["one server"]:
         parts.append(f"{count} that tell of one server what is otherwise on a cluster")
     if count := left_out["others"]:

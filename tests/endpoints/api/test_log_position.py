@@ -109,6 +109,7 @@ def test_caches_on_the_way_keep_answers_to_different_positions_apart(api: ApiCli
     assert "X-Log-Position" in api.query("counting")["Vary"]
 
 
+@pytest.mark.one_server("a load on a cluster makes a position of its own")
 def test_the_position_is_that_of_the_server(shipper: Client, log_database: psycopg.Connection[Any]) -> None:
     def current() -> int:
         return read_position(log_database.execute("SELECT pg_current_wal_lsn()::text").fetchall()[0][0])

@@ -116,6 +116,7 @@ def test_finds_the_project_inside_metadata(shipper: Client, log_database: psycop
     assert log_database.execute("SELECT project FROM logs.function_logs").fetchone() == ("acme",)
 
 
+@pytest.mark.one_server("a row of a cluster tells the name of its shard")
 def test_makes_the_partitions_of_the_rows_days(shipper: Client, log_database: psycopg.Connection[Any]) -> None:
     day = NOW - timedelta(days=20)
     assert_loaded(send(shipper, [row(1, timestamp=day.isoformat())]), loaded=1)
@@ -172,6 +173,7 @@ def test_made_ids_are_uuids_of_version_8(shipper: Client, log_database: psycopg.
     assert {(each.version, each.variant) for each in made} == {(8, uuid.RFC_4122)}
 
 
+@pytest.mark.one_server("it changes rows by a statement that Citus refuses")
 def test_a_row_without_timestamp_is_new_after_an_hour(shipper: Client, log_database: psycopg.Connection[Any]) -> None:
     assert_loaded(send(shipper, [without("timestamp", 1)]), loaded=1)
     log_database.execute("UPDATE logs.edge_logs SET timestamp = timestamp - interval '61 minutes'")

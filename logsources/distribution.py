@@ -31,7 +31,7 @@ from logsources.roles import (
     VIEW_OWNERS,
     ensure_roles,
 )
-from logsources.tables import parent, secure_table
+from logsources.tables import drop_local_rows, parent, secure_table
 from logsources.topology import CLUSTER, Topology, read_topology, set_topology
 
 LEAST_CITUS: Final = 14
@@ -96,8 +96,7 @@ def distribute_table(name: str, topology: Topology) -> list[sql.Composed]:
     table = sql.Literal(parent(name).as_string(None))
     return [
         sql.SQL("SELECT create_distributed_table({table}, 'project')").format(table=table),
-        # The rows were copied to the shards; the originals would stay where nobody reads them.
-        sql.SQL("SELECT truncate_local_data_after_distributing_table({table}::regclass)").format(table=table),
+        *drop_local_rows(name, topology),
     ]
 
 
@@ -233,6 +232,8 @@ def _set_logins(node: Node, cluster: Cluster) -> None:
     }
     if not node.is_coordinator:
         settings |= dict.fromkeys(READERS, limits)
+        # What a page of the admin asks a worker must end when nobody waits for it any more.
+        settings[cluster.roles.owner] = {**settings[cluster.roles.owner], "client_connection_check_interval": "2s"}
     for role, values in settings.items():
         for name, value in values.items():
             node.connection.execute(

@@ -31,6 +31,7 @@ class Topology:
     armed_for: LiteralString  # whether the session is armed for `sandbox_schema`
     setting_for_describing: LiteralString  # with SET LOCAL, before EXPLAIN of a statement that has no arguments yet
     position: LiteralString  # a query for the position in the write-ahead log, later than every commit before it
+    relation_size: LiteralString  # the function that returns the bytes of a log table's partition
 
     @property
     def keeps_statements(self) -> bool:
@@ -61,6 +62,7 @@ ONE_SERVER: Final = Topology(
     # A generic plan: NULL must not be computed with, it stands for an argument that is not known yet.
     setting_for_describing="plan_cache_mode = force_generic_plan",
     position="SELECT pg_current_wal_lsn()::text",
+    relation_size="pg_relation_size",
 )
 CLUSTER: Final = Topology(
     name="cluster",
@@ -71,6 +73,7 @@ CLUSTER: Final = Topology(
     setting_for_describing="citus.explain_distributed_queries = off",
     # A load that one worker stored writes nothing at the coordinator, whose position would not tell before from after.
     position="SELECT pg_logical_emit_message(false, 'log position', '')::text",
+    relation_size="citus_relation_size",
 )
 _BY_NAME: Final = {topology.name: topology for topology in (ONE_SERVER, CLUSTER)}
 
@@ -127,6 +130,17 @@ _ARM: Final[LiteralString] = """
         END LOOP;
     END $$"""
 
+# With the rights of its caller, the owner: workers run queries over shards whose names only they know.
+_ANSWERS: Final[LiteralString] = """
+    CREATE OR REPLACE FUNCTION logs_private.answers(query text) RETURNS jsonb
+    LANGUAGE plpgsql VOLATILE
+    AS $$
+    DECLARE answers jsonb;
+    BEGIN
+        EXECUTE pg_catalog.format('SELECT pg_catalog.jsonb_agg(value) FROM (%s) AS query (value)', query) INTO answers;
+        RETURN coalesce(answers, '[]');
+    END $$"""
+
 
 def cluster_functions(*, gate: str, callers: sql.Composable) -> list[sql.SQL | sql.Composed]:
     """Return the statements that create the functions that only a cluster needs; repeatable, for the owner."""
@@ -146,4 +160,6 @@ def cluster_functions(*, gate: str, callers: sql.Composable) -> list[sql.SQL | s
         sql.SQL(_ARM),
         sql.SQL("REVOKE ALL ON FUNCTION logs_private.arm(text[], text[]) FROM PUBLIC"),
         sql.SQL("GRANT EXECUTE ON FUNCTION logs_private.arm(text[], text[]) TO {}").format(sql.Identifier(gate)),
+        sql.SQL(_ANSWERS),
+        sql.SQL("REVOKE ALL ON FUNCTION logs_private.answers(text) FROM PUBLIC"),
     ]

@@ -31,6 +31,7 @@ class Topology:
     armed_for: LiteralString  # whether the session is armed for `sandbox_schema`
     setting_for_describing: LiteralString  # with SET LOCAL, before EXPLAIN of a statement that has no arguments yet
     position: LiteralString  # a query for the position in the write-ahead log, later than every commit before it
+    explain: LiteralString  # what goes before a statement to get its plan as JSON
     relation_size: LiteralString  # the function that returns the bytes of a log table's partition
 
     @property
@@ -62,6 +63,7 @@ ONE_SERVER: Final = Topology(
     # A generic plan: NULL must not be computed with, it stands for an argument that is not known yet.
     setting_for_describing="plan_cache_mode = force_generic_plan",
     position="SELECT pg_current_wal_lsn()::text",
+    explain="EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ",
     relation_size="pg_relation_size",
 )
 CLUSTER: Final = Topology(
@@ -73,6 +75,8 @@ CLUSTER: Final = Topology(
     setting_for_describing="citus.explain_distributed_queries = off",
     # A load that one worker stored writes nothing at the coordinator, whose position would not tell before from after.
     position="SELECT pg_logical_emit_message(false, 'log position', '')::text",
+    # Citus runs a statement for ANALYZE by a function that runs any text, which readers may not call.
+    explain="EXPLAIN (FORMAT JSON) ",
     relation_size="citus_relation_size",
 )
 _BY_NAME: Final = {topology.name: topology for topology in (ONE_SERVER, CLUSTER)}

@@ -19,6 +19,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 from psycopg import Connection, sql
 
+from logsources import rolling
 from logsources.hardening import LogRoles, harden
 from logsources.log_functions import ensure_guard_functions
 from logsources.roles import (
@@ -232,8 +233,6 @@ def _set_logins(node: Node, cluster: Cluster) -> None:
     }
     if not node.is_coordinator:
         settings |= dict.fromkeys(READERS, limits)
-        # What a page of the admin asks a worker must end when nobody waits for it any more.
-        settings[cluster.roles.owner] = {**settings[cluster.roles.owner], "client_connection_check_interval": "2s"}
     for role, values in settings.items():
         for name, value in values.items():
             node.connection.execute(
@@ -255,6 +254,7 @@ def _drop_sandboxes(owner: Connection[Any]) -> None:
 
 def _distribute(owner: Connection[Any], name: str, *, is_local: bool) -> None:
     with owner.transaction():
+        rolling.change_shard_after_shard(owner)
         for statement in secure_table(name, CLUSTER):
             owner.execute(statement)
         for statement in distribute_table(name, CLUSTER) if is_local else ():

@@ -130,7 +130,12 @@ def recent_metadata(conn: Connection[Any], table: str, partitions: Sequence[str]
     topology = read_topology(conn)
     with _in_short(conn):
         for partition in _newest_first(table, filled_partitions(conn, topology, partitions)):
-            tail = partial(read_tail, query=sql.SQL("SELECT metadata FROM tail"), last_pages=_PAGES_FROM_THE_END)
+            tail = partial(
+                read_tail,
+                query=sql.SQL("SELECT metadata FROM tail"),
+                last_pages=_PAGES_FROM_THE_END,
+                rows=SAMPLE_ROWS - len(samples),
+            )
             # Each shard has other projects, so every one is heard before one has its second turn.
             shards = (values for _, values in query_pieces(conn, topology, [partition], tail))
             turns = zip_longest(*shards, fillvalue=_NOTHING)
@@ -171,8 +176,8 @@ def _newest_first(table: str, partitions: Sequence[str]) -> Iterator[str]:
     yield from [*days, *(name for name in partitions if name == default)][:_MOST_PARTITIONS]
 
 
-def read_tail(table: Piece, *, query: sql.Composable, last_pages: int) -> sql.Composed:
-    """Return the query over `tail`, the rows from a page on; a range of ctid is read directly ("TID Range Scan")."""
+def read_tail(table: Piece, *, query: sql.Composable, last_pages: int, rows: int = SAMPLE_ROWS) -> sql.Composed:
+    """Return the query over `tail`, rows of the last pages; a range of ctid is read directly ("TID Range Scan")."""
     return sql.SQL(
         "WITH tail AS (SELECT * FROM {table} WHERE ctid >= (SELECT ('(' || greatest(0,"
         " pg_relation_size({literal}) / current_setting('block_size')::int - {last_pages}) || ',0)')::tid)"
@@ -181,6 +186,6 @@ def read_tail(table: Piece, *, query: sql.Composable, last_pages: int) -> sql.Co
         table=table.name,
         literal=table.literal,
         last_pages=sql.Literal(last_pages),
-        rows=sql.Literal(SAMPLE_ROWS),
+        rows=sql.Literal(rows),
         query=query,
     )

@@ -7,7 +7,7 @@ import pytest
 from logsources import services
 from logsources.introspection import partitions_by_table, sample_rows
 from logsources.measures import End, measure_sources, newest_rows, projects_of, rows_at
-from logsources.topology import ONE_SERVER
+from logsources.topology import read_topology
 
 pytestmark = pytest.mark.django_db(databases=["default", "logs"])
 NOW = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)  # some hours before are the same day
@@ -88,14 +88,16 @@ def test_edges_of_a_partition_are_read_from_its_index(rows, logs) -> None:
     partition = f"{TABLE}_p{NOW - timedelta(days=1):%Y%m%d}"
     expected = logs.execute(f"SELECT min(timestamp), max(timestamp) FROM logs.{partition}").fetchone()
     both = [partition, f"{TABLE}_default"]
-    assert tuple(rows_at(logs, ONE_SERVER, both, end) for end in End) == tuple({partition: edge} for edge in expected)
+    assert tuple(rows_at(logs, read_topology(logs), both, end) for end in End) == tuple(
+        {partition: edge} for edge in expected
+    )
 
 
 def test_projects(rows, logs) -> None:
     partition = f"{TABLE}_p{NOW - timedelta(days=1):%Y%m%d}"
-    assert projects_of(logs, ONE_SERVER, partition, most=10) == ["acme", "globex"]
-    assert projects_of(logs, ONE_SERVER, partition, most=1) == ["acme"]
-    assert projects_of(logs, ONE_SERVER, f"{TABLE}_default", most=10) == []
+    assert projects_of(logs, read_topology(logs), partition, most=10) == ["acme", "globex"]
+    assert projects_of(logs, read_topology(logs), partition, most=1) == ["acme"]
+    assert projects_of(logs, read_topology(logs), f"{TABLE}_default", most=10) == []
 
 
 def test_sample_rows_are_some_of_the_newest(rows, logs) -> None:

@@ -19,7 +19,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, LiteralString
 
 from psycopg import Connection, errors, sql
 
@@ -28,6 +28,7 @@ from logsources.databases import LockSpace
 from logsources.roles import LOGS_SCHEMA
 from logsources.rolling import PartitionAction, PartitionChange
 from logsources.tables import ColumnType, TableShape, covered_names, parent
+from logsources.topology import read_topology
 
 logger = logging.getLogger(__name__)
 
@@ -38,8 +39,8 @@ BUILD_LOCK_TIMEOUT: Final = "60s"
 _COMMENT: Final = "covers "
 # The longest name of a partition has 58 of 63 bytes; no source has a `$` in its name.
 _COVERING, _REST = "$cov", "$rest"
-_WITHOUT_INDEX: Final = """
-SELECT child.relname, pg_relation_size(child.oid)
+_WITHOUT_INDEX: Final[LiteralString] = """
+SELECT child.relname, {relation_size}(child.oid)
 FROM pg_inherits JOIN pg_class AS child ON child.oid = inhrelid
 WHERE inhparent = to_regclass(%(table)s) AND NOT EXISTS (
     SELECT 1 FROM pg_index JOIN pg_inherits AS attached ON attached.inhrelid = indexrelid
@@ -151,7 +152,8 @@ def _create(name: str, table: sql.Composable, index: _Index, *, concurrently: bo
 def _partitions_without(conn: Connection[Any], name: str, index: _Index) -> Sequence[tuple[str, int]]:
     """Return the partitions without this index and their bytes, the newest first."""
     names = {"table": _qualified(name), "index": _qualified(name + index.suffix)}
-    return conn.execute(_WITHOUT_INDEX, names).fetchall()
+    relation_size = sql.SQL(read_topology(conn).relation_size)
+    return conn.execute(sql.SQL(_WITHOUT_INDEX).format(relation_size=relation_size), names).fetchall()
 
 
 def _build(conn: Connection[Any], name: str, partition: str, index: _Index, *, concurrently: bool) -> None:
@@ -163,6 +165,7 @@ def _build(conn: Connection[Any], name: str, partition: str, index: _Index, *, c
     if concurrently:
         conn.execute(create)
     with conn.transaction():
+        rolling.change_shard_after_shard(conn)
         if not concurrently:
             rolling.execute_in_short_turns(conn, create)
         rolling.execute_in_short_turns(conn, attach)

@@ -19,6 +19,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 from psycopg import Connection, sql
 
+from logsources import rolling
 from logsources.hardening import LogRoles, harden
 from logsources.log_functions import FUNCTION_SCHEMA, ensure_guard_functions, ensure_log_functions
 from logsources.roles import (
@@ -31,7 +32,7 @@ from logsources.roles import (
     VIEW_OWNERS,
     ensure_roles,
 )
-from logsources.tables import parent, secure_table
+from logsources.tables import drop_local_rows, parent, secure_table
 from logsources.topology import CLUSTER, Topology, read_topology, set_topology
 
 LEAST_CITUS: Final = 14
@@ -96,8 +97,7 @@ def distribute_table(name: str, topology: Topology) -> list[sql.Composed]:
     table = sql.Literal(parent(name).as_string(None))
     return [
         sql.SQL("SELECT create_distributed_table({table}, 'project')").format(table=table),
-        # The rows were copied to the shards; the originals would stay where nobody reads them.
-        sql.SQL("SELECT truncate_local_data_after_distributing_table({table}::regclass)").format(table=table),
+        *drop_local_rows(name, topology),
     ]
 
 
@@ -263,6 +263,7 @@ def _drop_sandboxes(owner: Connection[Any]) -> None:
 
 def _distribute(owner: Connection[Any], name: str, *, is_local: bool) -> None:
     with owner.transaction():
+        rolling.change_shard_after_shard(owner)
         for statement in secure_table(name, CLUSTER):
             owner.execute(statement)
         for statement in distribute_table(name, CLUSTER) if is_local else ():

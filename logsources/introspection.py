@@ -7,13 +7,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import product
-from typing import Any, Final, LiteralString
+from datetime import datetime
+from functools import partial
+from itertools import product, zip_longest
+from typing import Any, Final
 
 from psycopg import Connection, sql
 
 from logsources.partitions import default_partition_name
 from logsources.roles import LOGS_SCHEMA
+from logsources.shards import Piece, filled_partitions, query_pieces
+from logsources.topology import read_topology
 
 # --- Metadata paths ---------------------------------------------------------------------------------------------------
 # The paths of sampled metadata: the dotted keys, how often they occur, and the types there. Pure.
@@ -87,6 +91,7 @@ _PAGES_FROM_THE_END: Final = 100  # of 8 kB, with the rows that were loaded last
 # at the end may be empty.
 _LAST_PAGES: Final = (10, _PAGES_FROM_THE_END)
 _MOST_PARTITIONS: Final = 3  # partitions with rows to look into
+_NOTHING: Final = object()
 
 
 def partitions_by_table(conn: Connection[Any]) -> dict[str, tuple[str, ...]]:
@@ -122,19 +127,22 @@ def recent_metadata(conn: Connection[Any], table: str, partitions: Sequence[str]
     QueryCanceled if it takes too long.
     """
     samples: list[Any] = []
+    topology = read_topology(conn)
     with _in_short(conn):
-        pages = _pages(conn, partitions)
-        for partition in _newest_first(table, list(pages)):
-            tail = _tail(
-                partition,
-                "metadata",
-                first_page=pages[partition] - _PAGES_FROM_THE_END,
+        for partition in _newest_first(table, filled_partitions(conn, topology, partitions)):
+            tail = partial(
+                read_tail,
+                query=sql.SQL("SELECT metadata FROM tail"),
+                last_pages=_PAGES_FROM_THE_END,
                 rows=SAMPLE_ROWS - len(samples),
             )
-            samples += [metadata for (metadata,) in conn.execute(tail)]
+            # Each shard has other projects, so every one is heard before one has its second turn.
+            shards = (values for _, values in query_pieces(conn, topology, [partition], tail))
+            turns = zip_longest(*shards, fillvalue=_NOTHING)
+            samples += [metadata for turn in turns for metadata in turn if metadata is not _NOTHING]
             if len(samples) >= SAMPLE_ROWS:
                 break
-    return samples
+    return samples[:SAMPLE_ROWS]
 
 
 def sample_rows(conn: Connection[Any], table: str, partitions: Sequence[str], *, rows: int) -> list[dict[str, Any]]:
@@ -143,16 +151,15 @@ def sample_rows(conn: Connection[Any], table: str, partitions: Sequence[str], *,
     They are read in the same way as in `recent_metadata`, so some of the newest rows may be missing. Raises
     psycopg.Error.
     """
+    topology = read_topology(conn)
+    newest = sql.SQL("SELECT to_jsonb(tail) FROM tail ORDER BY timestamp DESC LIMIT {}").format(sql.Literal(rows))
     with _in_short(conn):
-        pages = _pages(conn, partitions)
-        for partition, last_pages in product(_newest_first(table, list(pages)), _LAST_PAGES):
-            tail = _tail(
-                partition, "to_jsonb(t) AS row, timestamp", first_page=pages[partition] - last_pages, rows=SAMPLE_ROWS
-            )
-            newest = sql.SQL("SELECT row FROM ({tail}) AS tail ORDER BY timestamp DESC LIMIT {rows}")
-            found = [row for (row,) in conn.execute(newest.format(tail=tail, rows=sql.Literal(rows)))]
+        filled = filled_partitions(conn, topology, partitions)
+        for partition, last_pages in product(_newest_first(table, filled), _LAST_PAGES):
+            tail = partial(read_tail, query=newest, last_pages=last_pages)
+            found = [row for _, rows_of_one in query_pieces(conn, topology, [partition], tail) for row in rows_of_one]
             if found:
-                return found
+                return sorted(found, key=lambda row: datetime.fromisoformat(row["timestamp"]), reverse=True)[:rows]
     return []
 
 
@@ -163,28 +170,22 @@ def _in_short(conn: Connection[Any]) -> Iterator[None]:
         yield
 
 
-def _pages(conn: Connection[Any], partitions: Sequence[str]) -> dict[str, int]:
-    """Return the number of pages of each partition, without the empty ones."""
-    names = [sql.Identifier(LOGS_SCHEMA, partition).as_string(conn) for partition in partitions]
-    found = conn.execute(
-        "SELECT name, pg_relation_size(to_regclass(qualified)) / current_setting('block_size')::int"
-        " FROM unnest(%s::text[], %s::text[]) AS partition (name, qualified)",
-        [list(partitions), names],
-    )
-    return {name: pages for name, pages in found if pages}
-
-
 def _newest_first(table: str, partitions: Sequence[str]) -> Iterator[str]:
     default = default_partition_name(table)
     days = sorted((name for name in partitions if name != default), reverse=True)
     yield from [*days, *(name for name in partitions if name == default)][:_MOST_PARTITIONS]
 
 
-def _tail(partition: str, columns: LiteralString, *, first_page: int, rows: int) -> sql.Composed:
-    """Return the query for the rows from a page on; a range of ctid is read directly ("TID Range Scan")."""
-    return sql.SQL("SELECT {columns} FROM {table} AS t WHERE ctid >= {start}::tid LIMIT {rows}").format(
-        columns=sql.SQL(columns),
-        table=sql.Identifier(LOGS_SCHEMA, partition),
-        start=sql.Literal(f"({max(0, first_page)},0)"),
+def read_tail(table: Piece, *, query: sql.Composable, last_pages: int, rows: int = SAMPLE_ROWS) -> sql.Composed:
+    """Return the query over `tail`, rows of the last pages; a range of ctid is read directly ("TID Range Scan")."""
+    return sql.SQL(
+        "WITH tail AS (SELECT * FROM {table} WHERE ctid >= (SELECT ('(' || greatest(0,"
+        " pg_relation_size({literal}) / current_setting('block_size')::int - {last_pages}) || ',0)')::tid)"
+        " LIMIT {rows}) {query}"
+    ).format(
+        table=table.name,
+        literal=table.literal,
+        last_pages=sql.Literal(last_pages),
         rows=sql.Literal(rows),
+        query=query,
     )

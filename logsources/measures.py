@@ -1,6 +1,7 @@
 """The size and the time span of each log source, without reading its table.
 
 Rows are estimated from PostgreSQL's statistics: rows per page at the last ANALYZE or VACUUM, times the current pages.
+On a cluster, sizes, estimates and index walks are those of the shards.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final, LiteralString
 
 import psycopg
@@ -21,6 +23,8 @@ from logsources.databases import owner_connection
 from logsources.introspection import partitions_by_table, sample_rows
 from logsources.partitions import default_partition_name, partition_day
 from logsources.roles import LOGS_SCHEMA
+from logsources.shards import Piece, filled_partitions, query_pieces, query_workers
+from logsources.topology import Topology, read_topology
 
 
 # --- Index walks ------------------------------------------------------------------------------------------------------
@@ -33,6 +37,10 @@ class End(StrEnum):
 
     OLDEST = "oldest"
     NEWEST = "newest"
+
+    def furthest(self, *moments: datetime) -> datetime:
+        """Return the moment nearest to this end, of at least one."""
+        return max(moments) if self is End.NEWEST else min(moments)
 
 
 # Oldest: reads the same index backwards, so projects come in descending order.
@@ -53,7 +61,7 @@ WITH RECURSIVE edge (project, timestamp) AS (
 ), both_kinds (timestamp) AS (
     SELECT timestamp FROM edge UNION ALL SELECT timestamp FROM without_project
 )
-SELECT {furthest}(timestamp) FROM both_kinds
+SELECT to_json({furthest}(timestamp)) FROM both_kinds
 """
 _PROJECTS: Final = """
 WITH RECURSIVE found (project) AS (
@@ -66,63 +74,90 @@ SELECT project FROM found WHERE project IS NOT NULL LIMIT {most}
 """
 
 
-def row_at(conn: Connection[Any], partition: str, end: End) -> datetime | None:
-    """Return the time of the newest or oldest row of a partition, None if it is empty. Raises psycopg.Error."""
-    order, beyond, furthest = _STEPS[end]
-    query = sql.SQL(_EDGE).format(
-        partition=sql.Identifier(LOGS_SCHEMA, partition),
-        order=sql.SQL(order),
-        beyond=sql.SQL(beyond),
-        furthest=sql.SQL(furthest),
-    )
-    row = conn.execute(query).fetchone()
-    moment: datetime | None = row[0] if row else None
-    return moment
+def rows_at(conn: Connection[Any], topology: Topology, partitions: Sequence[str], end: End) -> dict[str, datetime]:
+    """Return the time of the newest or oldest row by partition, of those that have rows. Raises psycopg.Error."""
+    found: dict[str, datetime] = {}
+    for partition, moments in query_pieces(conn, topology, partitions, partial(_edge, end=end)):
+        for moment in (datetime.fromisoformat(text) for text in moments if text is not None):
+            found[partition] = end.furthest(found.get(partition, moment), moment)
+    return found
 
 
-def projects_of(conn: Connection[Any], partition: str, *, most: int) -> list[str]:
-    """Return the projects with rows in a partition, in the order of the index, at most `most`.
+def _edge(table: Piece, *, end: End) -> sql.Composed:
+    order, beyond, furthest = map(sql.SQL, _STEPS[end])
+    return sql.SQL(_EDGE).format(partition=table.name, order=order, beyond=beyond, furthest=furthest)
+
+
+def projects_of(conn: Connection[Any], topology: Topology, partition: str, *, most: int) -> list[str]:
+    """Return the projects with rows in a partition, in alphabetical order, at most `most`.
 
     Rows without a project, which have the empty text there, count for none.
     """
-    query = sql.SQL(_PROJECTS).format(partition=sql.Identifier(LOGS_SCHEMA, partition), most=sql.Literal(most))
-    return [project for (project,) in conn.execute(query)]
+    pieces = query_pieces(conn, topology, [partition], partial(_projects, most=most))
+    return sorted(project for _, projects in pieces for project in projects)[:most]
+
+
+def _projects(table: Piece, *, most: int) -> sql.Composed:
+    return sql.SQL(_PROJECTS).format(partition=table.name, most=sql.Literal(most))
 
 
 # --- Newest rows ------------------------------------------------------------------------------------------------------
 # The time of the newest row of each log source, without reading its table.
 def newest_rows(conn: Connection[Any], names: Sequence[str]) -> dict[str, datetime | None]:
     """Return the time of the newest row by log source, None if there is no row. Raises psycopg.Error."""
+    topology = read_topology(conn)
     partitions = partitions_by_table(conn)
-    return {name: row_of_source(conn, name, partitions.get(name, ()), End.NEWEST) for name in names}
+    filled = set(filled_partitions(conn, topology, [one for name in names for one in partitions.get(name, ())]))
+    return {
+        name: row_of_source(
+            conn, topology, name, [one for one in partitions.get(name, ()) if one in filled], End.NEWEST
+        )
+        for name in names
+    }
 
 
-def row_of_source(conn: Connection[Any], name: str, partitions: Sequence[str], end: End) -> datetime | None:
+def row_of_source(
+    conn: Connection[Any], topology: Topology, name: str, partitions: Sequence[str], end: End
+) -> datetime | None:
     """Return the time of the newest or oldest row in these partitions of a source, None if they are empty.
 
     The caller may leave empty partitions out of `partitions`: each costs a query. Raises psycopg.Error.
     """
     default = default_partition_name(name)
     days = sorted((partition for partition in partitions if partition != default), reverse=end is End.NEWEST)
+    rest = [default] if default in partitions else []
     # Days follow each other: the row is in the first partition with rows, or in the default partition.
-    of_days = next((found for day in days if (found := row_at(conn, day, end))), None)
-    of_rest = row_at(conn, default, end) if default in partitions else None
-    moments = [moment for moment in (of_days, of_rest) if moment is not None]
-    if not moments:
-        return None
-    return max(moments) if end is End.NEWEST else min(moments)
+    found = rows_at(conn, topology, [*days[:1], *rest], end)
+    for day in days[1:]:
+        if found.keys() - rest:
+            break
+        found |= rows_at(conn, topology, [day], end)
+    return end.furthest(*found.values()) if found else None
 
 
 # --- Measures ---------------------------------------------------------------------------------------------------------
 SPAN_MILLISECONDS: Final = 400  # per source; it takes a few page reads for every project
-_PARTITIONS: Final = """
-SELECT parent.relname, child.relname, pg_total_relation_size(child.oid),
-       pg_relation_size(child.oid) / current_setting('block_size')::int, child.relpages, child.reltuples,
-       pg_stat_get_live_tuples(child.oid)
-FROM pg_inherits JOIN pg_class AS parent ON parent.oid = inhparent JOIN pg_class AS child ON child.oid = inhrelid
+# Rows of a table `c` are estimated like PostgreSQL's planner does: rows per page when they were last counted, times the
+# pages of today. Without a count, they are the rows seen to be written, which a crash makes PostgreSQL forget.
+_SIZES: Final = sql.SQL("""
+    LATERAL (SELECT pg_relation_size(c.oid) / current_setting('block_size')::int AS pages) AS heap,
+    LATERAL (SELECT pg_total_relation_size(c.oid) AS bytes, (CASE
+        WHEN pages = 0 THEN 0
+        WHEN c.reltuples >= 0 AND c.relpages > 0 THEN round(c.reltuples::float8 / c.relpages * pages)
+        ELSE nullif(pg_stat_get_live_tuples(c.oid), 0) END)::bigint AS rows) AS size""")
+_PARTITIONS: Final = sql.SQL("""
+SELECT parent.relname, c.relname, bytes, rows
+FROM pg_inherits JOIN pg_class AS parent ON parent.oid = inhparent JOIN pg_class AS c ON c.oid = inhrelid, {sizes}
 WHERE parent.relkind = 'p' AND parent.relnamespace = to_regnamespace(%s) AND parent.relname = ANY(%s)
 ORDER BY 1, 2
-"""
+""").format(sizes=_SIZES)
+_SHARDS: Final = sql.SQL("""
+SELECT jsonb_agg(jsonb_build_array(partition, bytes, rows))
+FROM (
+    SELECT partition, sum(bytes) AS bytes, CASE WHEN count(rows) = count(*) THEN sum(rows) END AS rows
+    FROM shards JOIN pg_class AS c ON c.oid = shard, {sizes} GROUP BY partition
+) AS measured
+""").format(sizes=_SIZES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,36 +206,42 @@ def measure_sources(conn: Connection[Any], names: Sequence[str]) -> dict[str, Me
 
     A span that takes longer than SPAN_MILLISECONDS is not known.
     """
-    return {name: _with_span(conn, name, partitions) for name, partitions in _measured_partitions(conn, names).items()}
+    topology = read_topology(conn)
+    measured = _measured_partitions(conn, topology, names)
+    return {name: _with_span(conn, topology, name, partitions) for name, partitions in measured.items()}
 
 
-def _measured_partitions(conn: Connection[Any], names: Sequence[str]) -> Mapping[str, list[MeasuredPartition]]:
+def _measured_partitions(
+    conn: Connection[Any], topology: Topology, names: Sequence[str]
+) -> Mapping[str, list[MeasuredPartition]]:
+    found = conn.execute(_PARTITIONS, [LOGS_SCHEMA, list(names)]).fetchall()
+    shards = _measured_shards(conn, [name for _, name, _, _ in found]) if topology.is_distributed else {}
     measured: dict[str, list[MeasuredPartition]] = {}
-    for source, name, size, pages, analyzed_pages, analyzed_rows, live_rows in conn.execute(
-        _PARTITIONS, [LOGS_SCHEMA, list(names)]
-    ):
-        rows = _estimate(pages, analyzed_pages=analyzed_pages, analyzed_rows=analyzed_rows, live_rows=live_rows)
+    for source, name, size, rows in found:
+        size, rows = shards.get(name, (size, rows))
         measured.setdefault(source, []).append(MeasuredPartition(name, partition_day(source, name), size, rows))
     return measured
 
 
-def _estimate(pages: int, *, analyzed_pages: int, analyzed_rows: float, live_rows: int) -> int | None:
-    """Return the approximate number of rows, estimated like PostgreSQL's planner; None if nothing is known."""
-    if pages == 0:
-        return 0
-    if analyzed_rows >= 0 and analyzed_pages > 0:
-        return round(analyzed_rows / analyzed_pages * pages)
-    # Counted as rows are written, and forgotten in a crash.
-    return live_rows or None
+def _measured_shards(conn: Connection[Any], partitions: Sequence[str]) -> dict[str, tuple[int, int | None]]:
+    """Return bytes and rows of each partition that has shards; rows are None if they are not counted in each shard."""
+    measured: dict[str, tuple[int, int | None]] = {}
+    for partition, size, rows in query_workers(conn, partitions, _SHARDS):
+        others_size, others_rows = measured.get(partition, (0, 0))
+        is_counted = rows is not None and others_rows is not None
+        measured[partition] = (others_size + size, others_rows + rows if is_counted else None)
+    return measured
 
 
-def _with_span(conn: Connection[Any], name: str, partitions: Iterable[MeasuredPartition]) -> Measure:
+def _with_span(
+    conn: Connection[Any], topology: Topology, name: str, partitions: Iterable[MeasuredPartition]
+) -> Measure:
     measure = Measure(tuple(partitions))
     filled = [partition.name for partition in measure.filled]
     try:
         with conn.transaction():
             conn.execute("SELECT set_config('statement_timeout', %s, true)", [f"{SPAN_MILLISECONDS}ms"])
-            oldest, newest = (row_of_source(conn, name, filled, end) for end in (End.OLDEST, End.NEWEST))
+            oldest, newest = (row_of_source(conn, topology, name, filled, end) for end in (End.OLDEST, End.NEWEST))
     except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable):
         # Too many projects to walk through, or the table is being altered at this moment.
         return Measure(measure.partitions, span_known=False)

@@ -27,6 +27,7 @@ from logsources.partitions import DAYS_AHEAD, DayWindow
 from logsources.project_column import read_project_column
 from logsources.roles import LOGS_SCHEMA
 from logsources.tables import TableShape
+from logsources.topology import read_topology
 
 logger = logging.getLogger(__name__)
 
@@ -66,8 +67,16 @@ class RolledSource:
 
 def take_turn(conn: Connection[Any], source_name: str, *, timeout: str = TURN_LOCK_TIMEOUT) -> None:
     """Wait for the table's turn, which lasts as long as this transaction; raises psycopg.errors.LockNotAvailable."""
+    change_shard_after_shard(conn)
     set_lock_timeout(conn, timeout)
     conn.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (LockSpace.ROLLING.value, source_name))
+
+
+def change_shard_after_shard(conn: Connection[Any]) -> None:
+    """Let a transaction that changes tables change the shards of a cluster one by one, until its end."""
+    # By default Citus changes them side by side. It refuses this for the long names that our indexes may have on a
+    # shard, or gets into a deadlock with itself. One server knows no such setting, and keeps it.
+    conn.execute("SET LOCAL citus.multi_shard_modify_mode = 'sequential'")
 
 
 def set_lock_timeout(conn: Connection[Any], timeout: str) -> None:
@@ -124,6 +133,7 @@ def place_day(conn: Connection[Any], name: str, day: date) -> PartitionChange | 
         generated = read_project_column(conn, name).is_generated
         moved = conn.execute(tables.move_rows(name, day, project_generated=generated)).rowcount
         execute_in_short_turns(conn, tables.attach_day_table(name, day))
+        _execute(conn, tables.drop_local_rows(partitions.partition_name(name, day), read_topology(conn)))
     return PartitionChange(name, partitions.partition_name(name, day), PartitionAction.CREATED, rows=moved)
 
 

@@ -315,6 +315,17 @@ def attach_day_table(name: str, day: date) -> sql.Composed:
     )
 
 
+def drop_local_rows(table: str, topology: Topology) -> list[sql.Composed]:
+    """Return the statements that delete the original rows of a table whose rows were copied to shards.
+
+    They would stay at the coordinator, where nobody reads them. Nothing is to be done on one server.
+    """
+    if not topology.is_distributed:
+        return []
+    regclass = sql.Literal(parent(table).as_string(None))
+    return [_format("SELECT truncate_local_data_after_distributing_table({table}::regclass)", table=regclass)]
+
+
 def drop_day_table(name: str, day: date) -> sql.Composed:
     """Return the statement that drops a day's partition with its rows."""
     return _format("DROP TABLE {day}", day=parent(partition_name(name, day)))

@@ -33,6 +33,8 @@ class Topology:
     setting_for_describing: LiteralString  # with SET LOCAL, before EXPLAIN of a statement that has no arguments yet
     written: LiteralString  # the function that tells how far the write-ahead log is written
     position: LiteralString  # a query for the position in the write-ahead log, later than every commit before it
+    explain: LiteralString  # what goes before a statement to get its plan as JSON
+    relation_size: LiteralString  # the function that returns the bytes of a log table's partition
 
     @property
     def keeps_statements(self) -> bool:
@@ -65,6 +67,8 @@ ONE_SERVER: Final = Topology(
     setting_for_describing="plan_cache_mode = force_generic_plan",
     written="pg_catalog.pg_current_wal_lsn()",
     position="SELECT pg_current_wal_lsn()::text",
+    explain="EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ",
+    relation_size="pg_relation_size",
 )
 CLUSTER: Final = Topology(
     name="cluster",
@@ -78,6 +82,9 @@ CLUSTER: Final = Topology(
     written="pg_catalog.pg_current_wal_insert_lsn()",
     # A load that one worker stored writes nothing at the coordinator, whose position would not tell before from after.
     position="SELECT pg_logical_emit_message(false, 'log position', '')::text",
+    # Citus runs a statement for ANALYZE by a function that runs any text, which readers may not call.
+    explain="EXPLAIN (FORMAT JSON) ",
+    relation_size="citus_relation_size",
 )
 _BY_NAME: Final = {topology.name: topology for topology in (ONE_SERVER, CLUSTER)}
 
@@ -134,6 +141,17 @@ _ARM: Final[LiteralString] = """
         END LOOP;
     END $$"""
 
+# With the rights of its caller, the owner: workers run queries over shards whose names only they know.
+_ANSWERS: Final[LiteralString] = """
+    CREATE OR REPLACE FUNCTION logs_private.answers(query text) RETURNS jsonb
+    LANGUAGE plpgsql VOLATILE
+    AS $$
+    DECLARE answers jsonb;
+    BEGIN
+        EXECUTE pg_catalog.format('SELECT pg_catalog.jsonb_agg(value) FROM (%s) AS query (value)', query) INTO answers;
+        RETURN coalesce(answers, '[]');
+    END $$"""
+
 
 def cluster_functions(*, gate: str, callers: sql.Composable) -> list[sql.SQL | sql.Composed]:
     """Return the statements that create the functions that only a cluster needs; repeatable, for the owner."""
@@ -153,4 +171,6 @@ def cluster_functions(*, gate: str, callers: sql.Composable) -> list[sql.SQL | s
         sql.SQL(_ARM),
         sql.SQL("REVOKE ALL ON FUNCTION logs_private.arm(text[], text[]) FROM PUBLIC"),
         sql.SQL("GRANT EXECUTE ON FUNCTION logs_private.arm(text[], text[]) TO {}").format(sql.Identifier(gate)),
+        sql.SQL(_ANSWERS),
+        sql.SQL("REVOKE ALL ON FUNCTION logs_private.answers(text) FROM PUBLIC"),
     ]

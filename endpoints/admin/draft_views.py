@@ -4,7 +4,7 @@ Addresses, below ``/admin/endpoints/endpoint/draft/``; as URL names ``admin:endp
 
     POST check/      what is wrong with the draft, and what it would return
     POST run/        the draft's rows
-    POST explain/    EXPLAIN (ANALYZE, BUFFERS) of the same statement, as a tree
+    POST explain/    EXPLAIN (ANALYZE, BUFFERS) of the same statement, as a tree; on a cluster EXPLAIN
     POST cancel/     cancel one's own run or explanation, which then answers 409
     GET  catalogue/  log sources for completion
 
@@ -41,7 +41,8 @@ Answers, all 200::
               string, so that no digit of a number is lost before it is shown), "row_count": n, "shown_rows": n (less
               where the whole would be too much for a page), "truncated": boolean (max rows cut the result),
               "database_seconds": x, "seconds": x, "cache": "bypass", "statement": STATEMENT}
-    explain  {"plan": NODE, "planning_ms": x, "execution_ms": x, "tables": [TABLE, …], "statement": STATEMENT}
+    explain  {"plan": NODE, "planning_ms": x or null, "execution_ms": x or null (on a cluster: only planned, and no NODE
+              is executed), "tables": [TABLE, …], "statement": STATEMENT}
     cancel   {"cancelled": true}    the run's own request is answered at once, with 409
     catalogue {"sources": [{"name": "edge_logs", "table": "logs.edge_logs", "holds": text, "project": text,
                             "columns": [{"name": text, "type": text, "path": text (of an extracted column) or null}, …],

@@ -12,7 +12,7 @@ from typing import Any, Final
 import psycopg
 import structlog
 from django.db import OperationalError
-from psycopg import Connection
+from psycopg import Connection, errors
 
 from config.deadlines import answer_within
 from endpoints.errors import DatabaseUnavailable
@@ -32,6 +32,8 @@ from logsources.measures import End, projects_of, row_of_source
 from logsources.models import LogSource, ProjectLocation
 from logsources.partitions import default_partition_name
 from logsources.roles import LOGS_SCHEMA
+from logsources.shards import WorkerFailed, filled_partitions
+from logsources.topology import Topology, read_topology
 
 KEPT_SECONDS: Final = 60.0
 READ_SECONDS: Final = 5.0  # people type in these pages meanwhile
@@ -138,7 +140,7 @@ def _columns(source: LogSource, columns: tuple[tuple[str, str], ...]) -> tuple[C
 def _paths(connection: Connection[Any], table: str, partitions: tuple[str, ...]) -> tuple[MetadataPath, ...]:
     try:
         return common_paths(recent_metadata(connection, table, partitions))
-    except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable) as error:
+    except (errors.QueryCanceled, errors.LockNotAvailable, errors.UndefinedTable, WorkerFailed) as error:
         # Busy, or a partition dropped at this moment: completion without paths is better than none.
         logger.warning("metadata_not_sampled", table=table, sqlstate=error.sqlstate)
         return ()
@@ -195,19 +197,23 @@ def _projects_and_newest(source: str) -> tuple[tuple[str, ...], datetime | None]
         with answer_within(PROJECTS_SECONDS), owner_connection() as connection:
             # Otherwise the server would continue when nobody waits any more.
             connection.execute("SELECT set_config('statement_timeout', %s, false)", [f"{PROJECTS_SECONDS}s"])
-            partitions = partitions_by_table(connection).get(source, ())
-            newest = row_of_source(connection, source, partitions, End.NEWEST)
-            for projects in islice(_projects_by_partition(connection, source, partitions), _FILLED_PARTITIONS):
+            topology = read_topology(connection)
+            partitions = filled_partitions(connection, topology, partitions_by_table(connection).get(source, ()))
+            newest = row_of_source(connection, topology, source, partitions, End.NEWEST)
+            by_partition = _projects_by_partition(connection, topology, source, partitions)
+            for projects in islice(by_partition, _FILLED_PARTITIONS):
                 found.update(projects)
     except psycopg.Error as error:
         logger.warning("projects_not_listed", log_source=source, sqlstate=error.sqlstate)
     return tuple(sorted(found)[:MAX_PROJECTS]), newest
 
 
-def _projects_by_partition(connection: Connection[Any], source: str, partitions: Sequence[str]) -> Iterator[list[str]]:
+def _projects_by_partition(
+    connection: Connection[Any], topology: Topology, source: str, partitions: Sequence[str]
+) -> Iterator[list[str]]:
     """Yield the projects of each partition that has any, the newest day first, the partition of other days last."""
     default = default_partition_name(source)
     for partition in sorted(partitions, key=lambda name: (name != default, name), reverse=True):
-        projects = projects_of(connection, partition, most=MAX_PROJECTS)
+        projects = projects_of(connection, topology, partition, most=MAX_PROJECTS)
         if projects:
             yield projects

@@ -5,6 +5,9 @@
 
 The keys are those of the PostgreSQL manual, "Using EXPLAIN". Times of a node include all its loops; below a Gather
 the loops run side by side, so their sum is divided by the number of processes.
+
+On a cluster the statement is not run for its plan. Below Citus's own step are the plans of the workers, of one shard
+when the others have the same.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from endpoints.sql.lexemes import Kind, Lexeme, LexicalError, lex
 
 # The table of a day, or the default one: edge_logs_p20250602, edge_logs_default. No log source has such a name.
 _PARTITION: Final = re.compile(r"(?P<table>[a-z][a-z0-9_]*?)(?:_p[0-9]{8}|_default)", re.ASCII)
+_SHARD: Final = re.compile(r"(?P<partition>.*(?:_p[0-9]{8}|_default))_[0-9]+", re.ASCII)  # edge_logs_default_102360
 _DETAILS: Final = (
     "Join Type", "Strategy", "CTE Name", "Subplan Name", "Function Name", "Index Cond", "Recheck Cond", "TID Cond",
     "Filter", "Hash Cond", "Merge Cond", "Join Filter", "One-Time Filter", "Order By", "Sort Key", "Presorted Key",
@@ -59,7 +63,7 @@ class PlanNode:
 
 @dataclass(frozen=True, slots=True)
 class TouchedPartitions:
-    """The partitions of a log table that a statement has read, and those that it could skip."""
+    """The partitions of a log table that a statement reads, and those that it can skip."""
 
     table: str
     touched: tuple[str, ...]
@@ -68,30 +72,30 @@ class TouchedPartitions:
 
 @dataclass(frozen=True, slots=True)
 class PlanTree:
-    """A statement's plan as it was executed."""
+    """A statement's plan as it was executed; without times if it was only planned."""
 
     root: PlanNode
-    planning_ms: float
-    execution_ms: float
+    planning_ms: float | None
+    execution_ms: float | None
     tables: tuple[TouchedPartitions, ...]
 
 
 def read_plan(explained: str | bytes, *, partitions: Mapping[str, Sequence[str]]) -> PlanTree:
-    """Return the plan that EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) wrote; `partitions` are those of each log table.
+    """Return the plan that EXPLAIN (FORMAT JSON) wrote, with or without ANALYZE and BUFFERS.
+
+    `partitions` are those of each log table. A plan without ANALYZE touches all that it does not prune.
 
     Raises ValueError for text that is not such an explanation.
     """
     try:
         (explanation,) = json.loads(explained)
         root = _node(explanation["Plan"], processes=1)
-        return PlanTree(
-            root=root,
-            planning_ms=float(explanation["Planning Time"]),
-            execution_ms=float(explanation["Execution Time"]),
-            tables=tuple(_touched(root, partitions)),
-        )
-    except (KeyError, TypeError) as error:
-        raise ValueError("not an explanation of EXPLAIN (ANALYZE, FORMAT JSON)") from error
+        times = [explanation.get(key) for key in ("Planning Time", "Execution Time")]
+        planning_ms, execution_ms = (None if time is None else float(time) for time in times)
+        tables = tuple(_touched(root, partitions, is_executed=execution_ms is not None))
+        return PlanTree(root=root, planning_ms=planning_ms, execution_ms=execution_ms, tables=tables)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError("not an explanation of EXPLAIN (FORMAT JSON)") from error
 
 
 def tables_without_time_bound(explained: str | bytes) -> tuple[str, ...]:
@@ -108,11 +112,11 @@ def tables_without_time_bound(explained: str | bytes) -> tuple[str, ...]:
 def _node(plan: Plan, *, processes: int) -> PlanNode:
     loops = int(plan.get("Actual Loops", 0))
     workers = processes + int(plan.get("Workers Launched", 0))
-    children = tuple(_node(child, processes=workers) for child in plan.get("Plans", ()))
+    children = tuple(_node(child, processes=workers) for child in _below(plan))
     ms = float(plan.get("Actual Total Time", 0)) * loops / processes
     return PlanNode(
         node=str(plan["Node Type"]),
-        relation=str(plan.get("Relation Name", "")),
+        relation=_relation(plan),
         alias=str(plan.get("Alias", "")),
         index=str(plan.get("Index Name", "")),
         details=tuple(_details(plan)),
@@ -136,11 +140,40 @@ def _details(plan: Plan) -> Iterator[str]:
             continue
         text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         yield f"{key}: {text}"
+    job = plan.get("Distributed Query", {}).get("Job", {})
+    if "Task Count" in job:
+        yield f"Queries to workers: {job['Task Count']}; plans shown: {job.get('Tasks Shown', 'none')}"
 
 
-def _touched(root: PlanNode, partitions: Mapping[str, Sequence[str]]) -> Iterator[TouchedPartitions]:
+def _relation(plan: Plan) -> str:
+    name = str(plan.get("Relation Name", ""))
+    shard = _SHARD.fullmatch(name)
+    return shard["partition"] if shard else name
+
+
+def _below(plan: Plan) -> Iterator[Plan]:
+    """Yield the plans one step below, those of workers too."""
+    yield from plan.get("Plans", ())
+    yield from _plans_within(plan.get("Distributed Query", ()))
+
+
+def _plans_within(part: Any) -> Iterator[Plan]:
+    # {"Subplans": [{"PlannedStmt": [{"Plan": …}]}], "Job": {"Tasks": [{"Remote Plan": [[{"Plan": …}]]}]}}
+    if isinstance(part, list):
+        for one in part:
+            yield from _plans_within(one)
+    elif isinstance(part, dict):
+        if "Plan" in part:
+            yield part["Plan"]
+        else:
+            yield from _plans_within(list(part.values()))
+
+
+def _touched(
+    root: PlanNode, partitions: Mapping[str, Sequence[str]], *, is_executed: bool
+) -> Iterator[TouchedPartitions]:
     nodes = list(_nodes(root))
-    read = {node.relation for node in nodes if node.executed and node.relation}
+    read = {node.relation for node in nodes if node.relation and (node.executed or not is_executed)}
     named = {node.relation for node in nodes}
     # If all partitions of a table were pruned while planning, the table is not in the plan, and nothing can be said.
     for table, all_of_it in sorted(partitions.items()):
@@ -161,12 +194,12 @@ def _nodes(node: PlanNode) -> Iterator[PlanNode]:
 
 def _plans(plan: Plan) -> Iterator[Plan]:
     yield plan
-    for child in plan.get("Plans", ()):
+    for child in _below(plan):
         yield from _plans(child)
 
 
 def _table_read_without_bound(plan: Plan) -> str:
-    partition = _PARTITION.fullmatch(str(plan.get("Relation Name", "")))
+    partition = _PARTITION.fullmatch(_relation(plan))
     if partition is None:
         return ""
     below = [child for child in _plans(plan) if child is plan or "Relation Name" not in child]  # bitmap index scans

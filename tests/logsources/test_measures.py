@@ -6,10 +6,11 @@ import pytest
 
 from logsources import services
 from logsources.introspection import partitions_by_table, sample_rows
-from logsources.measures import End, measure_sources, newest_rows, projects_of, row_at
+from logsources.measures import End, measure_sources, newest_rows, projects_of, rows_at
+from logsources.topology import read_topology
 
 pytestmark = pytest.mark.django_db(databases=["default", "logs"])
-NOW = datetime.now(UTC).replace(microsecond=0)
+NOW = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)  # some hours before are the same day
 LONG_AGO = datetime(1999, 12, 31, tzinfo=UTC)  # before any partition: in the default one
 TABLE = "measured"
 
@@ -86,14 +87,17 @@ def test_the_span_reaches_into_the_partition_of_all_other_days(rows, insert) -> 
 def test_edges_of_a_partition_are_read_from_its_index(rows, logs) -> None:
     partition = f"{TABLE}_p{NOW - timedelta(days=1):%Y%m%d}"
     expected = logs.execute(f"SELECT min(timestamp), max(timestamp) FROM logs.{partition}").fetchone()
-    assert (row_at(logs, partition, End.OLDEST), row_at(logs, partition, End.NEWEST)) == expected
+    both = [partition, f"{TABLE}_default"]
+    assert tuple(rows_at(logs, read_topology(logs), both, end) for end in End) == tuple(
+        {partition: edge} for edge in expected
+    )
 
 
 def test_projects(rows, logs) -> None:
     partition = f"{TABLE}_p{NOW - timedelta(days=1):%Y%m%d}"
-    assert projects_of(logs, partition, most=10) == ["acme", "globex"]
-    assert projects_of(logs, partition, most=1) == ["acme"]
-    assert projects_of(logs, f"{TABLE}_default", most=10) == []
+    assert projects_of(logs, read_topology(logs), partition, most=10) == ["acme", "globex"]
+    assert projects_of(logs, read_topology(logs), partition, most=1) == ["acme"]
+    assert projects_of(logs, read_topology(logs), f"{TABLE}_default", most=10) == []
 
 
 def test_sample_rows_are_some_of_the_newest(rows, logs) -> None:

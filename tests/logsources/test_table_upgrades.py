@@ -20,6 +20,7 @@ from logsources.rolling import RolledSource
 from logsources.storing import PreparedRow, ProjectMoved, RowStore
 from logsources.table_upgrades import UpgradeRefused, upgrade_steps, upgrade_table
 from logsources.tables import TableShape, create_table
+from logsources.topology import read_topology
 from tests.logsources.older_tables import make_older_table
 
 pytestmark = pytest.mark.django_db(databases=["default", "logs"])
@@ -113,7 +114,7 @@ def test_rolling_moves_rows_of_an_older_table(logs: Connection[Any], source: Rol
 def test_rows_without_a_project_are_measured_in_an_older_table(logs: Connection[Any], source: RolledSource) -> None:
     store_without_project(logs, id="nobodys")
     assert newest_rows(logs, [TABLE]) == {TABLE: NOW}
-    assert projects_of(logs, f"{TABLE}_p{NOW:%Y%m%d}", most=5) == []
+    assert projects_of(logs, read_topology(logs), f"{TABLE}_p{NOW:%Y%m%d}", most=5) == []
 
 
 def test_the_upgraded_table_is_the_one_of_today(logs: Connection[Any], source: RolledSource) -> None:

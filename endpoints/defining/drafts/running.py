@@ -42,6 +42,7 @@ from endpoints.results.encoding import UNBOUNDED, encode_rows
 from endpoints.results.outcomes import BoundValue, Column, OverBudget, ResultFormat, Rows, Statement, TimestampForm
 from logsources.databases import owner_connection
 from logsources.introspection import partitions_by_table
+from logsources.topology import read_topology
 
 
 # --- Statements -------------------------------------------------------------------------------------------------------
@@ -127,7 +128,6 @@ def runnable(draft: Draft) -> Draft:
 
 
 # --- Running ----------------------------------------------------------------------------------------------------------
-EXPLAIN: Final = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "
 # As much as a page can show quickly; the counts are those of the whole result.
 PARTITIONS_WITHIN_SECONDS: Final = 5.0
 MAX_SHOWN_ROWS: Final = 5_000
@@ -169,7 +169,7 @@ class DraftRun:
 
 @dataclass(frozen=True, slots=True)
 class DraftPlan:
-    """How PostgreSQL ran the draft's statement."""
+    """How PostgreSQL ran the draft's statement, or would run it."""
 
     tree: PlanTree
     statement: SentStatement
@@ -201,22 +201,26 @@ def run_draft(draft: Draft, *, call: Call, run_id: str) -> DraftRun:
 
 
 def explain_draft(draft: Draft, *, call: Call, run_id: str) -> DraftPlan:
-    """Run the same statement under EXPLAIN ANALYZE and return its plan. Raises as `run_draft` does."""
+    """Run the same statement under EXPLAIN ANALYZE and return its plan; on a cluster it is only planned.
+
+    Raises as `run_draft` does.
+    """
     with _one_of_few():
         prepared = draft_statement(draft, call)
+        explain, partitions = _explaining()
         statement = prepared.query.statement
-        explained = replace(prepared.query, statement=Statement(EXPLAIN + statement.sql, statement.arguments))
+        explained = replace(prepared.query, statement=Statement(explain + statement.sql, statement.arguments))
         with _attended(prepared, run_id) as attendance:
-            trial = _try(replace(prepared, query=explained), attendance, moved_by=len(EXPLAIN))
-    partitions = _partitions()
+            trial = _try(replace(prepared, query=explained), attendance, moved_by=len(explain))
     ((explanation,),) = trial.rows.rows
     return DraftPlan(read_plan(explanation, partitions=partitions), _sent(prepared))
 
 
-def _partitions() -> Mapping[str, tuple[str, ...]]:
+def _explaining() -> tuple[str, Mapping[str, tuple[str, ...]]]:
+    """Return what goes before an explained statement, and the partitions that it may touch."""
     try:
         with answer_within(PARTITIONS_WITHIN_SECONDS), owner_connection() as connection:
-            return partitions_by_table(connection)
+            return read_topology(connection).explain, partitions_by_table(connection)
     except psycopg.OperationalError as error:
         raise DatabaseUnavailable from error
 

@@ -11,12 +11,14 @@ from typing import Any
 import psycopg
 import pytest
 from django.db import connections
+from psycopg import sql
 
 from endpoints.errors import DatabaseUnavailable
 from endpoints.exploring import queryable_names
 from endpoints.exploring.queryable_names import CatalogueSource, catalogue, forget_catalogue
 from endpoints.log_database.shared_work import SharedWork
-from logsources.introspection import SAMPLE_ROWS, partitions_by_table, recent_metadata
+from logsources.introspection import SAMPLE_ROWS, partitions_by_table, read_tail, recent_metadata
+from logsources.shards import Piece
 
 pytestmark = pytest.mark.django_db
 NOW = datetime.now(UTC)
@@ -97,9 +99,9 @@ def test_the_tail_is_read_by_its_pages(log_database: psycopg.Connection[Any]) ->
             "INSERT INTO logs.edge_logs_default (id, project, timestamp, event_message, metadata)"
             " SELECT n::text, 'a', '1999-01-01Z', repeat('x', 500), '[{}]' FROM generate_series(1, 5000) AS n"
         )
-        plan = log_database.execute(
-            "EXPLAIN SELECT metadata FROM logs.edge_logs_default WHERE ctid >= '(7,0)'::tid LIMIT 5"
-        ).fetchall()
+        table = Piece(sql.SQL("logs.edge_logs_default"), sql.Literal("logs.edge_logs_default"))
+        tail = read_tail(table, query=sql.SQL("SELECT metadata FROM tail"), last_pages=100)
+        plan = log_database.execute(sql.SQL("EXPLAIN ") + tail).fetchall()
     assert "Tid Range Scan" in str(plan)
 
 

@@ -167,3 +167,40 @@ def test_other_relations_need_no_bound(relation: str) -> None:
 def test_refuses_what_is_no_executed_plan(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         read_plan(text, partitions=PARTITIONS)
+
+
+# --- Clusters ---------------------------------------------------------------------------------------------------------
+def of_cluster(condition: str) -> str:
+    """A plan of Citus for a query with a CTE that it computes first, over two shards."""
+    days = [{"Node Type": "Seq Scan", "Relation Name": f"edge_logs_p{day}_102360"} for day in DAYS[1:]]
+    shard = {"Node Type": "Append", "Plans": [one | {"Filter": condition, "Plan Rows": 7} for one in days]}
+    default = {"Node Type": "Seq Scan", "Relation Name": "auth_logs_default_102368", "Filter": condition}
+    tasks = [{"Node": "host=worker", "Remote Plan": [[{"Plan": shard}]]}, {"Error": "Could not get remote plan."}]
+    query = {
+        "Subplans": [{"PlannedStmt": [{"Plan": default}]}],
+        "Job": {"Task Count": 2, "Tasks Shown": "One of 2", "Tasks": tasks},
+    }
+    return json.dumps([{"Plan": {"Node Type": "Custom Scan", "Distributed Query": query}}])
+
+
+def test_plans_of_workers_are_below_the_coordinators_and_call_shards_by_their_partition() -> None:
+    tree = read_plan(of_cluster("true"), partitions=PARTITIONS)
+    assert tree.root.details == ("Queries to workers: 2; plans shown: One of 2",)
+    assert [node.relation for node in nodes(tree.root) if node.relation] == [
+        "auth_logs_default", "edge_logs_p20250603", "edge_logs_p20250604",
+    ]  # fmt: skip
+    assert [(table.table, table.touched) for table in tree.tables] == [
+        ("auth_logs", ("auth_logs_default",)),
+        ("edge_logs", ("edge_logs_p20250603", "edge_logs_p20250604")),
+    ]
+
+
+def test_a_plan_that_was_not_run_has_no_times_and_no_executed_step() -> None:
+    tree = read_plan(of_cluster("true"), partitions=PARTITIONS)
+    assert (tree.planning_ms, tree.execution_ms) == (None, None)
+    assert not any(node.executed for node in nodes(tree.root))
+
+
+def test_a_time_bound_is_found_in_the_plans_of_workers() -> None:
+    assert tables_without_time_bound(of_cluster("true")) == ("auth_logs", "edge_logs")
+    assert tables_without_time_bound(of_cluster("(\"timestamp\" > '2025-06-02')")) == ()

@@ -1,4 +1,7 @@
-/** EXPLAIN (ANALYZE, BUFFERS) as a tree that can be read: where the time went, which partitions were touched. */
+/**
+ * EXPLAIN (ANALYZE, BUFFERS) as a tree that can be read: where the time went, which partitions were touched. The log
+ * database's plan of a cluster has no times, because the query is not run for it.
+ */
 
 import { counted, h } from "../shared/dom.js";
 
@@ -13,13 +16,17 @@ const SHOWN_PARTITIONS = 12;
 const SHOWN_CHILDREN = 4; // more are mostly partitions: the slowest of them tell enough
 
 export function planView({ plan, planning_ms: planning, execution_ms: execution, tables }) {
-  const slowest = all(plan).reduce((one, other) => (other.own_ms > one.own_ms ? other : one));
+  const isRun = execution !== null;
+  const slowest = isRun ? all(plan).reduce((one, other) => (other.own_ms > one.own_ms ? other : one)) : null;
+  const times = isRun
+    ? `Planned in ${milliseconds(planning)}, run in ${milliseconds(execution)}.`
+    : "Planned only, and not run: times and rows of the steps are not known on a cluster.";
   return h(
     "div",
     { class: "wb-plan" },
-    h("p", {}, `Planned in ${milliseconds(planning)}, run in ${milliseconds(execution)}.`),
+    h("p", {}, times),
     tables.map(partitions),
-    h("ul", { class: "wb-tree" }, item(plan, { whole: Math.max(execution, 0.001), slowest })),
+    h("ul", { class: "wb-tree" }, item(plan, { whole: Math.max(execution ?? 0, 0.001), slowest, isRun })),
   );
 }
 
@@ -53,7 +60,7 @@ function item(node, context) {
     node.executed
       ? h("meter", { class: "wb-meter", min: 0, max: context.whole, value: Math.min(node.own_ms, context.whole), "aria-label": label })
       : null,
-    h("p", { class: "wb-node-facts" }, facts(node)),
+    h("p", { class: "wb-node-facts" }, facts(node, context)),
     node.details.length ? h("ul", { class: "wb-node-details" }, node.details.map((text) => h("li", {}, h("code", {}, text)))) : null,
     children(node.children, context),
   );
@@ -69,7 +76,10 @@ function children(nodes, context) {
 
 function folded(nodes, context) {
   const spent = nodes.reduce((sum, node) => sum + node.ms, 0);
-  const summary = h("summary", {}, `${counted(nodes.length, "faster step")} beside these, ${milliseconds(spent)} together`);
+  const steps = context.isRun
+    ? `${counted(nodes.length, "faster step")} beside these, ${milliseconds(spent)} together`
+    : `${counted(nodes.length, "step")} beside these`;
+  const summary = h("summary", {}, steps);
   const list = h("ul", {}, nodes.map((node) => item(node, context)));
   return h("li", { class: "wb-node" }, h("details", { class: "wb-details" }, summary, list));
 }
@@ -82,8 +92,9 @@ function target({ relation, alias, index }) {
   return h("span", {}, parts);
 }
 
-function facts(node) {
+function facts(node, { isRun }) {
   const pruned = node.partitions_pruned ? `${counted(node.partitions_pruned, "partition")} pruned` : "";
+  if (!isRun) return [`${counted(Math.round(node.rows_estimated), "row")} estimated`, pruned].filter(Boolean).join(" · ");
   if (!node.executed) return ["never executed", pruned].filter(Boolean).join(" · ");
   return [
     `${milliseconds(node.own_ms)} itself, ${milliseconds(node.ms)} with its children`,

@@ -42,6 +42,7 @@ export class Results {
     show(byId("wb-panel-plan"), planView(answer));
     show(byId("wb-panel-statement"), statementView(answer.statement));
     this.choose("wb-tab-plan");
+    if (answer.execution_ms === null) return "Explained, and not run.";
     const total = answer.planning_ms + answer.execution_ms;
     return `Explained: ${answer.execution_ms.toFixed(1)} ms of ${total.toFixed(1)} ms were spent running it.`;
   }

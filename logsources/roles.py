@@ -97,7 +97,7 @@ _FUNCTIONS: Final[Mapping[LiteralString, LiteralString]] = {
 # Information Functions"); an error on a standby that has not replayed the awaited position yet. The gate calls it
 # before it becomes a reader. SECURITY DEFINER: hardening takes these functions from the gate. No SET clause, which
 # would double its cost: every name in it has its schema.
-POSITION_NOT_REPLAYED: Final = "LQ001"  # a SQLSTATE of ours, in a class that PostgreSQL leaves to users
+POSITION_NOT_REPLAYED: Final = "LQ002"  # of no class that PostgreSQL has; LQ001 are operands that are too large
 _LOG_POSITION: Final[LiteralString] = """
     CREATE OR REPLACE FUNCTION logs_private.log_position(awaited text) RETURNS pg_lsn
     LANGUAGE plpgsql VOLATILE STRICT SECURITY DEFINER
@@ -110,7 +110,7 @@ _LOG_POSITION: Final[LiteralString] = """
         END IF;
         replayed := pg_catalog.pg_last_wal_replay_lsn();
         IF replayed OPERATOR(pg_catalog.<) awaited::pg_catalog.pg_lsn THEN
-            RAISE EXCEPTION 'the standby has not replayed the awaited position' USING ERRCODE = 'LQ001';
+            RAISE EXCEPTION 'the standby has not replayed the awaited position' USING ERRCODE = 'LQ002';
         END IF;
         RETURN replayed;
     END $$"""

@@ -185,6 +185,19 @@ def test_calls_meet_a_new_version_before_its_sandbox_schema_has_arrived(
         assert sent_to_primary(logged) == ["42P01: UndefinedTable"]
 
 
+def test_a_query_with_operands_that_are_too_large_is_refused_by_the_standby_itself(
+    pair: Replicated, api: ApiClient
+) -> None:
+    save_endpoint(Endpoint(name="new", sql="WITH edges AS (SELECT 1 AS n) SELECT 1", sandboxing=True), [])
+    pair.caught_up()
+    with capture_logs() as logged:
+        response = api.query(
+            "new", {"sql": "SELECT translate(repeat('x', n * 3000), repeat('y', n * 3000), '') FROM edges"}
+        )
+    assert (response.status_code, "too large" in response.json()["error"]["message"]) == (400, True), response.content
+    assert sent_to_primary(logged) == []
+
+
 @pytest.fixture
 def impatient(replicated: Replicated, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A standby that cancels at once whatever stands in the way of replay; as it was before, at the end."""

@@ -6,6 +6,7 @@ import pytest
 
 from endpoints.log_database.sessions import ReaderSession, session_settings_statement
 from logsources.roles import QUERY_READER, SANDBOX_READER
+from logsources.topology import CLUSTER
 
 
 def session(role: str = QUERY_READER, *, tenant: str | None = "acme") -> ReaderSession:
@@ -45,3 +46,15 @@ def test_the_position_is_asked_for_only_where_it_is_awaited(role: str) -> None:
         asking, more = session_settings_statement(session(role), awaited=awaited)
         assert asking == plain.replace("SELECT ", f"SELECT logs_private.log_position(${len(bound) + 1}), ", 1)
         assert more == (*bound, text)
+
+
+@pytest.mark.parametrize("role", [QUERY_READER, SANDBOX_READER])
+def test_on_a_cluster_the_settings_travel_as_two_arrays_and_role_and_path_by_themselves(role: str) -> None:
+    given = session(role)
+    arming, bound = session_settings_statement(given, topology=CLUSTER)
+    assert arming.startswith("SELECT logs_private.arm($1::text[], $2::text[]), ")
+    names, texts, search_path, last = (text.decode() for text in bound)
+    assert (search_path, last) == (given.search_path, role)
+    assert names.count(",") == texts.count('","')
+    assert "plan_cache_mode" not in names
+    assert ('"logs.sandbox_schema"' in names) == (role == SANDBOX_READER)

@@ -190,10 +190,10 @@ def test_a_query_with_operands_that_are_too_large_is_refused_by_the_standby_itse
 ) -> None:
     save_endpoint(Endpoint(name="new", sql="WITH edges AS (SELECT 1 AS n) SELECT 1", sandboxing=True), [])
     pair.caught_up()
+    padded = "SELECT format('%1000s', '') AS a, format('%1000s', 'b') AS b FROM generate_series(1, 50)"
     with capture_logs() as logged:
-        response = api.query(
-            "new", {"sql": "SELECT translate(repeat('x', n * 3000), repeat('y', n * 3000), '') FROM edges"}
-        )
+        sql = f"SELECT length(translate(string_agg(a, ''), string_agg(b, ''), '')) FROM ({padded}) AS r"
+        response = api.query("new", {"sql": sql})
     assert (response.status_code, "too large" in response.json()["error"]["message"]) == (400, True), response.content
     assert sent_to_primary(logged) == []
 

@@ -33,7 +33,7 @@ from logsources.roles import LOGS_SCHEMA
 from logsources.rolling import RolledSource
 from logsources.rows import BadRow, read_row
 from logsources.storing import PreparedRow, RowStore, TableCopy, encode_row
-from logsources.topology import ONE_SERVER, Topology
+from logsources.topology import Topology
 
 MAX_BAD_ROWS_LISTED: Final = 100
 # A row without a timestamp is recognised by its id within this time. Shippers try again within a minute; an hour covers
@@ -124,7 +124,7 @@ def load_batch(
     batch: Batch,
     *,
     skip_bad_rows: bool,
-    topology: Topology = ONE_SERVER,
+    topology: Topology,
 ) -> BatchReport:
     """Store a batch, commit it to disk and return the result. `conn` is in autocommit.
 
@@ -189,15 +189,15 @@ def _prepare_days(conn: Connection[Any], source: RolledSource, days: set[date]) 
 
 def _arm(conn: Connection[Any], name: str, topology: Topology) -> None:
     """Hold the table, and make success mean "on disk", even if the server commits without waiting for the disk."""
-    for text in _arming(name, topology):
+    for text in _arming(name, topology, LOCK_TIMEOUT):
         conn.execute(text)
 
 
 @lru_cache(maxsize=256)
-def _arming(name: str, topology: Topology) -> tuple[bytes, ...]:
+def _arming(name: str, topology: Topology, lock_timeout: str) -> tuple[bytes, ...]:
     # Not set_config(): the workers of a cluster hear of SET LOCAL alone.
     statements = [
-        sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_TIMEOUT)),
+        sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(lock_timeout)),
         sql.SQL("SET LOCAL statement_timeout = {}").format(sql.Literal(f"{STATEMENT_TIMEOUT_SECONDS}s")),
         hold_table(name, topology),
         sql.SQL(

@@ -19,6 +19,7 @@ from logsources.databases import LockSpace, owner_connection
 from logsources.rolling import RolledSource, partition_days
 from logsources.services import create_source
 from logsources.tables import TableShape
+from logsources.topology import read_topology
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 TABLE = "batched_rows"
@@ -38,7 +39,7 @@ def row(number: int, **fields: object) -> dict[str, Any]:
 def load(rows: list[Any], *, skip_bad_rows: bool = False, now: datetime = NOW, sending: str = "") -> BatchReport:
     batch = read_batch(orjson.dumps(rows), project_path=None, now=now, sending=sending)
     with owner_connection() as conn:
-        return load_batch(conn, SOURCE, batch, skip_bad_rows=skip_bad_rows)
+        return load_batch(conn, SOURCE, batch, skip_bad_rows=skip_bad_rows, topology=read_topology(conn))
 
 
 def counts(report: BatchReport) -> tuple[int, int, int]:
@@ -77,6 +78,7 @@ def test_bad_rows_before_and_in_postgresql_refuse_the_batch_together(logs: Conne
     assert messages(logs) == ["000", "002"]
 
 
+@pytest.mark.one_server("Citus knows no triggers on distributed tables")
 def test_commits_to_disk_even_where_the_server_is_set_not_to(logs: Connection[Any], table: str) -> None:
     logs.execute(
         f"CREATE FUNCTION logs.note() RETURNS trigger LANGUAGE plpgsql AS"
@@ -87,7 +89,7 @@ def test_commits_to_disk_even_where_the_server_is_set_not_to(logs: Connection[An
         batch = read_batch(orjson.dumps([row(1)]), project_path=None, now=NOW)
         with owner_connection() as conn:
             conn.execute("SET synchronous_commit TO off")
-            load_batch(conn, SOURCE, batch, skip_bad_rows=False)
+            load_batch(conn, SOURCE, batch, skip_bad_rows=False, topology=read_topology(conn))
             assert conn.execute("SHOW synchronous_commit").fetchone() == ("off",)
         assert messages(logs) == ["on"]
     finally:
@@ -187,6 +189,7 @@ def dying(table: str, logs: Connection[Any]) -> Iterator[Callable[[], None]]:
     logs.execute("DROP FUNCTION IF EXISTS logs.die CASCADE")
 
 
+@pytest.mark.one_server("Citus knows no triggers on distributed tables")
 def test_nothing_stays_of_a_batch_whose_connection_dies(logs: Connection[Any], dying: Callable[[], None]) -> None:
     dying()
     assert messages(logs) == []

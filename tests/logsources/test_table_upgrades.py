@@ -20,7 +20,7 @@ from logsources.rolling import RolledSource
 from logsources.storing import PreparedRow, ProjectMoved, RowStore
 from logsources.table_upgrades import UpgradeRefused, upgrade_steps, upgrade_table
 from logsources.tables import TableShape, create_table
-from logsources.topology import read_topology
+from logsources.topology import ONE_SERVER, read_topology
 from tests.logsources.older_tables import make_older_table
 
 pytestmark = pytest.mark.django_db(databases=["default", "logs"])
@@ -45,7 +45,7 @@ def load(source: RolledSource, *rows: dict[str, Any]) -> tuple[int, int]:
     """Load a batch and return the numbers of new rows and of those that were there."""
     batch = read_batch(orjson.dumps(rows), project_path=source.shape.project_path, now=NOW)
     with owner_connection() as conn:
-        report = load_batch(conn, source, batch, skip_bad_rows=False)
+        report = load_batch(conn, source, batch, skip_bad_rows=False, topology=ONE_SERVER)
     return report.loaded, report.already_there
 
 

@@ -29,11 +29,13 @@ from logsources.roles import (
     PRIVATE_SCHEMA,
     READERS,
     SANDBOX_READER,
+    SANDBOX_SCHEMAS,
     VIEW_OWNERS,
     ensure_roles,
 )
-from logsources.tables import drop_local_rows, parent, secure_table
-from logsources.topology import CLUSTER, Topology, read_topology, set_topology
+from logsources.table_changes import drop_sandbox_schemas
+from logsources.tables import distribute_table, secure_table
+from logsources.topology import CLUSTER, read_topology, set_topology
 
 LEAST_CITUS: Final = 14
 _UNPROPAGATED: Final = (
@@ -84,21 +86,6 @@ class Cluster:
     @property
     def workers(self) -> Sequence[Node]:
         return self.nodes[1:]
-
-
-def distribute_table(name: str, topology: Topology) -> list[sql.Composed]:
-    """Return the statements that distribute a log table with its partitions, and its rows with them.
-
-    Tables of the same kind of column and number of shards lie together ("colocated"), so joins of one project stay on
-    one node. Nothing is to be done on one server.
-    """
-    if not topology.is_distributed:
-        return []
-    table = sql.Literal(parent(name).as_string(None))
-    return [
-        sql.SQL("SELECT create_distributed_table({table}, 'project')").format(table=table),
-        *drop_local_rows(name, topology),
-    ]
 
 
 # --- The nodes --------------------------------------------------------------------------------------------------------
@@ -252,13 +239,8 @@ def _set_logins(node: Node, cluster: Cluster) -> None:
 
 
 def _drop_sandboxes(owner: Connection[Any]) -> None:
-    found = owner.execute(
-        "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, 'sandbox_') AND pg_has_role(nspowner, 'USAGE')"
-    ).fetchall()
     with owner.transaction():
-        owner.execute("SET LOCAL citus.enable_ddl_propagation = off")
-        for (name,) in found:
-            owner.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(name)))
+        drop_sandbox_schemas(owner, SANDBOX_SCHEMAS)
 
 
 def _distribute(owner: Connection[Any], name: str, *, is_local: bool) -> None:

@@ -37,6 +37,7 @@ from logsources.topology import cluster_functions, read_topology, set_topology
 logger = logging.getLogger(__name__)
 
 LOGS_SCHEMA: Final = "logs"
+SANDBOX_SCHEMAS: Final = "sandbox_"  # how the names of schemas begin that hold the views of sandboxes
 DRAFT_SCHEMAS: Final = "sandbox_draft_"  # how the names of schemas begin that may go at any time
 PRIVATE_SCHEMA: Final = "logs_private"
 QUERY_READER: Final = "query_reader"

@@ -13,11 +13,10 @@ from django.core.exceptions import ValidationError
 from psycopg import Connection, sql
 
 from logsources import covering, partitions, rolling, tables
-from logsources.distribution import distribute_table
 from logsources.roles import DRAFT_SCHEMAS, LOGS_SCHEMA
 from logsources.rolling import RolledSource
 from logsources.tables import ColumnType, ExtractedColumnShape, TableShape
-from logsources.topology import Topology, read_topology
+from logsources.topology import FOR_COORDINATOR_ALONE, FOR_EVERY_NODE, Topology, read_topology
 
 # An operator's DDL waits this long for running loads and queries, then gives up with a message.
 DDL_LOCK_TIMEOUT = "10s"
@@ -38,11 +37,11 @@ def fit_table(conn: Connection[Any], source: RolledSource) -> None:
             _drop_empty_table(conn, shape.name)
             existing = None
         if existing is None:
-            statements = [*tables.create_table(shape, topology), *distribute_table(shape.name, topology)]
+            statements = [*tables.create_table(shape, topology), *tables.distribute_table(shape.name, topology)]
         else:
             statements = _alterations(conn, existing, shape, topology)
         if statements:
-            drop_drafts(conn)
+            drop_sandbox_schemas(conn, DRAFT_SCHEMAS)
         for statement in statements:
             conn.execute(statement)
     # Large partitions get theirs by rolling, because a person waits for this save.
@@ -56,24 +55,25 @@ def drop_table(conn: Connection[Any], name: str) -> None:
     with conn.transaction():
         rolling.take_turn(conn, name)
         rolling.set_lock_timeout(conn, DDL_LOCK_TIMEOUT)
-        drop_drafts(conn)
+        drop_sandbox_schemas(conn, DRAFT_SCHEMAS)
         conn.execute(tables.drop_table(name))
 
 
-def drop_drafts(conn: Connection[Any]) -> None:
-    """Drop the views of drafts, which would keep a table from changing, and would not have its new columns.
+def drop_sandbox_schemas(conn: Connection[Any], beginning: str) -> None:
+    """Drop the sandbox schemas whose names begin so, inside the caller's transaction.
 
-    The next try of a draft makes them anew.
+    Views of drafts (DRAFT_SCHEMAS) would keep a table from changing, and would not have its new columns; the next try
+    of a draft makes them anew.
     """
     found = conn.execute(
         "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, %s) AND pg_has_role(nspowner, 'USAGE')",
-        (DRAFT_SCHEMAS,),
+        (beginning,),
     ).fetchall()
     if found:
-        # Views are at the coordinator of a cluster alone. One server knows no such setting, and keeps it.
-        conn.execute("SET LOCAL citus.enable_ddl_propagation = off")
-    for (name,) in found:
-        conn.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(name)))
+        conn.execute(FOR_COORDINATOR_ALONE)
+        for (name,) in found:
+            conn.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(name)))
+        conn.execute(FOR_EVERY_NODE)  # the caller goes on to change tables
 
 
 def _drop_empty_table(conn: Connection[Any], name: str) -> None:

@@ -28,7 +28,7 @@ from typing import Any, Final
 from psycopg import Connection, errors, sql
 
 from logsources import covering, rolling, table_changes
-from logsources.roles import LOGS_SCHEMA
+from logsources.roles import DRAFT_SCHEMAS, LOGS_SCHEMA
 from logsources.tables import KEY_COLUMNS, parent
 
 _CHECK: Final = "project_is_known"
@@ -185,7 +185,7 @@ def _replace_key(conn: Connection[Any], name: str, *, old_key: str) -> bool:
         partitions = _partitions(conn, name)
         if not all(partition.is_ready for partition in partitions):
             return False
-        table_changes.drop_drafts(conn)
+        table_changes.drop_sandbox_schemas(conn, DRAFT_SCHEMAS)
         rolling.execute_in_short_turns(conn, sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(table))
         # PostgreSQL concludes from the validated CHECK of each partition that no row has to be read for NOT NULL.
         for action in (

@@ -315,6 +315,21 @@ def attach_day_table(name: str, day: date) -> sql.Composed:
     )
 
 
+def distribute_table(name: str, topology: Topology) -> list[sql.Composed]:
+    """Return the statements that distribute a log table with its partitions, and its rows with them.
+
+    Tables of the same kind of column and number of shards lie together ("colocated"), so joins of one project stay on
+    one node. Nothing is to be done on one server.
+    """
+    if not topology.is_distributed:
+        return []
+    table = sql.Literal(parent(name).as_string(None))
+    return [
+        sql.SQL("SELECT create_distributed_table({table}, 'project')").format(table=table),
+        *drop_local_rows(name, topology),
+    ]
+
+
 def drop_local_rows(table: str, topology: Topology) -> list[sql.Composed]:
     """Return the statements that delete the original rows of a table whose rows were copied to shards.
 

@@ -19,9 +19,14 @@ import psycopg
 from psycopg import Connection, sql
 
 SANDBOX_SCHEMA_SETTING: Final = "logs.sandbox_schema"
+# What the following statements of a transaction change. Sandbox views are at the coordinator of a cluster alone, tables
+# are not. One server does not know the setting, and keeps it.
+FOR_COORDINATOR_ALONE: Final = "SET LOCAL citus.enable_ddl_propagation = off"
+FOR_EVERY_NODE: Final = "SET LOCAL citus.enable_ddl_propagation = on"
 
 
-@dataclass(frozen=True, slots=True)
+# Compared as the object that it is: it is part of a key for each call.
+@dataclass(frozen=True, slots=True, eq=False)
 class Topology:
     """The ways of one kind of log database."""
 

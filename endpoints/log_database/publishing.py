@@ -33,7 +33,7 @@ from endpoints.sql.row_conditions import leaves_out_tenant_and_time_alone, order
 from endpoints.sql.stored_queries import StoredTable, StoredTablesError, stored_tables
 from logsources.databases import owner_connection
 from logsources.roles import ALL_VIEWS, DRAFT_SCHEMAS, LOGS_SCHEMA, SANDBOX_READER, TENANT_VIEWS
-from logsources.topology import Topology, read_topology
+from logsources.topology import FOR_COORDINATOR_ALONE, Topology, read_topology
 
 logger = logging.getLogger(__name__)
 
@@ -135,8 +135,7 @@ def _described(name: str, comment: str | None) -> PublishedSchema | None:
 def _owner_transaction() -> Iterator[OwnerConnection]:
     with answer_within(TRANSACTION_SECONDS), owner_connection() as connection, connection.transaction():
         connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
-        # Views are read at the coordinator of a cluster alone. One server knows no such setting, and keeps it.
-        connection.execute("SET LOCAL citus.enable_ddl_propagation = off")
+        connection.execute(FOR_COORDINATOR_ALONE)
         yield connection
 
 

@@ -13,12 +13,17 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from endpoints.definition import Definition
 from endpoints.guarantees import verify_guarantees
+from endpoints.log_database.publishing import publish_draft
 from endpoints.log_database.servers import close_log_servers
 from logsources import distribution
 from logsources.databases import owner_connection
 from logsources.distribution import worker_addresses
 from logsources.roles import SANDBOX_READER
+from logsources.rolling import RolledSource
+from logsources.table_changes import drop_table, fit_table
+from logsources.tables import ColumnType, ExtractedColumnShape, TableShape
 from logsources.topology import CLUSTER, read_topology
 
 pytestmark = pytest.mark.django_db
@@ -104,3 +109,22 @@ def test_an_interrupted_distribution_leaves_the_gate_closed_and_the_next_one_ope
 
 def refuse(*arguments: Any) -> Any:
     raise psycopg.errors.RaiseException("as told")
+
+
+def test_tables_made_and_changed_while_a_draft_is_open_reach_the_workers(
+    log_database: psycopg.Connection[Any],
+) -> None:
+    """The views of the draft are dropped before, at the coordinator alone."""
+    draft = Definition(sql="WITH edges AS (SELECT id FROM edge_logs) SELECT id FROM edges")
+    level = ExtractedColumnShape("level", "level", ColumnType.TEXT)
+    try:
+        for columns in ((), (level,)):
+            publish_draft(draft, [])
+            fit_table(log_database, RolledSource(TableShape("changed", None, columns), None))
+        log_database.execute(
+            "INSERT INTO logs.changed (id, project, timestamp, event_message, metadata)"
+            """ VALUES ('1', 'acme', now(), '', '[{"level": "info"}]')"""
+        )
+        assert log_database.execute("SELECT level FROM logs.changed").fetchall() == [("info",)]
+    finally:
+        drop_table(log_database, "changed")

@@ -82,9 +82,9 @@ def _common_table(name: str, table: str) -> str:
     )
 
 
-def _fill(owner: Connection[Any]) -> None:
+def _fill(owner: Connection[Any], rows=None) -> None:
     _empty(owner)
-    for row in map(json.loads, ROWS.read_text(encoding="utf-8").splitlines()):
+    for row in rows if rows is not None else map(json.loads, ROWS.read_text(encoding="utf-8").splitlines()):
         table = LOG_TABLES[row["table"]]
         values = {"timestamp": row["timestamp"], "id": row["id"], "event_message": row["event_message"]}
         values |= {"project": "acme", "metadata": json.dumps(_stored(row["metadata"]))}

@@ -1,0 +1,184 @@
+"""Random queries that GoogleSQL accepts, with every clause that the dialect translates; their rows have a known order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Final
+
+from tests.fuzz.bigquery_values import Values
+
+Columns = Mapping[str, Sequence[str]]
+_COMMON: Final[Columns] = {"T": ("t.timestamp",), "S": ("t.event_message", "t.id")}
+_FUNCTION: Final[Columns] = {
+    "T": ("t.timestamp",),
+    "S": ("t.event_message", "m.level", "m.event_type", "m.function_id", "m.version"),
+    "I": ("m.ms",),
+    "B": ("m.ok",),
+}
+_EDGE: Final[Columns] = {
+    "T": ("t.timestamp", "timestamp"),
+    "S": ("event_message", "request.method", "request.path", "request.search", "request.host", "r.METHOD"),
+    "I": ("response.status_code", "response.origin_time", "status_code"),
+    "F": ("response.ratio", "ratio"),
+    "B": ("m.cached", "cached"),
+    "A": ("m.tags",),
+    "N": ("m.sizes",),
+}
+# FROM clauses, with the columns that each gives.
+SOURCES: Final[Sequence[tuple[str, Columns]]] = (
+    ("from edge_logs t", _COMMON),
+    ("from function_logs as t cross join unnest(metadata) as m", _FUNCTION),
+    ("from function_logs t left join unnest(t.metadata) m", _FUNCTION),
+    (
+        "from edge_logs t cross join unnest(metadata) as m cross join unnest(m.request) as request"
+        " cross join unnest(m.response) as response",
+        {name: [path for path in paths if not path.startswith("r.")] for name, paths in _EDGE.items()},
+    ),
+    (
+        "from edge_logs as t, unnest(t.metadata) m, unnest(m.request) r left join unnest(m.response) as response",
+        {name: [path for path in paths if not path.startswith("request.")] for name, paths in _EDGE.items()},
+    ),
+    (
+        "from (select timestamp, id, event_message, m.ms as n, m.level from function_logs, unnest(metadata) m) t",
+        {"T": ("t.timestamp",), "S": ("t.id", "t.level", "level"), "I": ("t.n", "n")},
+    ),
+    (
+        "from function_logs t join edge_logs e on t.timestamp = e.timestamp",
+        {"T": ("t.timestamp", "e.timestamp"), "S": ("t.id", "e.event_message")},
+    ),
+    (
+        "from function_logs t left join edge_logs e on t.timestamp = e.timestamp and t.event_message like 'b%'",
+        {"T": ("t.timestamp", "e.timestamp"), "S": ("t.id", "e.event_message", "e.id")},
+    ),
+)
+AGGREGATES: Final[Mapping[str, Sequence[str]]] = {
+    "I": ("count(*)", "count({S})", "countif({B})", "sum({I})", "max({I})", "min({I})", "count(distinct {S})",
+          "count(case when {B} then 1 end)", "sum(if({B}, 1, 0))", "countif({B}) - count({I})", "bit_or({I})"),
+    "F": ("avg({I})", "sum({F})", "max({F})", "safe_divide(countif({B}), count(*))", "round(avg({F}), 2)"),
+    "S": ("max({S})", "min({S})", "string_agg({S}, ',' order by {S})", "string_agg(distinct t.event_message, '|' order by t.event_message)",
+          "array_to_string(array_agg({S} ignore nulls order by {S}), ',')"),
+    "T": ("max({T})", "min({T})"),
+    "B": ("logical_and({B})", "logical_or({B})", "count(*) > 1"),
+}  # fmt: skip
+WINDOWS: Final[Mapping[str, Sequence[str]]] = {
+    "I": (
+        "row_number() over (order by {key})", "rank() over (order by {S})", "dense_rank() over (order by {I} desc)",
+        "count(*) over (partition by {S})", "sum({I}) over (order by {key})",
+        "sum({I}) over (partition by {S} order by {key} rows between 1 preceding and current row)",
+        "lag({I}) over (order by {key})", "lead({I}, 2, 0) over (order by {key})", "ntile(3) over (order by {key})",
+        "first_value({I}) over (partition by {S} order by {key})", "countif({B}) over (partition by {B})",
+        "last_value({I} ignore nulls) over (order by {key} rows between unbounded preceding and current row)",
+        "max({I}) over (order by {key} rows between unbounded preceding and 1 following)",
+        "nth_value({I}, 2) over (order by {key} rows between unbounded preceding and unbounded following)",
+        "sum({I}) over (order by {I} range between 10 preceding and 10 following)",
+    ),
+    "F": ("avg({I}) over (partition by {S})", "percent_rank() over (order by {I})", "cume_dist() over (order by {S})",
+          "percentile_cont({F}, 0.5) over (partition by {B})", "percentile_cont({I}, 0.9) over ()"),
+    "S": ("lag({S}) over (order by {key})", "first_value({S}) over (order by {key} desc)",
+          "string_agg({S}) over (order by {key})"),
+}  # fmt: skip
+_STRUCTURES: Final = (
+    "struct({S} as a, {I} as n, {T} as tm)", "[struct({T} as tm, {B} as b)]", "{A}", "{N}", "[{T}, {T}]",
+    "struct(struct({T} as tm) as inner_one, {S} as s)", "array(select struct(x as x, {T} as tm) from unnest({A}) x)",
+    "if({B}, struct({T} as tm), null)",
+)  # fmt: skip
+
+
+class Queries:
+    """Makes one query after another from a source of chance."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def query(self) -> str:
+        """Return a whole text."""
+        made = self._random.choice(
+            (self._rows, self._rows, self._rows, self._groups, self._groups, self._windows, self._union, self._common)
+        )
+        return made()
+
+    def _fill(self, shape: str, values: Values, depth: int = 1) -> str:
+        for type_ in "IFSBTDLAN":
+            while "{" + type_ + "}" in shape:
+                shape = shape.replace("{" + type_ + "}", values.value(type_, depth), 1)
+        return shape.replace("{key}", "t.id, t.timestamp")
+
+    def _source(self) -> tuple[str, Values]:
+        source, columns = self._random.choice(SOURCES)
+        return source, Values(self._random, columns)
+
+    def _items(self, values: Values, most: int = 4) -> str:
+        types = self._random.choices("IIFSSSBTTDLAN", k=self._random.randint(1, most))
+        items = [values.value(type_) for type_ in types]
+        if self._random.random() < 0.15:
+            items.append(self._fill(self._random.choice(_STRUCTURES), values))
+        return ", ".join(f"{item} as c{number}" for number, item in enumerate(items))
+
+    def _where(self, values: Values) -> str:
+        return f" where {values.value('B')}" if self._random.random() < 0.5 else ""
+
+    def _rows(self) -> str:
+        source, values = self._source()
+        star = self._random.choice(("", "", "", "t.*, ", "t.* except (metadata), ", "t as whole, "))
+        if "(select" in source or " join edge_logs" in source:
+            star = ""
+        text = f"select {star}{self._items(values)} {source}{self._where(values)}"
+        if " join edge_logs" not in source and self._random.random() < 0.3:
+            text += f" order by 0 + {values.value('I', 1)} desc, t.id limit {self._random.randint(0, 5)}"
+        elif not star and self._random.random() < 0.1:
+            text = text.replace("select ", "select distinct ", 1) if " as c1" not in text else text
+        return text
+
+    def _groups(self) -> str:
+        source, values = self._source()
+        kinds = self._random.sample("SSBDT", k=self._random.randint(1, 2))
+        keys = [values.value(kind, 1) for kind in kinds]
+        named = ", ".join(f"{key} as k{number}" for number, key in enumerate(keys))
+        types = self._random.choices("IIIFSTB", k=self._random.randint(1, 3))
+        aggregates = [self._fill(self._random.choice(AGGREGATES[type_]), values) for type_ in types]
+        items = ", ".join(f"{item} as a{number}" for number, item in enumerate(aggregates))
+        by = self._random.choice((", ".join(f"k{n}" for n in range(len(keys))), ", ".join(map(str, range(1, len(keys) + 1)))))
+        if len(keys) == 2:
+            by = self._random.choice((by, by, f"rollup({by})", f"cube({by})", f"grouping sets (({by}), ())"))
+        text = f"select {named}, {items} {source}{self._where(values)} group by {by}"
+        return text + (" having count(*) > 1" if self._random.random() < 0.2 else "")
+
+    def _windows(self) -> str:
+        source, values = self._random.choice(SOURCES[:6]), None
+        values = Values(self._random, source[1])
+        type_ = self._random.choice("IIFS")
+        window = self._fill(self._random.choice(WINDOWS[type_]), values, 0)
+        text = f"select t.id, {window} as w {source[0]}"
+        if self._random.random() < 0.3:
+            text += " where true qualify w is not null" if type_ == "S" else " where true qualify w > 1"
+        return text
+
+    def _union(self) -> str:
+        types = self._random.choices("ISTBFD", k=2)
+        words = self._random.choice(("union all", "union distinct", "except distinct", "intersect distinct", "union all"))
+        branches = []
+        for _ in range(2):
+            source, values = self._source()
+            items = ", ".join(f"{values.value(type_, 1)} as c{number}" for number, type_ in enumerate(types))
+            branches.append(f"select {items} {source}")
+        return f" {words} ".join(branches)
+
+    def _common(self) -> str:
+        source, values = self._source()
+        types = {"a": "S", "b": "I", "tm": "T"}
+        items = ", ".join(f"{values.value(type_, 1)} as {name}" for name, type_ in types.items())
+        outer = Values(self._random, {"S": ("a", "w.a"), "I": ("b", "w.b"), "T": ("tm", "w.tm")})
+        last = self._random.choice((
+            f"select {self._items(outer)} from w",
+            f"select a, count(*) as n, max(tm) as last from w where {outer.value('B', 1)} group by a",
+            "select w as whole from w",
+            "select array_agg(struct(a, tm) order by tm, a, b limit 2) as some from w",
+            "select array_agg(w order by tm, a, b)[offset(0)].tm as first_tm from w",
+            "select s.tm, s.n from (select struct(tm as tm, b as n) as s from w)",
+            "select x.tm, x.a from (select array_agg(struct(tm, a)) as xs from w), unnest(xs) as x",
+            "select to_json_string(w) as j from w",
+            f"select a, b from w where b = (select max(b) from w) or {outer.value('B', 1)}",
+            "select a from w where a in (select a from w where b > 1)",
+        ))  # fmt: skip
+        return f"with w as (select {items} {source}) {last}"

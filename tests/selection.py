@@ -95,6 +95,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run the drills and browser tests too, not, or alone; default: with",
     )
     group.addoption("--require-all", action="store_true", help="fail when anything is left out for want of a tool")
+    group.addoption("--oracle-texts", type=int, default=500, help="random texts for GoogleSQL and us; default: 500")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -31,7 +31,7 @@ from endpoints.lql import parse_lql, print_lql
 from endpoints.lql.lowering import LoweredQuery, LQLTable, choose_table, lower
 from endpoints.lql.refusals import refusal, shortened
 from endpoints.lql.rules import Rules
-from endpoints.results.outcomes import BoundValue
+from endpoints.results.outcomes import BoundValue, TimestampForm
 from endpoints.sql.lexemes import line_and_column
 from endpoints.sql.sandbox import CheckedQuery, SandboxLimits, SandboxTable, check_sandbox_query
 from endpoints.sql.sqlstates import INSUFFICIENT_PRIVILEGE, UNDEFINED_TABLE, explain, name_at
@@ -137,7 +137,13 @@ def _check(endpoint: Version, sql: str, tables: Sequence[PublishedTable]) -> Che
             raise InternalError
         try:
             published = [(table.name, table.columns) for table in tables]
-            return dialect.load()(sql, tables=published, parameters=endpoint.parameters, limits=limits)
+            return dialect.load()(
+                sql,
+                tables=published,
+                parameters=endpoint.parameters,
+                timestamps_as=TimestampForm(endpoint.timestamps_as),
+                limits=limits,
+            )
         except TranslationBug as bug:
             # The fingerprint shows whether two reports are about the same text; the text itself is never logged.
             fingerprint = hashlib.sha256(sql.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -14,7 +14,7 @@ from traceback import extract_tb
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from endpoints.errors import SandboxViolation
-from endpoints.results.outcomes import Column, SandboxDialect
+from endpoints.results.outcomes import Column, SandboxDialect, TimestampForm
 from endpoints.sql.parameters import DeclaredParameter
 from endpoints.sql.sandbox import SandboxLimits
 
@@ -47,6 +47,7 @@ class Check(Protocol):
         *,
         tables: Sequence[tuple[str, Sequence[Column]]],
         parameters: Sequence[DeclaredParameter],
+        timestamps_as: TimestampForm,
         limits: SandboxLimits,
     ) -> CheckedTranslation: ...
 

@@ -6,33 +6,44 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from zetasql.wasi._pb2.zetasql.public import type_pb2
 
 from endpoints.errors import EndpointError
+from endpoints.log_database.execution import StatementFailed
 from tests.fuzz.googlesql import Answer, GoogleSQL, GoogleSQLError
 
 Rows = list[dict[str, Any]]
-_DIGITS = 9  # that two floating-point results of different arithmetic share
+_DIGITS: Final = 9  # that two floating-point results of different arithmetic share
 
 
 @dataclass
 class Comparison:
-    """What came of the texts so far. A text is `invalid` if GoogleSQL refuses it, or fails while it runs."""
+    """What came of the texts so far: how many have the same answer, and the others.
+
+    A text is `invalid` if GoogleSQL refuses it or fails while it runs, and `failed` if PostgreSQL does.
+    """
 
     same: int = 0
     invalid: Counter[str] = field(default_factory=Counter)
-    refused: dict[str, str] = field(default_factory=dict)
+    refused: Counter[str] = field(default_factory=Counter)
+    failed: list[str] = field(default_factory=list)
     different: list[str] = field(default_factory=list)
 
-    @property
-    def texts(self) -> int:
-        return self.same + self.invalid.total() + len(self.refused) + len(self.different)
+    def summary(self) -> str:
+        """Return all of it for a reader."""
+        counts = [
+            f"{self.same} same, {len(self.different)} different, {len(self.failed)} failed,"
+            f" {self.refused.total()} refused, {self.invalid.total()} invalid"
+        ]
+        refused = [f"{count} refused: {reason}" for reason, count in self.refused.most_common()]
+        invalid = [f"{count} invalid: {reason}" for reason, count in self.invalid.most_common()]
+        return "\n".join(counts + self.different + self.failed + refused + invalid)
 
 
 def compare(text: str, google: GoogleSQL, ours: Callable[[str], Rows], into: Comparison) -> None:
-    """Answer a text in both engines; `ours` raises EndpointError for a text that it refuses."""
+    """Answer a text in both engines; `ours` raises EndpointError or StatementFailed for a text without an answer."""
     try:
         expected = google.answer(text)
     except GoogleSQLError as error:
@@ -41,7 +52,10 @@ def compare(text: str, google: GoogleSQL, ours: Callable[[str], Rows], into: Com
     try:
         rows = ours(text)
     except EndpointError as refusal:
-        into.refused[text] = refusal.message
+        into.refused[refusal.message.partition(": ")[2]] += 1
+        return
+    except StatementFailed as failure:
+        into.failed.append(f"{text}\n  {failure.sqlstate} {failure}")
         return
     wanted, given = comparable(expected), [comparable_row(row, expected) for row in rows]
     if _sorted(wanted) == _sorted(given):
@@ -102,7 +116,9 @@ def _value(value: Any, type_: Any) -> Any:
         if not isinstance(value, dict):
             return value
         names = [declared.field_name or f"f{number}_" for number, declared in enumerate(fields)]
-        made = {name: _value(value.get(name), declared.field_type) for name, declared in zip(names, fields, strict=True)}
+        made = {
+            name: _value(value.get(name), declared.field_type) for name, declared in zip(names, fields, strict=True)
+        }
         return made | {name: extra for name, extra in value.items() if name not in made}
     if kind == type_pb2.TYPE_JSON and isinstance(value, str):
         return json.loads(value)

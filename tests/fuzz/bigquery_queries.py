@@ -138,7 +138,9 @@ class Queries:
         types = self._random.choices("IIIFSTB", k=self._random.randint(1, 3))
         aggregates = [self._fill(self._random.choice(AGGREGATES[type_]), values) for type_ in types]
         items = ", ".join(f"{item} as a{number}" for number, item in enumerate(aggregates))
-        by = self._random.choice((", ".join(f"k{n}" for n in range(len(keys))), ", ".join(map(str, range(1, len(keys) + 1)))))
+        by = self._random.choice(
+            (", ".join(f"k{n}" for n in range(len(keys))), ", ".join(map(str, range(1, len(keys) + 1))))
+        )
         if len(keys) == 2:
             by = self._random.choice((by, by, f"rollup({by})", f"cube({by})", f"grouping sets (({by}), ())"))
         text = f"select {named}, {items} {source}{self._where(values)} group by {by}"
@@ -156,7 +158,9 @@ class Queries:
 
     def _union(self) -> str:
         types = self._random.choices("ISTBFD", k=2)
-        words = self._random.choice(("union all", "union distinct", "except distinct", "intersect distinct", "union all"))
+        words = self._random.choice(
+            ("union all", "union distinct", "except distinct", "intersect distinct", "union all")
+        )
         branches = []
         for _ in range(2):
             source, values = self._source()

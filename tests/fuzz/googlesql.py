@@ -107,8 +107,10 @@ def python_of(value: Any, type_: Any) -> Any:
             return [python_of(item, type_.array_type.element_type) for item in value.array_value.element]
         case "struct_value":
             fields = zip(type_.struct_type.field, value.struct_value.field, strict=True)
-            return {field.field_name or f"f{number}_": python_of(item, field.field_type)
-                    for number, (field, item) in enumerate(fields)}
+            return {
+                field.field_name or f"f{number}_": python_of(item, field.field_type)
+                for number, (field, item) in enumerate(fields)
+            }
         case "timestamp_value":
             return value.timestamp_value.seconds * 1_000_000 + value.timestamp_value.nanos // 1_000
         case "date_value":

@@ -31,9 +31,10 @@ from endpoints.dialects.bigquery.printing import Printer
 from endpoints.dialects.bigquery.queries import translate_query
 from endpoints.dialects.bigquery.refusals import Refusal
 from endpoints.dialects.bigquery.scopes import Columns, Scope
+from endpoints.dialects.bigquery.shapes import with_moments_written
 from endpoints.dialects.bigquery.tree import Output
 from endpoints.errors import RequestTooLarge, SandboxViolation
-from endpoints.results.outcomes import BoundValue, Column, Statement
+from endpoints.results.outcomes import BoundValue, Column, Statement, TimestampForm
 from endpoints.sql.lexemes import line_and_column
 from endpoints.sql.parameters import DeclaredParameter
 from endpoints.sql.sandbox import CheckedQuery, SandboxLimits, SandboxTable, check_sandbox_query
@@ -180,9 +181,12 @@ def translate(
     *,
     tables: Sequence[BigQueryTable],
     parameters: Sequence[DeclaredParameter] = (),
+    timestamps_as: TimestampForm = TimestampForm.ISO,
     max_bytes: int = MAX_BYTES,
 ) -> Translation:
     """Return the translation of a consumer's text in BigQuery's dialect; the last few hundred are remembered.
+
+    Moments inside structs and arrays of its result are written as `timestamps_as` says.
 
     Raises SandboxViolation if there is no translation: its details say what, why and where (1-based line and column);
     TranslationBug, also a SandboxViolation, if the translator itself has a fault.
@@ -191,7 +195,7 @@ def translate(
     if len(sql) > max_bytes or len(sql.encode("utf-8", "surrogatepass")) > max_bytes:
         raise RequestTooLarge(f"A sandbox query may have at most {max_bytes} bytes.")
     types = tuple((parameter.name, parameter.type.postgresql_type) for parameter in parameters)
-    return _translated(sql, tuple(tables), types)
+    return _translated(sql, tuple(tables), types, timestamps_as)
 
 
 def check_bigquery(
@@ -199,6 +203,7 @@ def check_bigquery(
     *,
     tables: Sequence[BigQueryTable],
     parameters: Sequence[DeclaredParameter] = (),
+    timestamps_as: TimestampForm = TimestampForm.ISO,
     limits: SandboxLimits | None = None,
 ) -> CheckedTranslation:
     """Return the query to run for a consumer's text in BigQuery's dialect: translated, then checked like any other.
@@ -208,7 +213,7 @@ def check_bigquery(
     limits = limits or SandboxLimits()
     return check_translation(
         sql,
-        translate(sql, tables=tables, parameters=parameters, max_bytes=limits.bytes),
+        translate(sql, tables=tables, parameters=parameters, timestamps_as=timestamps_as, max_bytes=limits.bytes),
         tables=[SandboxTable(table.name, tuple(column.name for column in table.columns)) for table in tables],
         parameters=parameters,
         limits=limits,
@@ -220,23 +225,31 @@ def check(
     *,
     tables: Sequence[tuple[str, Sequence[Column]]],
     parameters: Sequence[DeclaredParameter],
+    timestamps_as: TimestampForm,
     limits: SandboxLimits,
 ) -> CheckedTranslation:
     """Return the query to run for a text over published tables, as `endpoints.dialects` asks for it."""
     # Each unnest is an item of FROM, and a query over several log tables has dozens of them.
     limits = replace(limits, from_items=64, from_items_per_select=24)
     log_tables = [log_table(name, columns) for name, columns in tables]
-    return check_bigquery(text, tables=log_tables, parameters=parameters, limits=limits)
+    return check_bigquery(text, tables=log_tables, parameters=parameters, timestamps_as=timestamps_as, limits=limits)
 
 
 @lru_cache(maxsize=TRANSLATIONS_KEPT)
-def _translated(sql: str, tables: tuple[BigQueryTable, ...], parameters: tuple[tuple[str, str], ...]) -> Translation:
+def _translated(
+    sql: str,
+    tables: tuple[BigQueryTable, ...],
+    parameters: tuple[tuple[str, str], ...],
+    timestamps_as: TimestampForm,
+) -> Translation:
     try:
         tree = parse(sql, tokens_of(sql))
         printer = Printer()
         types = {name: kind_of_type(type_) for name, type_ in parameters}
         known = Scope(tables=_known(tables), parameters=types)
-        printer.query(translate_query(tree, Scope(parent=known)))
+        tree.set("kind", None)  # AS STRUCT: a result has the fields as columns
+        query = translate_query(tree, Scope(parent=known))
+        printer.query(with_moments_written(query, timestamps_as))
     except Refusal as refusal:
         raise _violation(sql, refusal, tables) from refusal
     except RecursionError as error:

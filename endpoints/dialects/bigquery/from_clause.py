@@ -14,10 +14,11 @@ from typing import Final
 from sqlglot import exp
 
 from endpoints.dialects.bigquery.coercions import as_boolean, as_json, as_timestamp
-from endpoints.dialects.bigquery.kinds import Kind
+from endpoints.dialects.bigquery.kinds import Kind, Shape
 from endpoints.dialects.bigquery.lowering import Lowering, offset_of
 from endpoints.dialects.bigquery.refusals import refusal_of
 from endpoints.dialects.bigquery.scopes import Columns, Scope, Source
+from endpoints.dialects.bigquery.shapes import element_of, shape_of
 from endpoints.dialects.bigquery.tree import TRUE, Expression, FromItem, Name, call, infix, integer
 
 _SIDES: Final = {"LEFT": "LEFT JOIN", "RIGHT": "RIGHT JOIN", "FULL": "FULL JOIN"}
@@ -159,10 +160,13 @@ def _unnest(node: exp.Unnest, lowering: Lowering) -> FromItem:
         # t.metadata as (m): sqlglot does not keep the name
         raise refusal_of(node, "needs a plain name after AS", construct="UNNEST")
     name = columns[0].name if columns else (table_alias.name if table_alias is not None else "")
-    series = _series(array, lowering)
-    elements = series or call("json_elements", as_json(lowering.lower(array)), kind=Kind.JSON)
+    shape: Shape | None = None
+    elements = _series(array, lowering)
+    if elements is None:
+        unnested = as_json(lowering.lower(array))
+        elements, shape = call("json_elements", unnested, kind=Kind.JSON), element_of(shape_of(unnested))
     alias = lowering.scope.free_alias(name)
-    element = Name(kind=elements.kind, owner=None, column=alias)
+    element = Name(kind=elements.kind, owner=None, column=alias, shape=shape)
     source = Source(name, alias, None, element)
     lowering.scope.sources.append(source)
     offset = node.args.get("offset")

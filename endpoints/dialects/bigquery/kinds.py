@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -25,8 +26,33 @@ class Kind(Enum):
     OTHER = "other"  # known only to PostgreSQL; nothing is coerced
 
 
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """The shape of a struct: its fields in order, each with its own shape."""
+
+    fields: tuple[tuple[str, Shape | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """The shape of an array."""
+
+    element: Shape | None
+
+
+Shape = Kind | Struct | Array  # a kind only for moments, which jsonb keeps as text
+
+
 NUMERIC_KINDS: Final = frozenset({Kind.INTEGER, Kind.NUMBER, Kind.FLOAT})
 MOMENT_KINDS: Final = frozenset({Kind.TIMESTAMP, Kind.DATETIME, Kind.DATE})
+
+_MOMENTS: Final = MOMENT_KINDS | {Kind.TIME}
+
+
+def moment_of(kind: Kind) -> Kind | None:
+    """Return the shape of a value of this kind inside jsonb: the kind of a moment, None for any other."""
+    return kind if kind in _MOMENTS else None
+
 
 _BY_TYPE: Final = {
     "jsonb": Kind.JSON,

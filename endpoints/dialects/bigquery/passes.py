@@ -24,7 +24,7 @@ _NAMES: Final = {
     "windows": "WINDOW",
     "sample": "TABLESAMPLE",
     "pivots": "PIVOT",
-    "kind": "AS STRUCT",
+    "kind": "AS VALUE",
 }
 
 
@@ -32,7 +32,7 @@ def refuse_other_clauses(node: exp.Expr) -> exp.Expr:
     """Return a query with only supported clauses. Raises Refusal for any other."""
     allowed = _SELECT_CLAUSES if isinstance(node, exp.Select) else _SET_CLAUSES
     for name, value in node.args.items():
-        if value and name not in allowed:
+        if value and name not in allowed and (name, value) != ("kind", "STRUCT"):
             construct = _NAMES.get(name, name.strip("_").upper())
             raise refusal_of(value if isinstance(value, exp.Expr) else node, construct=construct)
     distinct = node.args.get("distinct")

@@ -14,11 +14,14 @@ from endpoints.dialects.bigquery.lowering import Lowering, number_of
 from endpoints.dialects.bigquery.passes import alias_references, expand_stars, output_names, refuse_other_clauses
 from endpoints.dialects.bigquery.refusals import refusal_of
 from endpoints.dialects.bigquery.rules import RULES
+from endpoints.dialects.bigquery.rules.json_and_arrays import argument
 from endpoints.dialects.bigquery.scopes import Columns, Scope
+from endpoints.dialects.bigquery.shapes import shape_of
 from endpoints.dialects.bigquery.tree import (
     CommonTable,
     Constant,
     Expression,
+    FromItem,
     Infix,
     Name,
     Ordered,
@@ -26,8 +29,10 @@ from endpoints.dialects.bigquery.tree import (
     Query,
     Select,
     SetOperation,
+    call,
     cast,
     integer,
+    string,
 )
 
 
@@ -43,7 +48,7 @@ def combined(operator: str, branches: Sequence[Query]) -> SetOperation:
     ]
     converted = tuple(_with_kinds(branch, kinds) for branch in branches)
     outputs = tuple(
-        Output(first.name, kind, any(branch.outputs[index].nullable for branch in branches))
+        Output(first.name, kind, any(branch.outputs[index].nullable for branch in branches), first.shape)
         for index, (first, kind) in enumerate(zip(branches[0].outputs, kinds, strict=True))
     )
     return SetOperation(operator=operator, branches=converted, outputs=outputs)
@@ -104,9 +109,26 @@ def translate_query(node: exp.Expr, scope: Scope) -> Query:
     common_tables = tuple(_common_tables(node.args.get("with_"), scope))
     if isinstance(node, exp.Select):
         query: Query = _select(node, scope)
+        if node.args.get("kind"):
+            query = _as_struct(query)
     else:
         query = _set_operation(node, scope)
     return replace(query, common_tables=common_tables) if common_tables else query
+
+
+def _as_struct(query: Query) -> Query:
+    # select as struct a, b from …  ->  select jsonb_build_object('a', fields.c0, …) from (select a, b from …) as fields
+    names = tuple(f"c{number}" for number in range(len(query.outputs)))
+    pairs: list[Expression] = []
+    for name, column in zip(names, query.outputs, strict=True):
+        value = Name(kind=column.kind, owner="fields", column=name, shape=column.shape)
+        pairs += [string(column.name), argument(value)]
+    made = call("jsonb_build_object", *pairs, kind=Kind.JSON)
+    return Select(
+        outputs=(_output("struct", made),),
+        items=(made,),
+        from_items=(FromItem(query=query, alias="fields", columns=names),),
+    )
 
 
 def _bracketed(node: exp.Subquery, scope: Scope) -> Query:
@@ -179,7 +201,7 @@ def _select(node: exp.Select, outer: Scope) -> Select:
 
 
 def _output(name: str, value: Expression) -> Output:
-    return Output(name, value.kind, _nullable(value))
+    return Output(name, value.kind, _nullable(value), shape_of(value) if value.kind is Kind.JSON else None)
 
 
 def _nullable(value: Expression) -> bool:

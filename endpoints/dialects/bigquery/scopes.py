@@ -7,13 +7,13 @@ a column is a field of one of the unnested records in scope: the first that has 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
 from sqlglot import exp
 
-from endpoints.dialects.bigquery.kinds import Kind
+from endpoints.dialects.bigquery.kinds import Kind, Struct, moment_of
 from endpoints.dialects.bigquery.refusals import Refusal, origin, refusal_of
 from endpoints.dialects.bigquery.tree import Call, Expression, Fields, Name, Output, call
 
@@ -51,7 +51,13 @@ class Source:
         if output is None:
             return None
         nullable = output.nullable or self.outer_joined
-        return Name(kind=output.kind, owner=self.alias, column=output.name, nullable=nullable)
+        return Name(kind=output.kind, owner=self.alias, column=output.name, nullable=nullable, shape=output.shape)
+
+    def row(self) -> Name:
+        """Return the whole row of a table, CTE or subquery."""
+        outputs = self.columns.outputs if self.columns is not None else ()
+        shape = Struct(tuple((output.name, output.shape or moment_of(output.kind)) for output in outputs))
+        return Name(kind=Kind.OTHER, owner=None, column=self.alias, shape=shape)
 
 
 @dataclass(slots=True)
@@ -190,8 +196,7 @@ def resolve(identifiers: Sequence[exp.Identifier], steps: Sequence[Step], scope:
     if column is not None:
         return _fields(column, [*names[1:], *steps], first)
     if source is not None:
-        row = Name(kind=Kind.OTHER, owner=None, column=source.alias)
-        return _fields(call("to_jsonb", row, kind=Kind.JSON), list(steps), first)
+        return _fields(call("to_jsonb", source.row(), kind=Kind.JSON), list(steps), first)
     records = scope.elements()
     if not records:
         raise Refusal(names[0], "is not a column or a table here", offset=at)
@@ -210,7 +215,7 @@ def _column(name: str, scope: Scope) -> Expression | None:
         if found and isinstance(found[0], Name):
             # From JOIN … USING, or ambiguous, which PostgreSQL reports: both are the bare name.
             alone = len(found) == 1 and folded not in level.merged
-            return found[0] if alone else Name(kind=found[0].kind, owner=None, column=found[0].column)
+            return found[0] if alone else replace(found[0], owner=None, nullable=True)
     return None
 
 
@@ -228,5 +233,5 @@ def _fields(base: Expression, steps: list[Step], first: exp.Identifier) -> Expre
 
 def _at(value: Expression, offset: int) -> Expression:
     if isinstance(value, Name):
-        return Name(kind=value.kind, owner=value.owner, column=value.column, nullable=value.nullable, origin=offset)
+        return replace(value, origin=offset)
     return value

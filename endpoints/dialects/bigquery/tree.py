@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from endpoints.dialects.bigquery.kinds import Kind
+from endpoints.dialects.bigquery.kinds import Kind, Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,7 @@ class Name(Expression):
     owner: str | None
     column: str
     nullable: bool = True
+    shape: Shape | None = None  # of jsonb that the text itself made, or of a whole row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +184,7 @@ class Output:
     name: str
     kind: Kind
     nullable: bool = True
+    shape: Shape | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

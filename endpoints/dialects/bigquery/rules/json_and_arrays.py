@@ -13,6 +13,7 @@ from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule, text_of
 from endpoints.dialects.bigquery.refusals import refusal_of
 from endpoints.dialects.bigquery.scopes import index_of
+from endpoints.dialects.bigquery.shapes import typed
 from endpoints.dialects.bigquery.tree import (
     TRUE,
     Call,
@@ -77,7 +78,8 @@ def _array_of_query(node: exp.Expr, lowering: Lowering) -> Expression:
     if len(query.outputs) != 1:
         raise refusal_of(node, "returns more than one column", construct="ARRAY")
     column = query.outputs[0]
-    listed = call("jsonb_agg", Name(kind=column.kind, owner="listed", column=column.name), kind=Kind.JSON)
+    item = Name(kind=column.kind, owner="listed", column=column.name, shape=column.shape)
+    listed = call("jsonb_agg", item, kind=Kind.JSON)
     gathered = call("COALESCE", listed, EMPTY, kind=Kind.JSON)
     select = Select(
         outputs=(Output("listed", Kind.JSON),),
@@ -97,7 +99,7 @@ def _element(node: exp.Bracket, lowering: Lowering) -> Expression:
         return Fields(kind=Kind.JSON, base=value, steps=(str(index.this),))
     position = cast(as_number(lowering.lower(index)), "integer", Kind.INTEGER)
     at = infix(position, "-", integer(first), kind=Kind.INTEGER) if first else position
-    return infix(value, "->", at, kind=Kind.JSON)
+    return typed(infix(value, "->", at, kind=Kind.JSON))
 
 
 def struct(node: exp.Struct, lowering: Lowering) -> Expression:

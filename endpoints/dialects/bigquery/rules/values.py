@@ -23,6 +23,7 @@ from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule, offset_of
 from endpoints.dialects.bigquery.refusals import refusal_of
 from endpoints.dialects.bigquery.scopes import parts_of, resolve
+from endpoints.dialects.bigquery.shapes import typed
 from endpoints.dialects.bigquery.tree import NULL, Constant, Expression, Fields, Subquery, call, cast, chain, string
 
 # --- Names ------------------------------------------------------------------------------------------------------------
@@ -65,7 +66,7 @@ def path(node: exp.Expr, lowering: Lowering) -> Expression:
     if parts is None:
         return _field_of_value(node, lowering)
     identifiers, steps = parts
-    value = resolve(identifiers, steps, lowering.scope)
+    value = typed(resolve(identifiers, steps, lowering.scope))
     if lowering.grouped and isinstance(value, Fields):
         # Rows without the field and rows in which it is a JSON null form one group.
         return replace(call("NULLIF", as_json(value), string("null"), kind=Kind.JSON), origin=value.origin)
@@ -88,7 +89,7 @@ def _field_of_value(node: exp.Expr, lowering: Lowering) -> Expression:
         return value
     if value.kind is not Kind.JSON:
         raise refusal_of(node, "has no fields")
-    return Fields(kind=Kind.JSON, base=value, steps=tuple(steps))
+    return typed(Fields(kind=Kind.JSON, base=value, steps=tuple(steps)))
 
 
 def _is_quantile(node: exp.Bracket) -> bool:

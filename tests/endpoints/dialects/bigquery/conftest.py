@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -13,18 +14,21 @@ from psycopg import Connection, sql
 
 from endpoints.calling.prepared_queries import sandbox_session
 from endpoints.definition import PublishedTable
-from endpoints.dialects.bigquery import BigQueryTable, log_table, translate
+from endpoints.dialects.bigquery import BigQueryTable, check_bigquery, log_table
 from endpoints.log_database.execution import run_statement
 from endpoints.log_database.publishing import publish_draft
 from endpoints.models import Endpoint
 from endpoints.results.encoding import encode_rows
-from endpoints.results.outcomes import ResultFormat
+from endpoints.results.outcomes import ResultFormat, TimestampForm
 from endpoints.sql.parameters import DeclaredParameter
-from endpoints.sql.sandbox import CheckedQuery, SandboxTable, check_sandbox_query
 from logsources.databases import owner_connection
-from tests.files import CASES
+from tests import files
+from tests.fuzz.bigquery_oracle import Comparison, compare
+from tests.fuzz.bigquery_rows import METADATA, Row, stored, tables
+from tests.fuzz.bigquery_rows import ROWS as ROWS_FOR_BOTH
+from tests.fuzz.googlesql import GoogleSQL
 
-ROWS = CASES / "bigquery" / "rows.jsonl"
+ROWS = tuple(files.cases("bigquery/rows.jsonl"))
 # The names that such clients use, and the log tables here.
 LOG_TABLES = {
     "edge_logs": "edge_logs",
@@ -54,24 +58,36 @@ class BigQuerySandbox:
     def tables(self) -> tuple[BigQueryTable, ...]:
         return tuple(log_table(table.name, table.columns) for table in self.published)
 
-    def checked(self, text: str) -> CheckedQuery:
-        names = [SandboxTable(table.name, tuple(c.name for c in table.columns)) for table in self.published]
-        translation = translate(text, tables=self.tables)
-        return check_sandbox_query(translation.sql, tables=names, parameters=PARAMETERS)
-
-    def rows(self, text: str) -> list[dict[str, Any]]:
+    def rows(self, text: str, timestamps_as: TimestampForm = TimestampForm.ISO) -> list[dict[str, Any]]:
         """Return the rows as a caller sees them in JSON."""
-        statement = self.checked(text).statement(ARGUMENTS, max_rows=1_000)
+        checked = check_bigquery(text, tables=self.tables, parameters=PARAMETERS, timestamps_as=timestamps_as)
+        statement = checked.statement(ARGUMENTS, max_rows=1_000)
         session = sandbox_session(self.endpoint, self.schema, ARGUMENTS)
         rows = run_statement(statement, session, max_rows=1_000)
-        return json.loads(encode_rows(rows, ResultFormat.JSON, redact=False))["result"]
+        body = encode_rows(rows, ResultFormat.JSON, redact=False, timestamps_as=timestamps_as)
+        return json.loads(body)["result"]
 
 
-def _stored(value: Any) -> Any:
-    """Return a record as it is stored: every object as an array of one."""
-    if isinstance(value, dict):
-        return [{key: _stored(field) for key, field in value.items()}]
-    return value
+@dataclass(frozen=True, slots=True)
+class BothEngines:
+    """The sandbox and GoogleSQL's engine with the same rows, and what came of the texts so far."""
+
+    sandbox: BigQuerySandbox
+    google: GoogleSQL
+    comparison: Comparison
+
+    def ask(self, text: str) -> None:
+        """Answer a text in both."""
+        compare(
+            text, self.google, lambda asked: self.sandbox.rows(asked, TimestampForm.UNIX_MICROSECONDS), self.comparison
+        )
+
+    def same(self, text: str) -> bool:
+        """Tell whether both answer a text alike; fails with both answers if they do not."""
+        alone = replace(self, comparison=Comparison())
+        alone.ask(text)
+        assert alone.comparison.same, alone.comparison.summary()
+        return True
 
 
 def _common_table(name: str, table: str) -> str:
@@ -82,12 +98,12 @@ def _common_table(name: str, table: str) -> str:
     )
 
 
-def _fill(owner: Connection[Any], rows=None) -> None:
+def _fill(owner: Connection[Any], rows: Iterable[Row]) -> None:
     _empty(owner)
-    for row in rows if rows is not None else map(json.loads, ROWS.read_text(encoding="utf-8").splitlines()):
+    for row in rows:
         table = LOG_TABLES[row["table"]]
         values = {"timestamp": row["timestamp"], "id": row["id"], "event_message": row["event_message"]}
-        values |= {"project": "acme", "metadata": json.dumps(_stored(row["metadata"]))}
+        values |= {"project": "acme", "metadata": json.dumps(stored(row["metadata"]))}
         columns = sql.SQL(", ").join(map(sql.Identifier, values))
         marks = sql.SQL(", ").join(sql.Placeholder() for _ in values)
         insert = sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(sql.Identifier("logs", table), columns, marks)
@@ -99,18 +115,31 @@ def _empty(owner: Connection[Any]) -> None:
     owner.execute(sql.SQL("TRUNCATE {}").format(names))
 
 
-@pytest.fixture(scope="module")
-def bigquery(django_db_setup: None, django_db_blocker: Any) -> Iterator[BigQuerySandbox]:
-    """The sandbox, for all tests of a module: they only read."""
-    with django_db_blocker.unblock():
+@contextmanager
+def _sandbox(blocker: Any, rows: Iterable[Row]) -> Iterator[BigQuerySandbox]:
+    with blocker.unblock():
         endpoint = Endpoint.objects.get(name="logs.all")
-        tables = ",\n".join(_common_table(name, table) for name, table in LOG_TABLES.items())
-        endpoint.sql = f"with {tables}\nselect 1 as one"
+        common_tables = ",\n".join(_common_table(name, table) for name, table in LOG_TABLES.items())
+        endpoint.sql = f"with {common_tables}\nselect 1 as one"
         schema, published = publish_draft(endpoint, PARAMETERS)
         with owner_connection() as owner:
             try:
-                _fill(owner)
+                _fill(owner, rows)
                 yield BigQuerySandbox(endpoint, schema, published)
             finally:
                 _empty(owner)
         connections.close_all()
+
+
+@pytest.fixture(scope="module")
+def bigquery(django_db_setup: None, django_db_blocker: Any) -> Iterator[BigQuerySandbox]:
+    """The sandbox, for all tests of a module: they only read."""
+    with _sandbox(django_db_blocker, ROWS) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="module")
+def both_engines(django_db_setup: None, django_db_blocker: Any) -> Iterator[BothEngines]:
+    """The sandbox over rows that GoogleSQL's engine has too, for all tests of a module."""
+    with _sandbox(django_db_blocker, ROWS_FOR_BOTH) as sandbox:
+        yield BothEngines(sandbox, GoogleSQL(tables(ROWS_FOR_BOTH, METADATA)), Comparison())

@@ -1,4 +1,4 @@
-"""Random queries that GoogleSQL accepts, with every clause that the dialect translates; their rows have a known order."""
+"""Random queries that GoogleSQL accepts, with every clause that the dialect translates."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ AGGREGATES: Final[Mapping[str, Sequence[str]]] = {
     "I": ("count(*)", "count({S})", "countif({B})", "sum({I})", "max({I})", "min({I})", "count(distinct {S})",
           "count(case when {B} then 1 end)", "sum(if({B}, 1, 0))", "countif({B}) - count({I})", "bit_or({I})"),
     "F": ("avg({I})", "sum({F})", "max({F})", "safe_divide(countif({B}), count(*))", "round(avg({F}), 2)"),
-    "S": ("max({S})", "min({S})", "string_agg({S}, ',' order by {S})", "string_agg(distinct t.event_message, '|' order by t.event_message)",
+    "S": ("max({S})", "min({S})", "string_agg({S}, ',' order by {S})",
+          "string_agg(distinct t.event_message, '|' order by t.event_message)",
           "array_to_string(array_agg({S} ignore nulls order by {S}), ',')"),
     "T": ("max({T})", "min({T})"),
     "B": ("logical_and({B})", "logical_or({B})", "count(*) > 1"),
@@ -138,20 +139,19 @@ class Queries:
         types = self._random.choices("IIIFSTB", k=self._random.randint(1, 3))
         aggregates = [self._fill(self._random.choice(AGGREGATES[type_]), values) for type_ in types]
         items = ", ".join(f"{item} as a{number}" for number, item in enumerate(aggregates))
-        by = self._random.choice(
-            (", ".join(f"k{n}" for n in range(len(keys))), ", ".join(map(str, range(1, len(keys) + 1))))
-        )
+        names, numbers = [f"k{number}" for number in range(len(keys))], [str(number + 1) for number in range(len(keys))]
+        by = ", ".join(self._random.choice((names, numbers)))
         if len(keys) == 2:
             by = self._random.choice((by, by, f"rollup({by})", f"cube({by})", f"grouping sets (({by}), ())"))
         text = f"select {named}, {items} {source}{self._where(values)} group by {by}"
         return text + (" having count(*) > 1" if self._random.random() < 0.2 else "")
 
     def _windows(self) -> str:
-        source, values = self._random.choice(SOURCES[:6]), None
-        values = Values(self._random, source[1])
+        source, columns = self._random.choice(SOURCES[:6])
+        values = Values(self._random, columns)
         type_ = self._random.choice("IIFS")
         window = self._fill(self._random.choice(WINDOWS[type_]), values, 0)
-        text = f"select t.id, {window} as w {source[0]}"
+        text = f"select t.id, {window} as w {source}"
         if self._random.random() < 0.3:
             text += " where true qualify w is not null" if type_ == "S" else " where true qualify w > 1"
         return text

@@ -18,12 +18,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import tzdata
 from google.protobuf import empty_pb2
 from wasmtime import Config, Engine, Linker, Module, Store, WasiConfig
 from zetasql.wasi import get_wasm_path
 from zetasql.wasi._pb2.zetasql.local_service import local_service_pb2 as service
-from zetasql.wasi._pb2.zetasql.public import simple_table_pb2, type_pb2, value_pb2
 from zetasql.wasi._pb2.zetasql.proto import options_pb2, simple_catalog_pb2
+from zetasql.wasi._pb2.zetasql.public import simple_table_pb2, type_pb2, value_pb2
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 COMPILED = Path(sys.prefix) / "googlesql"
@@ -137,7 +138,7 @@ def _time_text(packed: int) -> str:
 def _datetime_text(value: Any) -> str:
     packed = value.bit_field_datetime_seconds
     parts = (packed >> 26, packed >> 22 & 15, packed >> 17 & 31, packed >> 12 & 31, packed >> 6 & 63, packed & 63)
-    return datetime(*parts, value.nanos // 1_000).isoformat()
+    return datetime(*parts, value.nanos // 1_000, UTC).replace(tzinfo=None).isoformat()
 
 
 # --- The engine -------------------------------------------------------------------------------------------------------
@@ -152,8 +153,6 @@ class _Module:
         engine = Engine(config)
         wasi = WasiConfig()
         wasi.inherit_stderr()
-        import tzdata
-
         wasi.preopen_dir(str(Path(tzdata.__file__).parent / "zoneinfo"), "/usr/share/zoneinfo")
         self._store = Store(engine)
         self._store.set_wasi(wasi)

@@ -47,11 +47,14 @@ def combined(operator: str, branches: Sequence[Query]) -> SetOperation:
         common_kind([branch.outputs[index].kind for branch in branches]) for index in range(len(branches[0].outputs))
     ]
     converted = tuple(_with_kinds(branch, kinds) for branch in branches)
-    outputs = tuple(
-        Output(first.name, kind, any(branch.outputs[index].nullable for branch in branches), first.shape)
-        for index, (first, kind) in enumerate(zip(branches[0].outputs, kinds, strict=True))
-    )
+    columns = zip(*(branch.outputs for branch in branches), strict=True)
+    outputs = tuple(_common_output(alike, kind) for alike, kind in zip(columns, kinds, strict=True))
     return SetOperation(operator=operator, branches=converted, outputs=outputs)
+
+
+def _common_output(columns: Sequence[Output], kind: Kind) -> Output:
+    shape = next((column.shape for column in columns if column.shape is not None), None)
+    return Output(columns[0].name, kind, any(column.nullable for column in columns), shape)
 
 
 def common_kind(kinds: Sequence[Kind]) -> Kind:

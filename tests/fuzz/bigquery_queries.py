@@ -44,6 +44,21 @@ SOURCES: Final[Sequence[tuple[str, Columns]]] = (
         {"T": ("t.timestamp",), "S": ("t.id", "t.level", "level"), "I": ("t.n", "n")},
     ),
     (
+        "from edge_logs t, unnest(metadata) m, unnest(m.tags) as tag with offset as position",
+        {"S": ("tag", "t.event_message"), "I": ("position",), "A": ("m.tags",), "B": ("m.cached",)},
+    ),
+    ("from edge_logs t, t.metadata m, m.sizes as size", {"I": ("size",), "S": ("t.id",), "N": ("m.sizes",)}),
+    (
+        "from function_logs t, unnest(split(t.event_message, ' ')) as word",
+        {"S": ("word", "t.id"), "T": ("t.timestamp",)},
+    ),
+    ("from (select * except (metadata), 1 as one from function_logs) as t", {**_COMMON, "I": ("one", "t.one")}),
+    (
+        "from function_logs t cross join (select max(timestamp) as newest, count(*) as n from edge_logs) as e",
+        {"T": ("e.newest", "t.timestamp"), "I": ("e.n", "n"), "S": ("t.event_message",)},
+    ),
+    ("from function_logs t inner join edge_logs e using (timestamp)", {"T": ("timestamp",), "S": ("t.id", "e.id")}),
+    (
         "from function_logs t join edge_logs e on t.timestamp = e.timestamp",
         {"T": ("t.timestamp", "e.timestamp"), "S": ("t.id", "e.event_message")},
     ),
@@ -95,7 +110,18 @@ class Queries:
     def query(self) -> str:
         """Return a whole text."""
         made = self._random.choice(
-            (self._rows, self._rows, self._rows, self._groups, self._groups, self._windows, self._union, self._common)
+            (
+                self._rows,
+                self._rows,
+                self._rows,
+                self._groups,
+                self._groups,
+                self._windows,
+                self._union,
+                self._common,
+                self._nested,
+                self._ordered,
+            )
         )
         return made()
 
@@ -122,7 +148,7 @@ class Queries:
     def _rows(self) -> str:
         source, values = self._source()
         star = self._random.choice(("", "", "", "t.*, ", "t.* except (metadata), ", "t as whole, "))
-        if "(select" in source or " join edge_logs" in source:
+        if "select" in source or " join edge_logs" in source:
             star = ""
         text = f"select {star}{self._items(values)} {source}{self._where(values)}"
         if " join edge_logs" not in source and self._random.random() < 0.3:
@@ -156,6 +182,32 @@ class Queries:
             text += " where true qualify w is not null" if type_ == "S" else " where true qualify w > 1"
         return text
 
+    def _ordered(self) -> str:
+        """Return rows in an order that shows: every row has its place in a list, ties have the same values."""
+        source, values = self._source()
+        first, second = values.value("I", 1), values.value("S", 1)
+        by = self._random.choice(
+            ("a desc, b", "a, b desc", "1, 2", "b desc nulls first, a asc nulls last", "2, 1 desc")
+        )
+        limit = self._random.choice(("", "", " limit 3", " limit 2 offset 1"))
+        return f"select {first} as a, {second} as b {source}{self._where(values)} order by {by}{limit}"
+
+    def _nested(self) -> str:
+        source, values = self._source()
+        inner = self._random.choice((
+            "(select count(*) from edge_logs o where o.timestamp <= t.timestamp)",
+            "(select max(o.event_message) from function_logs o where o.id > t.id)",
+            "exists(select 1 from function_logs o where o.id = t.id)",
+            "t.id in (select o.id from edge_logs o where o.timestamp > timestamp '2025-06-02')",
+            "t.id not in (select o.id from function_logs o)",
+            "(select as struct o.id, o.timestamp from edge_logs o order by o.id limit 1).timestamp",
+            "array(select o.timestamp from function_logs o where o.id >= t.id order by o.timestamp, o.id)",
+            "(select string_agg(part, '/' order by place) from unnest(split(t.id, '-')) as part with offset as place)",
+        ))  # fmt: skip
+        if " using " in source:
+            inner = inner.replace("t.timestamp", "timestamp")
+        return f"select t.id, {inner} as c {source}{self._where(values)}"
+
     def _union(self) -> str:
         types = self._random.choices("ISTBFD", k=2)
         words = self._random.choice(
@@ -177,7 +229,7 @@ class Queries:
             f"select {self._items(outer)} from w",
             f"select a, count(*) as n, max(tm) as last from w where {outer.value('B', 1)} group by a",
             "select w as whole from w",
-            "select array_agg(struct(a, tm) order by tm, a, b limit 2) as some from w",
+            "select array_agg(struct(a, tm) order by tm, a, b limit 2) as few from w",
             "select array_agg(w order by tm, a, b)[offset(0)].tm as first_tm from w",
             "select s.tm, s.n from (select struct(tm as tm, b as n) as s from w)",
             "select x.tm, x.a from (select array_agg(struct(tm, a)) as xs from w), unnest(xs) as x",

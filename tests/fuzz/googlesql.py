@@ -138,7 +138,8 @@ def _time_text(packed: int) -> str:
 def _datetime_text(value: Any) -> str:
     packed = value.bit_field_datetime_seconds
     parts = (packed >> 26, packed >> 22 & 15, packed >> 17 & 31, packed >> 12 & 31, packed >> 6 & 63, packed & 63)
-    return datetime(*parts, value.nanos // 1_000, UTC).replace(tzinfo=None).isoformat()
+    seconds = "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}".format(*parts)
+    return f"{seconds}.{value.nanos // 1_000:06}" if value.nanos else seconds
 
 
 # --- The engine -------------------------------------------------------------------------------------------------------

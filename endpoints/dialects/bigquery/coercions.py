@@ -19,6 +19,7 @@ from endpoints.dialects.bigquery.tree import (
     Constant,
     Expression,
     Fields,
+    Infix,
     Name,
     call,
     cast,
@@ -51,8 +52,13 @@ def as_json(value: Expression) -> Expression:
 
 
 def output(value: Expression) -> Expression:
-    """Return the value for a select list: fields as JSON, everything else as it is."""
-    return as_json(value) if value.kind is Kind.JSON else value
+    """Return the value for a select list, a group or an order: fields as JSON, everything else as it is.
+
+    A field that is a JSON null is no value, like one that is not there.
+    """
+    if value.kind is Kind.JSON and isinstance(value, Fields | Infix):
+        return replace(call("NULLIF", as_json(value), string("null"), kind=Kind.JSON), origin=value.origin)
+    return value
 
 
 def as_text(value: Expression) -> Expression:
@@ -62,6 +68,8 @@ def as_text(value: Expression) -> Expression:
     if value.kind is Kind.JSON:
         if isinstance(value, Fields) and (base := _parent(value)) is not None:
             return infix(base, "->>", _step(value.steps[-1]), kind=Kind.TEXT)
+        if isinstance(value, Infix) and value.operator == "->":
+            return replace(value, operator="->>", kind=Kind.TEXT)
         return infix(as_json(value), "#>>", string("{}"), kind=Kind.TEXT)
     return cast(value, "text", Kind.TEXT)
 

@@ -248,7 +248,7 @@ def _indexed(item: Expression) -> Expression | None:
 
 def _order_items(nodes: Sequence[exp.Expr], lowering: Lowering) -> tuple[Ordered, ...]:
     """Return an ORDER BY within an expression, where numbers and names of items have no meaning."""
-    values = [(node, lowering.lower(node.this)) for node in nodes]
+    values = [(node, output(lowering.lower(node.this))) for node in nodes]
     return tuple(_order_item(node, value, nullable=_nullable(value)) for node, value in values)
 
 

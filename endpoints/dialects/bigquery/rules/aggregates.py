@@ -176,6 +176,8 @@ def _present(value: Expression) -> Expression:
 
 
 def _text_of_field(value: Expression) -> Expression:
+    if value.kind is Kind.JSON and isinstance(value, Call) and value.name == "NULLIF":
+        value = value.arguments[0]  # as text, a JSON null is NULL
     return as_text(value) if value.kind is Kind.JSON else value
 
 

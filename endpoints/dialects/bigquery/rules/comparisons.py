@@ -17,7 +17,6 @@ from endpoints.dialects.bigquery.tree import (
     Case,
     Chain,
     Expression,
-    Fields,
     FromItem,
     In,
     Name,
@@ -29,7 +28,6 @@ from endpoints.dialects.bigquery.tree import (
     infix,
     integer,
     negated,
-    string,
 )
 
 
@@ -54,7 +52,7 @@ def of_one_kind(values: list[Expression]) -> tuple[list[Expression], Kind]:
         if kind in CONVERSIONS:
             converted = [value if value.kind is Kind.NULL else CONVERSIONS[kind](value) for value in values]
             return converted, Kind.NUMBER if kind in NUMERIC_KINDS else kind
-    return [value if value.kind is Kind.NULL else as_json(value) for value in values], Kind.JSON
+    return [value if value.kind is Kind.NULL else as_json(output(value)) for value in values], Kind.JSON
 
 
 def coalesce(node: exp.Coalesce, lowering: Lowering) -> Expression:
@@ -62,10 +60,6 @@ def coalesce(node: exp.Coalesce, lowering: Lowering) -> Expression:
     if not values:
         return NULL
     values, kind = of_one_kind(values)
-    if kind is Kind.JSON:
-        # A JSON null is no value; the last branch needs no test.
-        null = string("null")
-        values = [*(call("NULLIF", value, null, kind=kind) for value in values[:-1]), values[-1]]
     return values[0] if len(values) == 1 else call("COALESCE", *values, kind=kind)
 
 
@@ -162,8 +156,8 @@ def _is(node: exp.Is, lowering: Lowering, words: str) -> Expression:
     value = lowering.lower(node.this)
     asked = node.expression
     if isinstance(asked, exp.Null):
-        if isinstance(value, Fields) or (value.kind is Kind.JSON and not isinstance(value, Name)):
-            value = as_text(value)  # a JSON null counts as none
+        if value.kind is Kind.JSON and not (isinstance(value, Name) and value.owner is not None):
+            value = as_text(value)  # a field or an element that is a JSON null counts as none
         return Test(kind=Kind.BOOLEAN, operand=value, question=f"{words} NULL")
     if isinstance(asked, exp.Boolean):
         question = f"{words} {'TRUE' if asked.this else 'FALSE'}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 from sqlglot import exp
@@ -18,13 +17,14 @@ from endpoints.dialects.bigquery.coercions import (
     as_number,
     as_text,
     as_timestamp,
+    output,
 )
 from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule, offset_of
 from endpoints.dialects.bigquery.refusals import refusal_of
 from endpoints.dialects.bigquery.scopes import parts_of, resolve
 from endpoints.dialects.bigquery.shapes import typed
-from endpoints.dialects.bigquery.tree import NULL, Constant, Expression, Fields, Subquery, call, cast, chain, string
+from endpoints.dialects.bigquery.tree import NULL, Constant, Expression, Fields, Subquery, cast, chain, string
 
 # --- Names ------------------------------------------------------------------------------------------------------------
 # Literals, parameters, names and paths, brackets, and queries as values.
@@ -68,8 +68,7 @@ def path(node: exp.Expr, lowering: Lowering) -> Expression:
     identifiers, steps = parts
     value = typed(resolve(identifiers, steps, lowering.scope))
     if lowering.grouped and isinstance(value, Fields):
-        # Rows without the field and rows in which it is a JSON null form one group.
-        return replace(call("NULLIF", as_json(value), string("null"), kind=Kind.JSON), origin=value.origin)
+        return output(value)
     return value
 
 

@@ -3,6 +3,7 @@ PYTHON ?= python3
 PORT ?= 8000
 ROWS ?= 20000
 REPLICAS ?= 0
+TEXTS ?= 20000
 ARGS ?=
 # Of the test run; four keep two processors busy, because tests also wait. WORKERS=0 runs in one process.
 WORKERS ?= 4
@@ -14,7 +15,7 @@ LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-annotat
 LINT_ENVIRONMENT := SECRET_KEY=only-for-reading-the-settings-while-checking-types
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-citus lint lock bench install-dev
+.PHONY: help demo test test-all test-citus test-oracle lint lock bench install-dev
 .DELETE_ON_ERROR:
 
 help: ## list the commands
@@ -39,6 +40,9 @@ CITUS_TESTS := tests/cluster tests/endpoints/test_stored_queries.py tests/endpoi
 test-citus: .venv/dev.stamp ## run the suite's answers on the cluster of CITUS_COORDINATOR_URL (ARGS='-k name')
 	@if [ -z "$$CITUS_COORDINATOR_URL" ]; then echo "Skipped: CITUS_COORDINATOR_URL names no cluster for tests."; \
 	else $(BIN)/python -m pytest --citus $(CITUS_TESTS) $(ARGS); fi
+
+test-oracle: .venv/dev.stamp ## compare the BigQuery dialect with GoogleSQL, ten minutes (TEXTS=20000)
+	@$(BIN)/python -m pytest tests/endpoints/dialects/bigquery/test_oracle.py --oracle-texts=$(TEXTS)
 
 lint: .venv/dev.stamp ## check style, format, types and import contracts
 	@$(BIN)/ruff check

@@ -71,9 +71,9 @@ AGGREGATES: Final[Mapping[str, Sequence[str]]] = {
     "I": ("count(*)", "count({S})", "countif({B})", "sum({I})", "max({I})", "min({I})", "count(distinct {S})",
           "count(case when {B} then 1 end)", "sum(if({B}, 1, 0))", "countif({B}) - count({I})", "bit_or({I})"),
     "F": ("avg({I})", "sum({F})", "max({F})", "safe_divide(countif({B}), count(*))", "round(avg({F}), 2)"),
-    "S": ("max({S})", "min({S})", "string_agg({S}, ',' order by {S})",
+    "S": ("max({S})", "min({S})", "string_agg(upper(t.event_message), ',' order by t.event_message)",
           "string_agg(distinct t.event_message, '|' order by t.event_message)",
-          "array_to_string(array_agg({S} ignore nulls order by {S}), ',')"),
+          "array_to_string(array_agg(nullif(t.event_message, 'true') ignore nulls order by t.event_message), ',')"),
     "T": ("max({T})", "min({T})"),
     "B": ("logical_and({B})", "logical_or({B})", "count(*) > 1"),
 }  # fmt: skip

@@ -16,6 +16,7 @@ from typing import Final
 from endpoints.dialects.bigquery.kinds import NUMERIC_KINDS, Kind
 from endpoints.dialects.bigquery.tree import (
     NULL,
+    Call,
     Constant,
     Expression,
     Fields,
@@ -56,9 +57,15 @@ def output(value: Expression) -> Expression:
 
     A field that is a JSON null is no value, like one that is not there.
     """
-    if value.kind is Kind.JSON and isinstance(value, Fields | Infix):
+    if _may_be_json_null(value):
         return replace(call("NULLIF", as_json(value), string("null"), kind=Kind.JSON), origin=value.origin)
     return value
+
+
+def _may_be_json_null(value: Expression) -> bool:
+    if isinstance(value, Call):
+        return value.name == "COALESCE" and any(map(_may_be_json_null, value.arguments))
+    return value.kind is Kind.JSON and isinstance(value, Fields | Infix)
 
 
 def as_text(value: Expression) -> Expression:
@@ -150,8 +157,12 @@ def as_uuid(value: Expression) -> Expression:
     return value
 
 
+def _as_compared_json(value: Expression) -> Expression:
+    return as_json(output(value))
+
+
 CONVERSIONS: Final[dict[Kind, Callable[[Expression], Expression]]] = {
-    Kind.JSON: as_json,
+    Kind.JSON: _as_compared_json,
     Kind.TEXT: as_text,
     Kind.INTEGER: as_number,
     Kind.NUMBER: as_number,

@@ -67,9 +67,7 @@ def path(node: exp.Expr, lowering: Lowering) -> Expression:
         return _field_of_value(node, lowering)
     identifiers, steps = parts
     value = typed(resolve(identifiers, steps, lowering.scope))
-    if lowering.grouped and isinstance(value, Fields):
-        return output(value)
-    return value
+    return output(value) if lowering.grouped else value
 
 
 def _field_of_value(node: exp.Expr, lowering: Lowering) -> Expression:

@@ -5,8 +5,9 @@
 The resulting text is nothing special: it goes through the checker of sandbox queries like a consumer's own, and uses
 only functions of the allowlist. The stages, and where to look for a construct:
 
-* `parsing` reads the text; `passes` rewrites whole SELECTs; `from_clause` has the unnest joins, `scopes` the meaning of
-  names, `queries` SELECT and UNION;
+* `parsing` reads the text; `clauses` refuses what no rule reads; `passes` and `named_windows` rewrite whole SELECTs;
+* `from_clause` has the unnest joins, `scopes` the meaning of names, `queries` SELECT and its clauses, `qualifying`
+  QUALIFY, `unions` the columns of UNION;
 * `rules` has one function per construct and one module per family; `coercions` turns a field into the type that its
   context needs;
 * `patterns` rewrites regular expressions; `tree` defines the resulting tree, `printing` writes it.
@@ -25,6 +26,7 @@ from itertools import accumulate
 from typing import Final
 
 from endpoints.dialects import TranslationBug
+from endpoints.dialects.bigquery.clauses import refuse_unread_clauses
 from endpoints.dialects.bigquery.kinds import kind_of_type
 from endpoints.dialects.bigquery.parsing import THE_QUERY, parse, tokens_of
 from endpoints.dialects.bigquery.printing import Printer
@@ -243,11 +245,12 @@ def _translated(
     timestamps_as: TimestampForm,
 ) -> Translation:
     try:
-        tree = parse(sql, tokens_of(sql))
+        tree = refuse_unread_clauses(parse(sql, tokens_of(sql)))
         printer = Printer()
         types = {name: kind_of_type(type_) for name, type_ in parameters}
         known = Scope(tables=_known(tables), parameters=types)
-        tree.set("kind", None)  # AS STRUCT: a result has the fields as columns
+        if tree.args.get("kind") == "STRUCT":
+            tree.set("kind", None)  # a result has the fields as columns
         query = translate_query(tree, Scope(parent=known))
         printer.query(with_moments_written(query, timestamps_as))
     except Refusal as refusal:

@@ -22,7 +22,6 @@ from endpoints.dialects.bigquery.shapes import element_of, shape_of
 from endpoints.dialects.bigquery.tree import TRUE, Expression, FromItem, Name, call, infix, integer
 
 _SIDES: Final = {"LEFT": "LEFT JOIN", "RIGHT": "RIGHT JOIN", "FULL": "FULL JOIN"}
-_TABLE_PARTS: Final = frozenset({"this", "alias", "joins", "db", "catalog"})
 
 
 def from_items(select: exp.Select, lowering: Lowering) -> tuple[FromItem, ...]:
@@ -60,15 +59,17 @@ def _join(join: exp.Join, lowering: Lowering) -> Iterator[FromItem]:
     if join.side in ("RIGHT", "FULL"):
         _mark(scope.sources[:before])
     on, using = join.args.get("on"), join.args.get("using") or []
+    if join.kind == "CROSS" and (on is not None or using):
+        raise refusal_of(on if on is not None else using[0], "takes no condition", construct="CROSS JOIN")
     if using:
         names = tuple(_using(identifier, scope) for identifier in using)
         yield replace(first, join=_SIDES.get(join.side, "JOIN"), using=names)
     elif on is not None:
         condition = as_boolean(lowering.lower(on))
         yield replace(first, join=_SIDES.get(join.side, "JOIN"), on=condition)
+    elif join.kind != "CROSS" and not isinstance(join.this, exp.Unnest):
+        raise refusal_of(join.this, "needs ON or USING", construct=f"{join.side} JOIN".strip())
     elif join.side:
-        if not isinstance(join.this, exp.Unnest):
-            raise refusal_of(join.this, "needs ON or USING", construct=f"{join.side} JOIN")
         yield replace(first, join=_SIDES[join.side], on=TRUE)
     else:
         yield replace(first, join="CROSS JOIN")
@@ -100,9 +101,7 @@ def _item(node: exp.Expr, lowering: Lowering) -> FromItem:
 
 
 def _table(node: exp.Table, lowering: Lowering) -> FromItem:
-    for name, value in node.args.items():
-        if value and name not in _TABLE_PARTS:
-            raise refusal_of(node, construct={"pivots": "PIVOT", "sample": "TABLESAMPLE"}.get(name, name.upper()))
+    _require_plain_alias(node)
     if node.args.get("db") is not None or not isinstance(node.this, exp.Identifier):
         raise refusal_of(
             node,
@@ -138,11 +137,20 @@ def _subquery(node: exp.Subquery, lowering: Lowering) -> FromItem:
         lowering.scope.sources += within.sources
         lowering.scope.merged |= within.merged
         return inner[0] if len(inner) == 1 else FromItem(bracketed=inner)
+    _require_plain_alias(node)
     query = lowering.translate_query(node, _outside(lowering.scope))
     name = node.alias
     alias = _free_table_alias(name, lowering.scope) if name else lowering.scope.free_alias("subquery")
     lowering.scope.sources.append(Source(name, alias, Columns.of(query.outputs)))
     return FromItem(query=query, alias=alias, origin=offset_of(node))
+
+
+def _require_plain_alias(node: exp.Table | exp.Subquery) -> None:
+    alias = node.args.get("alias")
+    if alias is not None and not isinstance(alias.this, exp.Identifier | None):
+        raise refusal_of(node, "is not a plain name", construct="an alias")
+    if alias is not None and alias.columns:
+        raise refusal_of(alias.columns[0], "cannot rename columns; write AS after each of them", construct="an alias")
 
 
 def _outside(scope: Scope) -> Scope:

@@ -26,6 +26,8 @@ class Lowering:
     translate_order: Callable[[Sequence[exp.Expr], Lowering], tuple[Ordered, ...]]
     # A grouped query may use a field only in its grouped form, so every reading of it begins with the same `->`.
     grouped: bool = False
+    # The function that is lowered next has OVER: its argument sees the rows of the SELECT, grouped or not.
+    windowed: bool = False
 
     def lower(self, node: exp.Expr | None) -> Expression:
         """Return the meaning of a node. Raises Refusal if it has no rule."""
@@ -45,7 +47,9 @@ class Lowering:
         return [self.lower(node) for node in nodes]
 
     def ungrouped(self) -> Lowering:
-        """Return the same for the argument of an aggregate, which sees single rows."""
+        """Return the same for the argument of an aggregate, which sees single rows, or of a window function."""
+        if self.windowed:
+            return replace(self, windowed=False)
         return replace(self, grouped=False) if self.grouped else self
 
     def order(self, node: exp.Expr | None) -> tuple[Ordered, ...]:

@@ -136,11 +136,16 @@ def _joined_strings(tokens: list[Token], sql: str) -> list[Token]:
                 raise Refusal("a string", "is not expected here", offset=token.start)
             before.text += quote + token.text
             before.end = token.end
-        elif before.token_type in _BEFORE_NAMES:
+        elif before.token_type in _BEFORE_NAMES and not _ends_comparison(joined):
             raise Refusal("a string", "is not a table; write names alone or in backticks", offset=token.start)
         else:
             joined.append(token)
     return joined
+
+
+def _ends_comparison(tokens: list[Token]) -> bool:
+    # x is distinct from 'a'
+    return len(tokens) > 1 and tokens[-2].token_type is TokenType.DISTINCT
 
 
 def _unescape(match: re.Match[str]) -> str:

@@ -13,35 +13,6 @@ from sqlglot import exp
 from endpoints.dialects.bigquery.refusals import refusal_of
 from endpoints.dialects.bigquery.scopes import Scope, Source, parts_of
 
-# --- Clauses ----------------------------------------------------------------------------------------------------------
-# Refuses unsupported clauses of a statement, by name, before anything else.
-_SELECT_CLAUSES: Final = frozenset(
-    {"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct", "with_"}
-)
-_SET_CLAUSES: Final = frozenset({"this", "expression", "distinct", "order", "limit", "offset", "with_", "by_name"})
-_NAMES: Final = {
-    "laterals": "LATERAL",
-    "windows": "WINDOW",
-    "sample": "TABLESAMPLE",
-    "pivots": "PIVOT",
-    "kind": "AS VALUE",
-}
-
-
-def refuse_other_clauses(node: exp.Expr) -> exp.Expr:
-    """Return a query with only supported clauses. Raises Refusal for any other."""
-    allowed = _SELECT_CLAUSES if isinstance(node, exp.Select) else _SET_CLAUSES
-    for name, value in node.args.items():
-        if value and name not in allowed and (name, value) != ("kind", "STRUCT"):
-            construct = _NAMES.get(name, name.strip("_").upper())
-            raise refusal_of(value if isinstance(value, exp.Expr) else node, construct=construct)
-    distinct = node.args.get("distinct")
-    if isinstance(distinct, exp.Distinct) and distinct.args.get("on") is not None:
-        raise refusal_of(distinct, construct="DISTINCT ON")
-    if node.args.get("by_name"):
-        raise refusal_of(node, construct="BY NAME")
-    return node
-
 
 # --- Output names -----------------------------------------------------------------------------------------------------
 # Gives every item of a select list the name that its column has in BigQuery.
@@ -122,8 +93,6 @@ def _columns(item: exp.Expr, star: exp.Star, scope: Scope) -> Iterator[exp.Expr]
         sources = [source]
     left_out = {node.name.casefold() for node in star.args.get("except_") or []}
     replaced = {node.alias.casefold(): node for node in star.args.get("replace") or []}
-    if star.args.get("rename"):
-        raise refusal_of(item, construct="* RENAME")
     seen: set[str] = set()
     for source in sources:
         for column in _of_source(source):
@@ -145,46 +114,58 @@ def _of_source(source: Source) -> Iterator[exp.Alias]:
 
 
 # --- Alias references -------------------------------------------------------------------------------------------------
-# In GROUP BY, HAVING and ORDER BY, names of the select list come before columns, as in BigQuery.
+# In GROUP BY, HAVING, QUALIFY and ORDER BY, names of the select list come before columns, as in BigQuery.
 #
 # If both have the name, PostgreSQL silently groups by the column instead:
 #
 #     select timestamp_trunc(timestamp, hour) as timestamp, count(*) as n … group by timestamp having n > 1 order by n
 #       ->  … group by 1 having count(*) > 1 order by 2
-_AGGREGATES = (exp.AggFunc, exp.CountIf)
+AGGREGATES: Final = (exp.AggFunc, exp.CountIf)
+_SETS: Final = (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)
 
 
 def alias_references(select: exp.Select, scope: Scope) -> exp.Select:
     """Return the SELECT with the item's number for every such name or, within an expression, with the item itself."""
     items = {item.alias.casefold(): (number, item.this) for number, item in enumerate(select.expressions, 1)}
-    group, having, order = (select.args.get(name) for name in ("group", "having", "order"))
+    group, order = select.args.get("group"), select.args.get("order")
     if group is not None:
         _group(select, group, items)
-    if having is not None:
-        having.set("this", _substituted(having.this, items, scope, in_group=True))
+    for condition in (select.args.get("having"), select.args.get("qualify")):
+        if condition is not None:
+            condition.set("this", _substituted(condition.this, items, scope))
     if order is not None:
         for item in order.expressions:
-            item.set("this", _position(item.this, items) or _substituted(item.this, items, scope, in_group=False))
+            item.set("this", _position(item.this, items) or _substituted(item.this, items, scope))
     return select
+
+
+def _has_aggregate(item: exp.Expr) -> bool:
+    """Whether an item has an aggregate of its own: those of a query inside it see the rows of that query."""
+    inner = item.walk(prune=lambda node: isinstance(node, exp.Query))
+    return any(isinstance(node, AGGREGATES) for node in inner)
 
 
 Items = Mapping[str, tuple[int, exp.Expr]]
 
 
 def _group(select: exp.Select, group: exp.Group, items: Items) -> None:
-    for name in ("grouping_sets", "cube", "rollup", "totals"):
-        if group.args.get(name):
-            raise refusal_of(group, construct=name.upper().replace("_", " "))
     if group.args.get("all"):
-        plain = [number for number, item in enumerate(select.expressions, 1) if not item.find(*_AGGREGATES)]
+        plain = [number for number, item in enumerate(select.expressions, 1) if not _has_aggregate(item)]
         group.set("expressions", [exp.Literal.number(number) for number in plain])
-        return
+    else:
+        _group_items(group, items)
+
+
+def _group_items(node: exp.Expr, items: Items) -> None:
+    """Replace the items of a GROUP BY or, within it, of a ROLLUP, CUBE or list of grouping sets."""
     grouped: list[exp.Expr] = []
-    for item in group.expressions:
-        if isinstance(item, exp.Rollup | exp.Cube | exp.GroupingSets | exp.Tuple):
-            raise refusal_of(item, construct=item.key.upper())
-        grouped.append(_position(item, items, groupable=True) or item)
-    group.set("expressions", grouped)
+    for item in node.expressions:
+        if isinstance(item, _SETS):
+            _group_items(item, items)
+            grouped.append(item)
+        else:
+            grouped.append(_position(item, items, groupable=True) or item)
+    node.set("expressions", grouped)
 
 
 def _position(node: exp.Expr, items: Items, *, groupable: bool = False) -> exp.Expr | None:
@@ -193,25 +174,26 @@ def _position(node: exp.Expr, items: Items, *, groupable: bool = False) -> exp.E
         return _position(node.this, items, groupable=groupable)
     if isinstance(node, exp.Column) and len(node.parts) == 1 and node.name.casefold() in items:
         number, item = items[node.name.casefold()]
-        if not (groupable and item.find(*_AGGREGATES)):
+        if not (groupable and _has_aggregate(item)):
             return exp.Literal.number(number)
     if isinstance(node, exp.Literal):
         return None
     return next((exp.Literal.number(number) for number, item in items.values() if item == node), None)
 
 
-def _substituted(node: exp.Expr, items: Items, scope: Scope, *, in_group: bool) -> exp.Expr:
-    """Return an expression with the names of items replaced by the items."""
-
-    def replaced(found: exp.Expr) -> exp.Expr:
-        if not isinstance(found, exp.Column) or len(found.parts) != 1 or found.name.casefold() not in items:
-            return found
+def _substituted(node: exp.Expr, items: Items, scope: Scope) -> exp.Expr:
+    """Return an expression with the names of items replaced by the items; a query inside it has names of its own."""
+    names = [
+        found
+        for found in node.walk(prune=lambda inner: isinstance(inner, exp.Query))
+        if isinstance(found, exp.Column) and len(found.parts) == 1 and found.name.casefold() in items
+    ]
+    for found in names:
         item = items[found.name.casefold()][1]
-        if in_group and scope.has_column(found.name) and not item.find(*_AGGREGATES):
-            return found
-        if found.find_ancestor(*_AGGREGATES) is not None and item.find(*_AGGREGATES):
-            return found
+        if found.find_ancestor(*AGGREGATES) is not None and _has_aggregate(item):
+            continue
         scope.work.spend(sum(1 for _ in item.walk()))
-        return item.copy()
-
-    return node.transform(replaced, copy=False)
+        if found is node:
+            return item.copy()
+        found.replace(item.copy())
+    return node

@@ -149,7 +149,13 @@ class Printer:
     def subscript(self, node: tree.Subscript) -> None:
         self.write("(")
         self.expression(node.operand)
-        self.write(")", f"[{node.index}]")
+        self.write(")")
+        if isinstance(node.index, str):
+            self.write(f"[{node.index}]")
+        else:
+            self.write("[")
+            self.expression(node.index)
+            self.write("]")
 
     def extract(self, node: tree.Extract) -> None:
         self.write("EXTRACT", "(", node.part, "FROM")
@@ -197,6 +203,13 @@ class Printer:
         self.write("ARRAY", "[")
         self.expressions(node.items)
         self.write("]")
+
+    def grouping(self, node: tree.Grouping) -> None:
+        if node.word:
+            self.write(node.word)
+        self.write("(")
+        self.expressions(node.items)
+        self.write(")")
 
     # ── queries
 
@@ -325,4 +338,5 @@ _EXPRESSIONS: Final[dict[type[tree.Expression], Callable[[Printer, Any], None]]]
     tree.In: Printer.membership,
     tree.Subquery: Printer.subquery,
     tree.ArrayOf: Printer.array,
+    tree.Grouping: Printer.grouping,
 }

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from sqlglot import exp
 
-from endpoints.dialects.bigquery.coercions import as_boolean, as_json, as_text, null_of, output
+from endpoints.dialects.bigquery.coercions import as_boolean, output
 from endpoints.dialects.bigquery.from_clause import from_items
-from endpoints.dialects.bigquery.kinds import NUMERIC_KINDS, Kind
+from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, number_of
-from endpoints.dialects.bigquery.passes import alias_references, expand_stars, output_names, refuse_other_clauses
+from endpoints.dialects.bigquery.named_windows import named_windows
+from endpoints.dialects.bigquery.passes import alias_references, expand_stars, output_names
+from endpoints.dialects.bigquery.qualifying import qualified, require_window
 from endpoints.dialects.bigquery.refusals import refusal_of
 from endpoints.dialects.bigquery.rules import RULES
 from endpoints.dialects.bigquery.rules.json_and_arrays import argument
@@ -22,83 +25,20 @@ from endpoints.dialects.bigquery.tree import (
     Constant,
     Expression,
     FromItem,
+    Grouping,
     Infix,
     Name,
     Ordered,
     Output,
     Query,
     Select,
-    SetOperation,
     call,
-    cast,
     integer,
     string,
 )
+from endpoints.dialects.bigquery.unions import combined
 
 
-# --- Set operations ---------------------------------------------------------------------------------------------------
-# UNION and similar operators: columns of different kinds in the branches get one kind that fits all.
-#
-# select timestamp, null as level, 5 as x … union all select timestamp, m.level, m.size …
-#   ->  the second column text, since NULL has no kind; the third jsonb in both, since a field may be anything
-def combined(operator: str, branches: Sequence[Query]) -> SetOperation:
-    """Return the branches as one query; each column has one kind."""
-    kinds = [
-        common_kind([branch.outputs[index].kind for branch in branches]) for index in range(len(branches[0].outputs))
-    ]
-    converted = tuple(_with_kinds(branch, kinds) for branch in branches)
-    columns = zip(*(branch.outputs for branch in branches), strict=True)
-    outputs = tuple(_common_output(alike, kind) for alike, kind in zip(columns, kinds, strict=True))
-    return SetOperation(operator=operator, branches=converted, outputs=outputs)
-
-
-def _common_output(columns: Sequence[Output], kind: Kind) -> Output:
-    shape = next((column.shape for column in columns if column.shape is not None), None)
-    return Output(columns[0].name, kind, any(column.nullable for column in columns), shape)
-
-
-def common_kind(kinds: Sequence[Kind]) -> Kind:
-    """Return the kind of a column that has these kinds in the branches."""
-    decided = set(kinds) - {Kind.NULL}
-    if not decided:
-        return Kind.TEXT
-    if len(decided) == 1:
-        return decided.pop()
-    if decided <= NUMERIC_KINDS:
-        return Kind.FLOAT if Kind.FLOAT in decided else Kind.NUMBER
-    if decided == {Kind.TEXT, Kind.UUID}:
-        return Kind.TEXT
-    return Kind.JSON
-
-
-def _with_kinds(query: Query, kinds: Sequence[Kind]) -> Query:
-    if isinstance(query, SetOperation):
-        branches = tuple(_with_kinds(branch, kinds) for branch in query.branches)
-        return replace(query, branches=branches, outputs=_outputs(query, kinds))
-    if isinstance(query, Select):
-        items = tuple(_as_kind(item, kind) for item, kind in zip(query.items, kinds, strict=True))
-        return replace(query, items=items, outputs=_outputs(query, kinds))
-    raise AssertionError(type(query))
-
-
-def _outputs(query: Query, kinds: Sequence[Kind]) -> tuple[Output, ...]:
-    return tuple(replace(output, kind=kind) for output, kind in zip(query.outputs, kinds, strict=True))
-
-
-def _as_kind(value: Expression, kind: Kind) -> Expression:
-    if value.kind is Kind.NULL:
-        return null_of(kind)
-    if value.kind is kind:
-        # PostgreSQL settles the type of a bare literal only among the first two branches.
-        return cast(value, "text", Kind.TEXT) if isinstance(value, Constant) and kind is Kind.TEXT else value
-    if kind is Kind.JSON:
-        return as_json(value)
-    if kind is Kind.TEXT:
-        return as_text(value)
-    return cast(value, kind.value, kind) if kind in NUMERIC_KINDS else value
-
-
-# --- Queries ----------------------------------------------------------------------------------------------------------
 def translate_query(node: exp.Expr, scope: Scope) -> Query:
     """Return a query in the form that PostgreSQL runs. Raises Refusal.
 
@@ -108,11 +48,12 @@ def translate_query(node: exp.Expr, scope: Scope) -> Query:
         return _bracketed(node, scope)
     if not isinstance(node, exp.Select | exp.SetOperation):
         raise refusal_of(node, "cannot begin a query; begin with SELECT or WITH")
-    refuse_other_clauses(node)
+    if node.args.get("kind") not in (None, "STRUCT"):
+        raise refusal_of(node, construct=f"AS {node.args['kind']}")
     common_tables = tuple(_common_tables(node.args.get("with_"), scope))
     if isinstance(node, exp.Select):
         query: Query = _select(node, scope)
-        if node.args.get("kind"):
+        if node.args.get("kind") == "STRUCT":
             query = _as_struct(query)
     else:
         query = _set_operation(node, scope)
@@ -135,8 +76,11 @@ def _as_struct(query: Query) -> Query:
 
 
 def _bracketed(node: exp.Subquery, scope: Scope) -> Query:
-    """(select …) order by … limit …: the part after the brackets belongs to an outer query."""
-    inner = translate_query(node.this, scope)
+    """with … (select …) order by … limit …: the parts around the brackets belong to an outer query."""
+    common_tables = tuple(_common_tables(node.args.get("with_"), scope))
+    inner = translate_query(node.this, Scope(parent=scope) if common_tables else scope)
+    if common_tables:
+        inner = replace(inner, common_tables=common_tables + inner.common_tables)
     order, limit, offset = (node.args.get(name) for name in ("order", "limit", "offset"))
     if order is None and limit is None and offset is None:
         return inner
@@ -179,9 +123,10 @@ def _select(node: exp.Select, outer: Scope) -> Select:
     if not node.expressions:
         raise refusal_of(node, "has no columns", construct="SELECT")
     items_from = from_items(node, lowering)
-    expand_stars(output_names(node), scope)
+    require_window(node)
+    named_windows(expand_stars(output_names(node), scope), scope)
     alias_references(node, scope)
-    where, having = node.args.get("where"), node.args.get("having")
+    where, having, qualify = (node.args.get(name) for name in ("where", "having", "qualify"))
     condition = as_boolean(lowering.lower(where.this)) if where is not None else None
     group = node.args.get("group")
     if group is not None or node.args.get("distinct") is not None:
@@ -189,7 +134,7 @@ def _select(node: exp.Select, outer: Scope) -> Select:
     items = [output(lowering.lower(item.this)) for item in node.expressions]
     outputs = tuple(_output(item.alias, value) for item, value in zip(node.expressions, items, strict=True))
     order = node.args.get("order")
-    return Select(
+    select = Select(
         items=tuple(items),
         outputs=outputs,
         distinct=node.args.get("distinct") is not None,
@@ -201,6 +146,7 @@ def _select(node: exp.Select, outer: Scope) -> Select:
         limit=_row_count(node.args.get("limit"), lowering),
         offset=_row_count(node.args.get("offset"), lowering),
     )
+    return select if qualify is None else qualified(select, as_boolean(lowering.lower(qualify.this)))
 
 
 def _output(name: str, value: Expression) -> Output:
@@ -211,10 +157,20 @@ def _nullable(value: Expression) -> bool:
     return not isinstance(value, Name) or value.nullable
 
 
+_GROUPING_WORDS: Final[dict[type[exp.Expr], str]] = {
+    exp.Rollup: "ROLLUP",
+    exp.Cube: "CUBE",
+    exp.GroupingSets: "GROUPING SETS",
+}
+
+
 def _grouping(node: exp.Expr, lowering: Lowering) -> Expression:
     number = number_of(node)
     if number is not None:
         return integer(number)
+    if isinstance(node, exp.Tuple | exp.Rollup | exp.Cube | exp.GroupingSets):
+        items = tuple(_grouping(item, lowering) for item in node.expressions)
+        return Grouping(kind=Kind.OTHER, items=items, word=_GROUPING_WORDS.get(type(node), ""))
     value = output(lowering.lower(node))
     if isinstance(value, Constant):
         raise refusal_of(node, "needs a column or an expression, not a constant", construct="GROUP BY")

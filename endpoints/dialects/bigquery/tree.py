@@ -121,10 +121,10 @@ class Cast(Expression):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscript(Expression):
-    """``(operand)[index]``."""
+    """``(operand)[index]``; the index is an expression, or written: ``1``, ``1:3``."""
 
     operand: Expression
-    index: str
+    index: Expression | str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +175,14 @@ class ArrayOf(Expression):
     """``ARRAY[…]``."""
 
     items: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grouping(Expression):
+    """An item of GROUP BY: ``ROLLUP (…)``, ``CUBE (…)``, ``GROUPING SETS (…)``; without a word, a bracketed list."""
+
+    items: tuple[Expression, ...]
+    word: str = ""
 
 
 @dataclass(frozen=True, slots=True)

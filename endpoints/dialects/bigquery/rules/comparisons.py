@@ -25,6 +25,7 @@ from endpoints.dialects.bigquery.tree import (
     Subquery,
     Test,
     call,
+    chain,
     infix,
     integer,
     negated,
@@ -122,12 +123,25 @@ _OPERATORS: Final[dict[type[exp.Expr], str]] = {
 
 
 def comparison(node: exp.Binary, lowering: Lowering) -> Expression:
+    if isinstance(node.this, exp.Tuple) and isinstance(node.expression, exp.Tuple):
+        equal = _equal_tuples(node.this, node.expression, lowering)
+        if isinstance(node, exp.EQ | exp.NEQ):
+            return equal if isinstance(node, exp.EQ) else negated(equal)
     values = lowering.lower_all([node.this, node.expression])
     left, right = alike(values)
     if left.kind is Kind.JSON and right.kind is Kind.JSON and isinstance(node, exp.EQ | exp.NEQ):
         # A JSON null is no value, as in BigQuery.
         left, right = as_text(left), as_text(right)
     return infix(left, _OPERATORS[type(node)], right, kind=Kind.BOOLEAN)
+
+
+def _equal_tuples(left: exp.Tuple, right: exp.Tuple, lowering: Lowering) -> Expression:
+    # (a, b) = (c, d)  ->  a = c and b = d
+    if len(left.expressions) != len(right.expressions):
+        raise refusal_of(right, "has another number of values", construct="(…, …)")
+    pairs = zip(left.expressions, right.expressions, strict=True)
+    equal = [comparison(exp.EQ(this=one, expression=other), lowering) for one, other in pairs]
+    return chain("AND", *equal, kind=Kind.BOOLEAN)
 
 
 def logic(node: exp.And | exp.Or, lowering: Lowering) -> Expression:
@@ -171,6 +185,10 @@ def between(node: exp.Between, lowering: Lowering) -> Expression:
 
 
 def membership(node: exp.In, lowering: Lowering) -> Expression:
+    items = node.expressions
+    if isinstance(node.this, exp.Tuple) and items and all(isinstance(item, exp.Tuple) for item in items):
+        # (a, b) in ((1, 2), (3, 4))  ->  a = 1 and b = 2 or a = 3 and b = 4
+        return chain("OR", *(_equal_tuples(node.this, item, lowering) for item in items), kind=Kind.BOOLEAN)
     operand = lowering.lower(node.this)
     query, unnested = node.args.get("query"), node.args.get("unnest")
     if query is not None:
@@ -179,8 +197,8 @@ def membership(node: exp.In, lowering: Lowering) -> Expression:
         return _in_array(operand, unnested.expressions[0], lowering)
     if node.args.get("field") is not None:
         raise refusal_of(node, construct="IN")
-    operand, *items = alike([operand, *lowering.lower_all(node.expressions)])
-    return In(kind=Kind.BOOLEAN, operand=operand, items=tuple(items))
+    operand, *values = alike([operand, *lowering.lower_all(node.expressions)])
+    return In(kind=Kind.BOOLEAN, operand=operand, items=tuple(values))
 
 
 def _in_query(operand: Expression, node: exp.Expr, lowering: Lowering) -> Expression:
@@ -221,25 +239,6 @@ def _in_array(operand: Expression, node: exp.Expr, lowering: Lowering) -> Expres
     return Subquery(kind=Kind.BOOLEAN, query=found, word="EXISTS")
 
 
-def like(node: exp.Like | exp.ILike, lowering: Lowering, escape: exp.Expr | None = None) -> Expression:
-    if isinstance(node.expression, exp.Any | exp.All | exp.Tuple | exp.Array):
-        raise refusal_of(node, construct="LIKE ANY")
-    word = "ILIKE" if isinstance(node, exp.ILike) else "LIKE"
-    value, pattern = (as_text(operand) for operand in lowering.lower_all([node.this, node.expression]))
-    if node.args.get("negate"):
-        word = f"NOT {word}"
-    matched = infix(value, word, pattern, kind=Kind.BOOLEAN)
-    if escape is None:
-        return matched
-    return infix(matched, "ESCAPE", as_text(lowering.lower(escape)), kind=Kind.BOOLEAN)
-
-
-def escaped(node: exp.Escape, lowering: Lowering) -> Expression:
-    if not isinstance(node.this, exp.Like | exp.ILike):
-        raise refusal_of(node, construct="ESCAPE")
-    return like(node.this, lowering, node.expression)
-
-
 RULES: Final[dict[type[exp.Expr], Rule]] = {
     exp.Coalesce: coalesce,
     exp.Greatest: extremum,
@@ -255,7 +254,4 @@ RULES: Final[dict[type[exp.Expr], Rule]] = {
     exp.Is: is_test,
     exp.Between: between,
     exp.In: membership,
-    exp.Like: like,
-    exp.ILike: like,
-    exp.Escape: escaped,
 }

@@ -90,7 +90,8 @@ def _field_of_value(node: exp.Expr, lowering: Lowering) -> Expression:
 
 
 def _is_quantile(node: exp.Bracket) -> bool:
-    return isinstance(node.this, exp.ApproxQuantiles)
+    value = node.this.this if isinstance(node.this, exp.IgnoreNulls) else node.this
+    return isinstance(value, exp.ApproxQuantiles)
 
 
 def _element(node: exp.Bracket, lowering: Lowering) -> Expression:

@@ -1,18 +1,35 @@
-"""Window functions, SAFE. calls, and PostgreSQL's own functions, as used in texts for self-hosted servers."""
+"""OVER: windows, their frames and functions. Also SAFE. calls, and PostgreSQL's own functions, from older texts.
+
+PostgreSQL has OVER only right after a call, so the call within a translation gets it:
+
+avg(x) over (partition by g)  ->  avg(x) over (partition by g)::double precision
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import fields, replace
+from typing import Any, Final
 
 from sqlglot import exp
 
-from endpoints.dialects.bigquery.coercions import output
-from endpoints.dialects.bigquery.kinds import Kind
-from endpoints.dialects.bigquery.lowering import Lowering, Rule, offset_of
+from endpoints.dialects.bigquery.coercions import as_number, output
+from endpoints.dialects.bigquery.kinds import NUMERIC_KINDS, Kind
+from endpoints.dialects.bigquery.lowering import Lowering, Rule, number_of, offset_of
+from endpoints.dialects.bigquery.passes import AGGREGATES
 from endpoints.dialects.bigquery.refusals import refusal_of
-from endpoints.dialects.bigquery.tree import Call, Expression, Over, call
-from logsources.allowed_functions import ALLOWED_FUNCTIONS
+from endpoints.dialects.bigquery.rules.comparisons import of_one_kind
+from endpoints.dialects.bigquery.rules.window_values import (
+    PERCENTILES,
+    distinct_values,
+    nth_value,
+    ntile,
+    percentile,
+)
+from endpoints.dialects.bigquery.tree import Call, Constant, Expression, Ordered, Over, call
+from logsources.allowed_functions import AGGREGATES as AGGREGATE_NAMES
+from logsources.allowed_functions import ALLOWED_FUNCTIONS, WINDOW_FUNCTIONS
 
+_WINDOWED: Final = AGGREGATE_NAMES.names | WINDOW_FUNCTIONS.names
 _RANKS: Final[dict[type[exp.Expr], str]] = {
     exp.RowNumber: "row_number",
     exp.Rank: "rank",
@@ -26,51 +43,138 @@ _NEIGHBOURS: Final[dict[type[exp.Expr], str]] = {
     exp.FirstValue: "first_value",
     exp.LastValue: "last_value",
 }
+_ONLY_IN_WINDOWS: Final = (*_RANKS, *_NEIGHBOURS, exp.NthValue, exp.Ntile)
+_ORDERED: Final = (exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist, exp.Ntile, exp.Lag, exp.Lead)
+_NULLS: Final = (exp.IgnoreNulls, exp.RespectNulls)
 
 
+# --- OVER -------------------------------------------------------------------------------------------------------------
 def window(node: exp.Window, lowering: Lowering) -> Expression:
-    if node.args.get("alias") is not None:
-        raise refusal_of(node, construct="WINDOW")
-    value = lowering.lower(node.this)
-    if not isinstance(value, Call):
-        raise refusal_of(node.this, "cannot be used with OVER here")
+    called = node.this.this if isinstance(node.this, _NULLS) else node.this
+    over = _over(node, lowering)
+    if isinstance(called, PERCENTILES):
+        if over.order or over.frame:
+            raise refusal_of(called, "takes only PARTITION BY in its window")
+        return percentile(node.this, over, lowering)
+    value = replace(lowering, windowed=True).lower(node.this)
+    if isinstance(value, Call) and value.name == "count" and value.distinct and value.condition is None:
+        if over.order or over.frame:
+            raise refusal_of(called, "takes only PARTITION BY in its window", construct="COUNT(DISTINCT …)")
+        return distinct_values(value.arguments[0], over, lowering)
+    if isinstance(called, _ORDERED) and not over.order:
+        raise refusal_of(called, "needs ORDER BY in its window")
+    is_call = isinstance(value, Call) and value.name in _WINDOWED  # one of PostgreSQL's own, such as regr_slope
+    result = _with_over(value, over, node) if is_call or isinstance(called, (*AGGREGATES, *_ONLY_IN_WINDOWS)) else value
+    if result is value:
+        raise refusal_of(node.this, "cannot be used with OVER")
+    return result
+
+
+def _over(node: exp.Window, lowering: Lowering) -> Over:
+    """Return the window of a call, which gets its place in `call` later."""
+    # As in GROUP BY, rows without a field and rows in which it is a JSON null belong together.
+    lowering = replace(lowering, grouped=True)
+    order, frame = lowering.order(node.args.get("order")), ""
+    spec = node.args.get("spec")
+    if spec is not None:
+        frame, has_distance = _frame(spec, lowering)
+        if has_distance and frame.startswith("RANGE"):
+            order = _numbers(order, spec)
     partition = tuple(map(output, lowering.lower_all(node.args.get("partition_by") or [])))
-    frame = node.args.get("spec")
-    return Over(
-        kind=value.kind,
-        call=value,
-        partition=partition,
-        order=lowering.order(node.args.get("order")),
-        frame=_frame(frame) if frame is not None else "",
-    )
+    return Over(kind=Kind.OTHER, call=Call(kind=Kind.OTHER, name=""), partition=partition, order=order, frame=frame)
 
 
-def _frame(spec: exp.WindowSpec) -> str:
+def _with_over(value: Expression, over: Over, node: exp.Window) -> Expression:
+    """Return a value in which each aggregate has OVER."""
+    if isinstance(value, Call) and value.name in _WINDOWED:
+        if value.distinct:
+            raise refusal_of(node.this, "is supported only in COUNT with OVER", construct="DISTINCT")
+        if value.order or value.within:
+            raise refusal_of(node.this, "cannot be used with OVER; order the rows in the window", construct="ORDER BY")
+        return replace(over, call=value, kind=value.kind, origin=value.origin)
+    changed: dict[str, Any] = {}
+    for field in fields(value):
+        part = getattr(value, field.name)
+        new = _part_with_over(part, over, node)
+        if new is not part:
+            changed[field.name] = new
+    return replace(value, **changed) if changed else value
+
+
+def _part_with_over(part: Any, over: Over, node: exp.Window) -> Any:
+    if isinstance(part, Expression):
+        return _with_over(part, over, node)
+    if isinstance(part, tuple):
+        new = tuple(_part_with_over(inner, over, node) for inner in part)
+        return new if any(a is not b for a, b in zip(new, part, strict=True)) else part
+    return part
+
+
+# --- Frames -----------------------------------------------------------------------------------------------------------
+def _frame(spec: exp.WindowSpec, lowering: Lowering) -> tuple[str, bool]:
+    """Return the frame in PostgreSQL's words, and whether one of its bounds is a distance from the row."""
     bounds: list[str] = []
-    for side in ("start", "end"):
-        bound = spec.args.get(side)
+    has_distance = False
+    unit = str(spec.args.get("kind") or "ROWS").upper()
+    if unit not in ("ROWS", "RANGE"):
+        raise refusal_of(spec, construct=f"a {unit} frame")
+    for name in ("start", "end"):
+        bound = spec.args.get(name)
         if bound is None:
             continue
-        words = bound if isinstance(bound, str) else bound.name
-        if words not in ("UNBOUNDED", "CURRENT ROW") and not words.isdigit():
-            raise refusal_of(spec, construct="this window frame")
-        bounds.append(f"{words} {spec.args.get(f'{side}_side') or ''}".strip())
-    kind = str(spec.args.get("kind") or "ROWS")
-    return f"{kind} BETWEEN {bounds[0]} AND {bounds[1]}" if len(bounds) == 2 else f"{kind} {bounds[0]}"
+        side = str(spec.args.get(f"{name}_side") or "").upper()
+        if isinstance(bound, exp.Expr):
+            has_distance = True
+            bounds.append(f"{_distance(bound, unit, lowering)} {side}")
+        else:
+            bounds.append(f"{bound} {side}".strip())
+    return f"{unit} BETWEEN {bounds[0]} AND {bounds[1] if len(bounds) == 2 else 'CURRENT ROW'}", has_distance
 
 
+def _distance(bound: exp.Expr, unit: str, lowering: Lowering) -> str:
+    value = lowering.lower(bound) if isinstance(bound, exp.Literal | exp.Parameter) else None
+    kinds = (Kind.INTEGER,) if unit == "ROWS" else NUMERIC_KINDS
+    if not isinstance(value, Constant) or value.kind not in kinds:
+        reason = f"needs {'a whole number' if unit == 'ROWS' else 'a number'} that is not negative"
+        raise refusal_of(bound, reason, construct=f"the distance in a {unit} frame")
+    return value.sql
+
+
+def _numbers(order: tuple[Ordered, ...], spec: exp.WindowSpec) -> tuple[Ordered, ...]:
+    """Return the ORDER BY of a RANGE frame with a distance: one number."""
+    kinds = [item.expression.kind for item in order]
+    if len(kinds) != 1 or (kinds[0] not in NUMERIC_KINDS and kinds[0] not in (Kind.JSON, Kind.OTHER)):
+        reason = "needs exactly one number in ORDER BY; of a timestamp, take unix_seconds(…)"
+        raise refusal_of(spec, reason, construct="RANGE with a distance")
+    return (replace(order[0], expression=as_number(order[0].expression)),)
+
+
+# --- Functions of windows ---------------------------------------------------------------------------------------------
 def rank(node: exp.Func, _: Lowering) -> Expression:
-    return call(_RANKS[type(node)], kind=Kind.INTEGER)
+    kind = Kind.FLOAT if isinstance(node, exp.PercentRank | exp.CumeDist) else Kind.INTEGER
+    return call(_RANKS[type(node)], kind=kind)
 
 
 def neighbour(node: exp.Func, lowering: Lowering) -> Expression:
-    value = output(lowering.lower(node.this))
-    more = [node.args[name] for name in ("offset", "default") if node.args.get(name) is not None]
-    return Call(
-        kind=value.kind, name=_NEIGHBOURS[type(node)], arguments=(value, *map(output, lowering.lower_all(more)))
-    )
+    lowering = lowering.ungrouped()
+    values = [lowering.lower(node.this)]
+    if node.args.get("default") is not None:
+        values.append(lowering.lower(node.args["default"]))
+    values, kind = of_one_kind(values)
+    distances = [_rows_away(node.args["offset"], node, lowering)] if node.args.get("offset") is not None else []
+    arguments = (output(values[0]), *distances, *map(output, values[1:]))
+    return Call(kind=kind, name=_NEIGHBOURS[type(node)], arguments=arguments)
 
 
+def _rows_away(distance: exp.Expr, node: exp.Func, lowering: Lowering) -> Expression:
+    number = number_of(distance)
+    if not isinstance(distance, exp.Parameter) and (number is None or number < 0):
+        reason = "needs a whole number from 0 on"
+        raise refusal_of(distance, reason, construct=f"the distance in {_NEIGHBOURS[type(node)].upper()}")
+    return lowering.lower(distance)
+
+
+# --- Other functions --------------------------------------------------------------------------------------------------
 def safe(node: exp.SafeFunc, lowering: Lowering) -> Expression:
     # Every form is the safe form here.
     return lowering.lower(node.this)
@@ -89,6 +193,8 @@ RULES: Final[dict[type[exp.Expr], Rule]] = {
     exp.Window: window,
     **dict.fromkeys(_RANKS, rank),
     **dict.fromkeys(_NEIGHBOURS, neighbour),
+    exp.NthValue: nth_value,
+    exp.Ntile: ntile,
     exp.SafeFunc: safe,
     exp.Anonymous: other_function,
 }

@@ -51,20 +51,38 @@ def status(text: str) -> int:
         ("select frobnicate(id) from edge_logs", "frobnicate", 1, 8),
         ("select id,\n  net.host(event_message) from edge_logs", "NET_FUNC", 2, 7),
         ("select lpad(event_message, 3) from edge_logs", "LPAD", 1, 8),
-        ("select percentile_cont(1, 0.5) over () from edge_logs", "PERCENTILE_CONT", 1, 8),
+        ("select percentile_cont(1, 1.5) over () from edge_logs", "PERCENTILE_CONT", 1, 8),
+        ("select percentile_disc(id, 0.5) over (order by id) from edge_logs", "PERCENTILE_DISC", 1, 8),
         ("select cast(id as bytes) from edge_logs", "CAST to BYTES", 1, 13),
         ("select parse_timestamp('%d/%m/%Y', event_message) from edge_logs", "PARSE_TIMESTAMP", 1, 8),
         ("select format_timestamp('%Q', timestamp) from edge_logs", "%Q", 1, 8),
         ("select regexp_contains(event_message, r'(?U)x') from edge_logs", "the pattern", 1, 39),
         ("select regexp_contains(event_message, r'(a)\\1') from edge_logs", "the pattern", 1, 39),
         ("select json_value(event_message, '$.a[*]') from edge_logs", "the JSON path", 1, 34),
-        ("select id from edge_logs qualify row_number() over (order by id) = 1", "QUALIFY", 1, 34),
-        ("select * from edge_logs pivot (count(id) for id in ('x'))", "PIVOT", 1, 15),
-        ("select id from edge_logs tablesample system (10 percent)", "TABLESAMPLE", 1, 16),
-        ("select id from edge_logs group by rollup(id)", "ROLLUP", 1, 42),
+        ("select id from edge_logs qualify id = 'x'", "QUALIFY", 1, 34),
+        ("select sum(1) over w from edge_logs", "w", 1, 20),
+        ("select sum(1) over w from edge_logs window v as (), v as ()", "v", 1, 53),
+        ("select sum(1) over (w order by id) from edge_logs window w as (order by id)", "w", 1, 21),
+        ("select sum(1) over (w partition by id) from edge_logs window w as ()", "w", 1, 21),
+        ("select sum(1) over (order by id range 1 preceding) from edge_logs", "RANGE with a distance", 1, 39),
+        ("select sum(1) over (rows 1.5 preceding) from edge_logs", "the distance in a ROWS frame", 1, 26),
+        ("select sum(1) over (order by id groups 1 preceding) from edge_logs", "a GROUPS frame", 1, 40),
+        ("select upper(id) over () from edge_logs", "UPPER", 1, 8),
+        ("select rank() over () from edge_logs", "RANK", 1, 8),
+        ("select lag(id ignore nulls) over (order by id) from edge_logs", "IGNORE NULLS", 1, 8),
+        ("select lag(id, -1) over (order by id) from edge_logs", "the distance in LAG", 1, 17),
+        ("select ntile(0) over (order by id) from edge_logs", "NTILE", 1, 8),
+        ("select sum(distinct 1) over () from edge_logs", "DISTINCT", 1, 8),
+        ("select count(distinct id) over (order by id) from edge_logs", "COUNT(DISTINCT …)", 1, 8),
+        ("select array_agg(id order by id) over () from edge_logs", "ORDER BY", 1, 8),
+        ("select sum(1 having max id) from edge_logs", "HAVING MAX", 1, 12),
+        ("select approx_top_count(id, 0) from edge_logs", "APPROX_TOP_COUNT", 1, 8),
+        ("select grouping(id, timestamp) from edge_logs group by 1", "GROUPING", 1, 8),
+        ("select id like any 'x' from edge_logs", "LIKE ANY", 1, 20),
+        ("select id from edge_logs where (id, 1) = (id, 2, 3)", "(…, …)", 1, 43),
         ("with recursive a as (select 1 as x) select x from a", "WITH RECURSIVE", 1, 16),
         ("select id from edge_logs union all select id, timestamp from edge_logs", "UNION ALL", 1, 8),
-        ("select string_agg(event_message limit 1) from edge_logs", "STRING_AGG with LIMIT", 1, 19),
+        ("select string_agg(event_message limit 0) from edge_logs", "LIMIT in an aggregate", 1, 19),
         ("select id from edge_logs order by 3", "ORDER BY 3", 1, 35),
         ("select id from edge_logs where", "where", 1, 26),
         ("select id frm edge_logs", "edge_logs", 1, 15),
@@ -174,6 +192,19 @@ HOSTILE = {
     + " ".join(f"cross join unnest(metadata) as m{n}" for n in range(30)),
     "aliases in HAVING": "select " + "+".join(["1"] * 90) + " as a from edge_logs group by id having "
     + " or ".join(["a > 1"] * 400),
+    "named windows": "select " + ",".join(["sum(1) over w"] * 300) + " from edge_logs window w as (partition by "
+    + ",".join(["id"] * 300) + ")",
+    "windows that begin with windows": "select sum(1) over w299 from edge_logs window w0 as (partition by id)"
+    + "".join(f", w{n} as w{n - 1}" for n in range(1, 300)),
+    "aliases in QUALIFY": "select " + "+".join(["1"] * 90) + " as a from edge_logs qualify row_number() over () > 1 or "
+    + " or ".join(["a > 1"] * 400),
+    "nested QUALIFY": "select x from " + "(select x from " * 29 + "(select 1 as x)"
+    + " qualify row_number() over () = 1)" * 29,
+    "percentiles": "select " + ",".join(["percentile_cont(1, 0.5) over ()"] * 200),
+    "patterns": "select " + "||".join(["'a'"] * 200) + " like any (" + ",".join(["'a'"] * 400) + ")",
+    "tuples": "select (" + ",".join(["1"] * 50) + ") in (" + ",".join(["(" + ",".join(["1"] * 50) + ")"] * 20) + ")",
+    "grouping sets": "select 1 from edge_logs group by " + ",".join(["cube(id, timestamp, event_message)"] * 200),
+    "nested grouping sets": "select 1 from edge_logs group by " + "grouping sets (" * 28 + "id" + ")" * 28,
     "joins": filled("select 1 from edge_logs t", " join edge_logs using (id)"),
     "unions": filled("select 1", " union all select 1"),
     "a pattern of brackets": "select regexp_contains('a', '" + "(" * 7_000 + "')",
@@ -206,7 +237,8 @@ VOCABULARY = r"""
     select from edge_logs where ( ) , * m . id as union all with 1 'x' "y" unnest(metadata) cross join left on true
     group by order timestamp_trunc( minute case when then end array_agg( struct( [ ] ; -- count(*) interval day null is
     not in between and or cast( int64) `a b` @p limit having over( approx_quantiles( offset(95) json_value( '$.a'
-    regexp_contains( r'\d' safe. extract( hour if( distinct except replace"""
+    regexp_contains( r'\d' safe. extract( hour if( distinct except replace qualify window w partition by rows range 1
+    preceding current row ignore nulls rollup( cube( grouping sets like any( percentile_cont( 0.5 any_value( max"""
 WORDS = st.sampled_from(VOCABULARY.split())
 
 

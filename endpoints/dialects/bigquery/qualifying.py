@@ -1,0 +1,56 @@
+"""QUALIFY: a condition over window functions, which PostgreSQL computes only after WHERE and HAVING.
+
+select id, x … where … qualify row_number() over (…) = 1 order by y
+  ->  select c1 as id, c2 as x from (select id as c1, x as c2, y as c3, row_number() over (…) = 1 as c4 … where …)
+      where c4 order by c3
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from sqlglot import exp
+
+from endpoints.dialects.bigquery.kinds import Kind
+from endpoints.dialects.bigquery.refusals import refusal_of
+from endpoints.dialects.bigquery.tree import Constant, Expression, FromItem, Name, Ordered, Output, Select
+
+_ALIAS: Final = "qualified"
+
+
+def require_window(select: exp.Select) -> None:
+    """Raise Refusal if a SELECT has QUALIFY and no window function in it or in its select list."""
+    qualify = select.args.get("qualify")
+    if qualify is not None and not any(node.find(exp.Window) for node in (qualify, *select.expressions)):
+        reason = "needs a window function, in its condition or in the select list; otherwise write WHERE or HAVING"
+        raise refusal_of(qualify, reason, construct="QUALIFY")
+
+
+def qualified(select: Select, condition: Expression) -> Select:
+    """Return the rows of a SELECT for which the condition is true; DISTINCT, ORDER BY and LIMIT come after it."""
+    computed: list[Expression] = list(select.items)
+    order: list[Ordered] = []
+    for item in select.order:
+        if isinstance(item.expression, Constant):  # the number of an item
+            order.append(item)
+        else:
+            computed.append(item.expression)
+            order.append(replace(item, expression=_column(len(computed), item.expression.kind)))
+    computed.append(condition)
+    outputs = tuple(Output(f"c{number}", item.kind) for number, item in enumerate(computed, 1))
+    inner = replace(select, items=tuple(computed), outputs=outputs, distinct=False, order=(), limit=None, offset=None)
+    return Select(
+        items=tuple(_column(number, item.kind) for number, item in enumerate(select.items, 1)),
+        outputs=select.outputs,
+        distinct=select.distinct,
+        from_items=(FromItem(query=inner, alias=_ALIAS),),
+        where=_column(len(computed), Kind.BOOLEAN),
+        order=tuple(order),
+        limit=select.limit,
+        offset=select.offset,
+    )
+
+
+def _column(number: int, kind: Kind) -> Name:
+    return Name(kind=kind, owner=_ALIAS, column=f"c{number}")

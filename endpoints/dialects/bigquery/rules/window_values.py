@@ -1,0 +1,191 @@
+"""Values of windows for which PostgreSQL has no function: without NULLs, percentiles, numbers of distinct values.
+
+percentile_disc(x, 0.5) over (partition by g)
+  ->  (array_agg(x) filter (where x is not null) over w)[greatest(ceil(0.5 * count(x) over w), 1)],
+      w: partition by g order by x rows between unbounded preceding and unbounded following
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from math import nextafter
+from typing import Final
+
+from sqlglot import exp
+
+from endpoints.dialects.bigquery.coercions import as_json, as_number, output
+from endpoints.dialects.bigquery.kinds import NUMERIC_KINDS, Kind
+from endpoints.dialects.bigquery.lowering import Lowering, Rule, number_of
+from endpoints.dialects.bigquery.refusals import refusal_of
+from endpoints.dialects.bigquery.rules.gathering import present
+from endpoints.dialects.bigquery.rules.json_and_arrays import argument
+from endpoints.dialects.bigquery.tree import (
+    Call,
+    Case,
+    Constant,
+    Expression,
+    Ordered,
+    Over,
+    Subscript,
+    call,
+    cast,
+    infix,
+    integer,
+    ordered,
+)
+
+PERCENTILES: Final = (exp.PercentileCont, exp.PercentileDisc)
+_WHOLE_PARTITION: Final = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+_COPIES: Final = 8  # of a percentile's argument and window in the result, at most
+MAX_TILES: Final = 2**31 - 1  # PostgreSQL's integer
+
+
+# --- N-th values ------------------------------------------------------------------------------------------------------
+def nth_value(node: exp.NthValue, lowering: Lowering) -> Expression:
+    value = output(lowering.ungrouped().lower(node.this))
+    return call("nth_value", value, integer(_position(node.args.get("offset"), node)), kind=value.kind)
+
+
+def ntile(node: exp.Ntile, _: Lowering) -> Expression:
+    return call("ntile", integer(_position(node.this, node)), kind=Kind.INTEGER)
+
+
+def _position(position: exp.Expr | None, node: exp.Expr) -> int:
+    number = number_of(position)
+    if number is None or not 1 <= number <= MAX_TILES:
+        raise refusal_of(node, "needs a whole number from 1 on")
+    return number
+
+
+def nth_present(node: exp.Expr, lowering: Lowering) -> Expression:
+    """Return the first, last or n-th value that is not NULL.
+
+    last_value(x ignore nulls) over w
+      ->  (array_agg(x) filter (where x is not null) over w)[cardinality(array_agg(x) filter (…) over w)]
+    """
+    value = lowering.ungrouped().lower(node.this)
+    value = as_json(value) if value.kind is Kind.JSON else argument(value)
+    values = Call(kind=Kind.OTHER, name="array_agg", arguments=(value,), condition=present(value))
+    index: Expression
+    if isinstance(node, exp.LastValue):
+        index = call("cardinality", values, kind=Kind.INTEGER)
+    else:
+        index = integer(_position(node.args["offset"], node) if isinstance(node, exp.NthValue) else 1)
+    return Subscript(kind=value.kind, operand=values, index=index)
+
+
+# --- Percentiles ------------------------------------------------------------------------------------------------------
+def percentile(node: exp.Expr, over: Over, lowering: Lowering) -> Expression:
+    """Return a percentile of each partition; `node` is the call, perhaps in IGNORE NULLS or RESPECT NULLS."""
+    called = node.this if isinstance(node, exp.IgnoreNulls | exp.RespectNulls) else node
+    lowering.scope.work.spend(_COPIES * sum(1 for _ in called.walk()))
+    value = _measured(called, lowering)
+    over = replace(over, order=(Ordered(expression=value, nulls="FIRST"),), frame=_WHOLE_PARTITION)
+    condition = None if isinstance(node, exp.RespectNulls) else present(value)
+    values = replace(over, call=Call(kind=Kind.OTHER, name="array_agg", arguments=(value,), condition=condition))
+    counted = Call(kind=Kind.INTEGER, name="count", star=True, condition=condition)
+    count = replace(over, call=counted, kind=Kind.INTEGER)
+    fraction = _fraction(called)
+    if isinstance(called, exp.PercentileCont):
+        return _continuous(values, count, _constant(repr(fraction)))
+    return _discrete(values, count, _constant(str(Decimal(fraction))), value.kind)
+
+
+def percentile_of_group(node: exp.Expr, lowering: Lowering) -> Expression:
+    # percentile_cont(x, 0.5)  ->  percentile_cont(0.5) within group (order by x)
+    value = _measured(node, lowering.ungrouped())
+    fraction = _fraction(node)
+    if isinstance(node, exp.PercentileDisc) and Decimal(fraction) > Decimal(repr(fraction)):
+        fraction = nextafter(fraction, 1)  # PostgreSQL multiplies doubles, and their product is rounded down
+    name = "percentile_cont" if isinstance(node, exp.PercentileCont) else "percentile_disc"
+    return Call(kind=value.kind, name=name, arguments=(_constant(repr(fraction)),), within=(ordered(value),))
+
+
+def _measured(node: exp.Expr, lowering: Lowering) -> Expression:
+    value = lowering.lower(node.this)
+    is_continuous = isinstance(node, exp.PercentileCont)
+    if is_continuous and value.kind not in (*NUMERIC_KINDS, Kind.JSON, Kind.NULL, Kind.OTHER):
+        raise refusal_of(node, "needs a number")
+    if is_continuous or value.kind is Kind.JSON:
+        value = as_number(value)
+    return cast(value, "double precision", Kind.FLOAT) if is_continuous else value
+
+
+def _fraction(node: exp.Expr) -> float:
+    """Return the fraction as BigQuery has it, a double: 0.9 is a little more than 9 of 10 values, so the tenth."""
+    written = node.args.get("expression")
+    text = str(written.this) if isinstance(written, exp.Literal) and not written.is_string else ""
+    try:
+        fraction = float(text)
+    except ValueError:
+        fraction = -1
+    if not 0 <= fraction <= 1:
+        raise refusal_of(node, "needs a number from 0 to 1 as its second argument")
+    return fraction
+
+
+def _constant(text: str) -> Expression:
+    return Constant(kind=Kind.NUMBER, sql=text)
+
+
+def _discrete(values: Expression, count: Expression, fraction: Expression, kind: Kind) -> Expression:
+    # the first value with at least this fraction of the rows at or before it
+    position = call("ceil", infix(fraction, "*", count, kind=Kind.NUMBER), kind=Kind.NUMBER)
+    return Subscript(
+        kind=kind, operand=values, index=_integer(call("GREATEST", position, integer(1), kind=Kind.NUMBER))
+    )
+
+
+def _continuous(values: Expression, count: Expression, fraction: Expression) -> Expression:
+    # position p of n values, from 0:  lower * (1 - p % 1) + upper * (p % 1); if one is NULL, the other
+    last = infix(count, "-", integer(1), kind=Kind.INTEGER)
+    position = infix(fraction, "*", cast(last, "numeric", Kind.NUMBER), kind=Kind.NUMBER)
+    after = infix(position, "%", integer(1), kind=Kind.NUMBER)
+    before = infix(integer(1), "-", after, kind=Kind.NUMBER)
+    lower, upper = (
+        Subscript(
+            kind=Kind.FLOAT,
+            operand=values,
+            index=infix(_integer(call(name, position, kind=Kind.NUMBER)), "+", integer(1), kind=Kind.INTEGER),
+        )
+        for name in ("floor", "ceil")
+    )
+    weighted = [
+        infix(value, "*", cast(weight, "double precision", Kind.FLOAT), kind=Kind.FLOAT)
+        for value, weight in ((lower, before), (upper, after))
+    ]
+    return call("COALESCE", infix(weighted[0], "+", weighted[1], kind=Kind.FLOAT), upper, kind=Kind.FLOAT)
+
+
+def _integer(value: Expression) -> Expression:
+    return cast(value, "integer", Kind.INTEGER)
+
+
+# --- Distinct values --------------------------------------------------------------------------------------------------
+def distinct_values(value: Expression, over: Over, lowering: Lowering) -> Expression:
+    """Return the number of distinct values of each partition, for which PostgreSQL has no DISTINCT.
+
+    The rank of a value from below and the rank from above make one more than the number of values; NULL is one of
+    these.
+    """
+    lowering.scope.work.spend(_COPIES)
+    ranked = Call(kind=Kind.INTEGER, name="dense_rank")
+    ranks = [
+        replace(over, call=ranked, kind=Kind.INTEGER, order=(Ordered(expression=value, descending=descending),))
+        for descending in (False, True)
+    ]
+    rows, values = (
+        replace(over, call=counted, kind=Kind.INTEGER)
+        for counted in (
+            Call(kind=Kind.INTEGER, name="count", star=True),
+            Call(kind=Kind.INTEGER, name="count", arguments=(value,)),
+        )
+    )
+    has_null = infix(rows, ">", values, kind=Kind.BOOLEAN)
+    null = Case(kind=Kind.INTEGER, operand=None, branches=((has_null, integer(2)),), default=integer(1))
+    both = infix(ranks[0], "+", ranks[1], kind=Kind.INTEGER)
+    return infix(both, "-", null, kind=Kind.INTEGER)
+
+
+RULES: Final[dict[type[exp.Expr], Rule]] = dict.fromkeys(PERCENTILES, percentile_of_group)

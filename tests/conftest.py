@@ -27,6 +27,7 @@ from endpoints.access.access_tokens import issue_access_token
 from endpoints.cache import connection
 from endpoints.cache.usage.flushing import FLUSHER
 from endpoints.calling import calls
+from endpoints.calling.sampled_names import forget_names
 from endpoints.log_database.load_pool import close_load_pool
 from endpoints.log_database.servers import close_log_servers
 from logsources import services
@@ -205,6 +206,7 @@ def empty_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     cache.clear()
     # One process saves, purges and calls here: nobody needs to wait until others have heard of it.
     monkeypatch.setattr(connection, "TRUSTED_SECONDS", 0.0)
+    forget_names()
     KNOWN_SOURCES.forget()  # the test before may have made log sources, and its end has taken them back
     yield
     # A test without Redis leaves a change to be announced to the next test's.

@@ -22,8 +22,9 @@ from endpoints.calling.prepared_queries import (
     over_budget,
     sandboxed_query,
 )
+from endpoints.calling.sampled_names import capitalised_names
 from endpoints.definition import PublishedTable, Version
-from endpoints.dialects import DIALECTS, TranslationBug
+from endpoints.dialects import DIALECTS, NOTHING_SAMPLED, SampledFields, TranslationBug
 from endpoints.errors import EndpointError, InternalError, InvalidLQL, InvalidSQL, RequestTooLarge
 from endpoints.log_database.execution import StatementFailed, first_invalid_regular_expression
 from endpoints.log_database.sessions import ReaderSession
@@ -88,7 +89,7 @@ class Remembered(Generic[Key, Value]):
 # --- Sandbox queries --------------------------------------------------------------------------------------------------
 logger = structlog.get_logger(__name__)
 
-_CheckKey = tuple[UUID, int, str, tuple[PublishedTable, ...], int]
+_CheckKey = tuple[UUID, int, str, tuple[PublishedTable, ...], SampledFields, int]
 _remembered: Final[Remembered[_CheckKey, Checked]] = Remembered(capacity=200, max_bytes=16 * 1024 * 1024)
 _BYTES_PER_CHARACTER: Final = 24  # of a text with its tokens: 230 KiB for 9 KiB, 340 KiB for a translated 6 KiB
 
@@ -121,14 +122,16 @@ def prepare_sql(endpoint: Version, sql: str, arguments: Mapping[str, BoundValue]
 
 def check_query(endpoint: Version, sql: str, tables: Sequence[PublishedTable]) -> Checked:
     """Return what runs for a consumer's SQL over these tables. Raises SandboxViolation or RequestTooLarge."""
+    is_translated = endpoint.sandbox_dialect in DIALECTS
+    sampled = SampledFields(capitalised_names()) if is_translated else NOTHING_SAMPLED
     if not endpoint.version:  # a draft: another one may have the same id
-        return _check(endpoint, sql, tables)
+        return _check(endpoint, sql, tables, sampled)
     # Dashboards send the same texts again and again; the check depends on nothing else.
-    key = (endpoint.pk, endpoint.version, sql, tuple(tables), settings.ENDPOINTS_SANDBOX_MAX_SQL_BYTES)
-    return _remembered.get(key, lambda: _check(endpoint, sql, tables), size=_BYTES_PER_CHARACTER * len(sql))
+    key = (endpoint.pk, endpoint.version, sql, tuple(tables), sampled, settings.ENDPOINTS_SANDBOX_MAX_SQL_BYTES)
+    return _remembered.get(key, lambda: _check(endpoint, sql, tables, sampled), size=_BYTES_PER_CHARACTER * len(sql))
 
 
-def _check(endpoint: Version, sql: str, tables: Sequence[PublishedTable]) -> Checked:
+def _check(endpoint: Version, sql: str, tables: Sequence[PublishedTable], sampled: SampledFields) -> Checked:
     limits = SandboxLimits(bytes=settings.ENDPOINTS_SANDBOX_MAX_SQL_BYTES)
     dialect = DIALECTS.get(endpoint.sandbox_dialect)
     if dialect is not None:
@@ -137,7 +140,8 @@ def _check(endpoint: Version, sql: str, tables: Sequence[PublishedTable]) -> Che
             raise InternalError
         try:
             published = [(table.name, table.columns) for table in tables]
-            return dialect.load()(sql, tables=published, parameters=endpoint.parameters, limits=limits)
+            check = dialect.load()
+            return check(sql, tables=published, parameters=endpoint.parameters, sampled=sampled, limits=limits)
         except TranslationBug as bug:
             # The fingerprint shows whether two reports are about the same text; the text itself is never logged.
             fingerprint = hashlib.sha256(sql.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -35,6 +35,16 @@ class TranslationBug(SandboxViolation):
         self.place = f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class SampledFields:
+    """What sampled records tell a translator: the names of fields there with a capital letter."""
+
+    capitalised: frozenset[str] = frozenset()
+
+
+NOTHING_SAMPLED: Final = SampledFields()
+
+
 class Check(Protocol):
     """Translates and checks a text over sandbox tables, given by name with their columns.
 
@@ -47,6 +57,7 @@ class Check(Protocol):
         *,
         tables: Sequence[tuple[str, Sequence[Column]]],
         parameters: Sequence[DeclaredParameter],
+        sampled: SampledFields,
         limits: SandboxLimits,
     ) -> CheckedTranslation: ...
 

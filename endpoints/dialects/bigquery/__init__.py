@@ -5,8 +5,8 @@
 The resulting text is nothing special: it goes through the checker of sandbox queries like a consumer's own, and uses
 only functions of the allowlist. The stages, and where to look for a construct:
 
-* `parsing` reads the text; `passes` rewrites whole SELECTs; `from_clause` has the unnest joins, `scopes` the meaning of
-  names, `queries` SELECT and UNION;
+* `parsing` reads the text; `passes` and `spellings` rewrite whole SELECTs; `from_clause` has the unnest joins, `scopes`
+  the meaning of names, `fields` how a field is read, `queries` SELECT and UNION;
 * `rules` has one function per construct and one module per family; `coercions` turns a field into the type that its
   context needs;
 * `patterns` rewrites regular expressions; `tree` defines the resulting tree, `printing` writes it.
@@ -24,7 +24,8 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Final
 
-from endpoints.dialects import TranslationBug
+from endpoints.dialects import NOTHING_SAMPLED, SampledFields, TranslationBug
+from endpoints.dialects.bigquery.fields import capitalised, written_with_capitals
 from endpoints.dialects.bigquery.kinds import kind_of_type
 from endpoints.dialects.bigquery.parsing import THE_QUERY, parse, tokens_of
 from endpoints.dialects.bigquery.printing import Printer
@@ -180,6 +181,7 @@ def translate(
     *,
     tables: Sequence[BigQueryTable],
     parameters: Sequence[DeclaredParameter] = (),
+    sampled: SampledFields = NOTHING_SAMPLED,
     max_bytes: int = MAX_BYTES,
 ) -> Translation:
     """Return the translation of a consumer's text in BigQuery's dialect; the last few hundred are remembered.
@@ -191,7 +193,7 @@ def translate(
     if len(sql) > max_bytes or len(sql.encode("utf-8", "surrogatepass")) > max_bytes:
         raise RequestTooLarge(f"A sandbox query may have at most {max_bytes} bytes.")
     types = tuple((parameter.name, parameter.type.postgresql_type) for parameter in parameters)
-    return _translated(sql, tuple(tables), types)
+    return _translated(sql, tuple(tables), types, sampled)
 
 
 def check_bigquery(
@@ -199,6 +201,7 @@ def check_bigquery(
     *,
     tables: Sequence[BigQueryTable],
     parameters: Sequence[DeclaredParameter] = (),
+    sampled: SampledFields = NOTHING_SAMPLED,
     limits: SandboxLimits | None = None,
 ) -> CheckedTranslation:
     """Return the query to run for a consumer's text in BigQuery's dialect: translated, then checked like any other.
@@ -208,7 +211,7 @@ def check_bigquery(
     limits = limits or SandboxLimits()
     return check_translation(
         sql,
-        translate(sql, tables=tables, parameters=parameters, max_bytes=limits.bytes),
+        translate(sql, tables=tables, parameters=parameters, sampled=sampled, max_bytes=limits.bytes),
         tables=[SandboxTable(table.name, tuple(column.name for column in table.columns)) for table in tables],
         parameters=parameters,
         limits=limits,
@@ -220,22 +223,26 @@ def check(
     *,
     tables: Sequence[tuple[str, Sequence[Column]]],
     parameters: Sequence[DeclaredParameter],
+    sampled: SampledFields,
     limits: SandboxLimits,
 ) -> CheckedTranslation:
     """Return the query to run for a text over published tables, as `endpoints.dialects` asks for it."""
     # Each unnest is an item of FROM, and a query over several log tables has dozens of them.
     limits = replace(limits, from_items=64, from_items_per_select=24)
     log_tables = [log_table(name, columns) for name, columns in tables]
-    return check_bigquery(text, tables=log_tables, parameters=parameters, limits=limits)
+    return check_bigquery(text, tables=log_tables, parameters=parameters, sampled=sampled, limits=limits)
 
 
 @lru_cache(maxsize=TRANSLATIONS_KEPT)
-def _translated(sql: str, tables: tuple[BigQueryTable, ...], parameters: tuple[tuple[str, str], ...]) -> Translation:
+def _translated(
+    sql: str, tables: tuple[BigQueryTable, ...], parameters: tuple[tuple[str, str], ...], sampled: SampledFields
+) -> Translation:
     try:
         tree = parse(sql, tokens_of(sql))
         printer = Printer()
         types = {name: kind_of_type(type_) for name, type_ in parameters}
-        known = Scope(tables=_known(tables), parameters=types)
+        any_case = capitalised(sampled.capitalised) | written_with_capitals(tree)
+        known = Scope(tables=_known(tables), parameters=types, any_case=any_case)
         printer.query(translate_query(tree, Scope(parent=known)))
     except Refusal as refusal:
         raise _violation(sql, refusal, tables) from refusal

@@ -15,6 +15,7 @@ from endpoints.dialects.bigquery.passes import alias_references, expand_stars, o
 from endpoints.dialects.bigquery.refusals import refusal_of
 from endpoints.dialects.bigquery.rules import RULES
 from endpoints.dialects.bigquery.scopes import Columns, Scope
+from endpoints.dialects.bigquery.spellings import one_spelling
 from endpoints.dialects.bigquery.tree import (
     CommonTable,
     Constant,
@@ -154,7 +155,7 @@ def _select(node: exp.Select, outer: Scope) -> Select:
     if not node.expressions:
         raise refusal_of(node, "has no columns", construct="SELECT")
     items_from = from_items(node, lowering)
-    expand_stars(output_names(node), scope)
+    one_spelling(expand_stars(output_names(node), scope))
     alias_references(node, scope)
     where, having = node.args.get("where"), node.args.get("having")
     condition = as_boolean(lowering.lower(where.this)) if where is not None else None

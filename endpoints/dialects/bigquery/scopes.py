@@ -77,10 +77,12 @@ class Scope:
     merged: set[str] = field(default_factory=set)  # columns of JOIN … USING, folded
     parameters: dict[str, Kind] = field(default_factory=dict)
     work: Work = field(default_factory=Work)
+    any_case: frozenset[str] = frozenset()  # names of fields that are compared without case too, folded
 
     def __post_init__(self) -> None:
         if self.parent is not None:
             self.parameters, self.work = self.parent.parameters, self.parent.work
+            self.any_case = self.parent.any_case
 
     def levels(self) -> Iterator[Scope]:
         """Yield this level and the levels around it, innermost first."""
@@ -124,6 +126,11 @@ class Scope:
             for source in scope.sources
             if source.columns is None and source.element is not None and source.element.kind is Kind.JSON
         ]
+
+    def field_of(self, base: Expression, steps: Sequence[Step], *, origin: int = -1) -> Fields:
+        """Return a field of a jsonb value."""
+        record, before = (base.base, base.steps) if isinstance(base, Fields) else (base, ())
+        return Fields(kind=Kind.JSON, base=record, steps=(*before, *steps), any_case=self.any_case, origin=origin)
 
     def has_column(self, name: str) -> bool:
         """Whether a FROM item of this level has such a column or such a name."""
@@ -180,23 +187,23 @@ def resolve(identifiers: Sequence[exp.Identifier], steps: Sequence[Step], scope:
     source = scope.source(names[0])
     if source is not None:
         if source.columns is None and source.element is not None:
-            return _fields(source.element, [*names[1:], *steps], first)
+            return _fields(source.element, [*names[1:], *steps], first, scope)
         if len(names) > 1:
             column = source.column(names[1])
             if column is None:
                 raise Refusal(f"{names[0]}.{names[1]}", "is not a column", offset=at)
-            return _fields(column, [*names[2:], *steps], first)
+            return _fields(column, [*names[2:], *steps], first, scope)
     column = _column(names[0], scope)
     if column is not None:
-        return _fields(column, [*names[1:], *steps], first)
+        return _fields(column, [*names[1:], *steps], first, scope)
     if source is not None:
         row = Name(kind=Kind.OTHER, owner=None, column=source.alias)
-        return _fields(call("to_jsonb", row, kind=Kind.JSON), list(steps), first)
+        return _fields(call("to_jsonb", row, kind=Kind.JSON), list(steps), first, scope)
     records = scope.elements()
     if not records:
         raise Refusal(names[0], "is not a column or a table here", offset=at)
     scope.work.spend(len(records))
-    found = [_fields(record, [*names, *steps], first) for record in records]
+    found = [_fields(record, [*names, *steps], first, scope) for record in records]
     if len(found) == 1:
         return found[0]
     return Call(kind=Kind.JSON, name="COALESCE", arguments=tuple(found), origin=-1 if at is None else at)
@@ -214,16 +221,14 @@ def _column(name: str, scope: Scope) -> Expression | None:
     return None
 
 
-def _fields(base: Expression, steps: list[Step], first: exp.Identifier) -> Expression:
+def _fields(base: Expression, steps: list[Step], first: exp.Identifier, scope: Scope) -> Expression:
     at = origin(first)
     at = -1 if at is None else at
     if not steps:
         return _at(base, at)
     if base.kind is not Kind.JSON:
         raise refusal_of(first, "has no fields", construct=first.name)
-    if isinstance(base, Fields):
-        return Fields(kind=Kind.JSON, base=base.base, steps=(*base.steps, *steps), origin=at)
-    return Fields(kind=Kind.JSON, base=base, steps=tuple(steps), origin=at)
+    return scope.field_of(base, steps, origin=at)
 
 
 def _at(value: Expression, offset: int) -> Expression:

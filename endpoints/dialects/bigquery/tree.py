@@ -43,6 +43,7 @@ class Fields(Expression):
 
     base: Expression
     steps: tuple[str | int, ...]
+    any_case: frozenset[str] = frozenset()  # folded names that a key in other letters fits too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

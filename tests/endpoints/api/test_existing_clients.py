@@ -103,6 +103,13 @@ def test_one_row_by_its_id(api: ApiClient, compat: None, rows: None) -> None:
     assert (row["id"], row["event_message"]) == ("row-500-3", "GET | 500")
 
 
+def test_fields_are_found_in_any_case(api: ApiClient, compat: None, rows: None, insert_rows: Any) -> None:
+    metadata = [{"botManagement": [{"score": 30}], "level": "info"}]
+    insert_rows("auth_logs", [{"project": "default", "timestamp": NOW, "metadata": metadata}])
+    sql = "select m.botmanagement.score, M.LEVEL as level from auth_logs cross join unnest(metadata) as m"
+    assert result(api, sql=sql) == [{"score": 30, "level": "info"}]
+
+
 def test_every_table_exists(api: ApiClient, compat: None, rows: None) -> None:
     counts = {table: result(api, sql=f"select count(*) as count from {table}") for table in TABLES.split()}
     assert counts == {table: [{"count": 4 if table == "edge_logs" else 0}] for table in TABLES.split()}

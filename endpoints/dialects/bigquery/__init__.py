@@ -24,15 +24,16 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Final
 
-from endpoints.dialects import NOTHING_SAMPLED, SampledFields, TranslationBug
+from endpoints.dialects import NOTHING_SAMPLED, MisspeltName, SampledFields, TranslationBug
 from endpoints.dialects.bigquery.fields import capitalised, written_with_capitals
-from endpoints.dialects.bigquery.kinds import kind_of_type
+from endpoints.dialects.bigquery.kinds import Kind, kind_of_type
 from endpoints.dialects.bigquery.parsing import THE_QUERY, parse, tokens_of
 from endpoints.dialects.bigquery.printing import Printer
 from endpoints.dialects.bigquery.queries import translate_query
 from endpoints.dialects.bigquery.refusals import Refusal
 from endpoints.dialects.bigquery.scopes import Columns, Scope
 from endpoints.dialects.bigquery.tree import Output
+from endpoints.dialects.field_paths import UNTRACED, FieldPath, Trace, UsedFields
 from endpoints.errors import RequestTooLarge, SandboxViolation
 from endpoints.results.outcomes import BoundValue, Column, Statement
 from endpoints.sql.lexemes import line_and_column
@@ -61,12 +62,13 @@ class Translation:
     sql: str
     _starts: tuple[int, ...] = field(repr=False)  # offsets of the pieces in `sql`
     _origins: tuple[int, ...] = field(repr=False)  # offsets of the pieces in the consumer's text
+    fields: UsedFields
 
     @classmethod
-    def from_pieces(cls, pieces: Sequence[str], origins: Sequence[int]) -> Translation:
+    def from_pieces(cls, pieces: Sequence[str], origins: Sequence[int], fields: UsedFields) -> Translation:
         """Join the pieces, each with its offset in the consumer's text."""
         starts = accumulate((len(piece) + 1 for piece in pieces[:-1]), initial=0)
-        return cls(" ".join(pieces), tuple(starts), tuple(origins))
+        return cls(" ".join(pieces), tuple(starts), tuple(origins), fields)
 
     def original_offset(self, offset: int) -> int:
         """Return the offset in the consumer's text for an offset in `sql`, as exactly as it is known."""
@@ -90,6 +92,11 @@ class CheckedTranslation:
     def parameter_names(self) -> tuple[str, ...]:
         """Return the parameter name of each placeholder, "" for the service's own values."""
         return self.query.parameter_names
+
+    @property
+    def fields(self) -> UsedFields:
+        """Return the fields of stored records that the text names."""
+        return self.translation.fields
 
     def statement(self, arguments: Mapping[str, BoundValue], *, max_rows: int) -> Statement:
         """Return the final SQL for at most ``max_rows + 1`` rows. Raises KeyError if an argument is missing."""
@@ -187,7 +194,8 @@ def translate(
     """Return the translation of a consumer's text in BigQuery's dialect; the last few hundred are remembered.
 
     Raises SandboxViolation if there is no translation: its details say what, why and where (1-based line and column);
-    TranslationBug, also a SandboxViolation, if the translator itself has a fault.
+    MisspeltName, also one, for a name that is a column's with a slip, unless `sampled` says that it is a field;
+    TranslationBug, also one, if the translator itself has a fault.
     Raises RequestTooLarge for a text over the limit.
     """
     if len(sql) > max_bytes or len(sql.encode("utf-8", "surrogatepass")) > max_bytes:
@@ -242,10 +250,14 @@ def _translated(
         printer = Printer()
         types = {name: kind_of_type(type_) for name, type_ in parameters}
         any_case = capitalised(sampled.capitalised) | written_with_capitals(tree)
-        known = Scope(tables=_known(tables), parameters=types, any_case=any_case)
-        printer.query(translate_query(tree, Scope(parent=known)))
+        known = Scope(tables=_known(tables), parameters=types, any_case=any_case, present=sampled.present)
+        query = translate_query(tree, Scope(parent=known))
+        printer.query(query)
     except Refusal as refusal:
-        raise _violation(sql, refusal, tables) from refusal
+        violation_here = _violation(sql, refusal, tables)
+        if refusal.field is not None:
+            raise MisspeltName(violation_here, refusal.construct, refusal.field) from refusal
+        raise violation_here from refusal
     except RecursionError as error:
         too_deep = Refusal(THE_QUERY, "is nested too deeply to be translated", offset=0)
         raise _violation(sql, too_deep, tables) from error
@@ -255,7 +267,8 @@ def _translated(
         # Any such error is the text's fault for the caller and ours for the log; the answer always has a reason.
         unknown = Refusal(THE_QUERY, "cannot be translated; write it in a simpler way", offset=0)
         raise TranslationBug(_violation(sql, unknown, tables), error) from error
-    return Translation.from_pieces(printer.pieces, printer.origins)
+    fields = UsedFields(tuple(dict.fromkeys(known.uses)), tuple(column.trace.uses for column in query.outputs))
+    return Translation.from_pieces(printer.pieces, printer.origins, fields)
 
 
 def forget_translations() -> None:
@@ -267,15 +280,21 @@ def _known(tables: Sequence[BigQueryTable]) -> dict[str, tuple[str, Columns]]:
     return {
         table.name.casefold(): (
             table.name,
-            Columns.of(
-                tuple(Output(column.name, kind_of_type(column.type), column.nullable) for column in table.columns)
-            ),
+            Columns.of(tuple(_stored(table, column) for column in table.columns)),
         )
         for table in tables
     }
 
 
+def _stored(table: BigQueryTable, column: BigQueryColumn) -> Output:
+    kind = kind_of_type(column.type)
+    trace = Trace(FieldPath(table.name, column.name)) if kind is Kind.JSON else UNTRACED
+    return Output(column.name, kind, column.nullable, trace)
+
+
 def _violation(sql: str, refusal: Refusal, tables: Sequence[BigQueryTable]) -> SandboxViolation:
     names = [table.name for table in tables]
     offset = min(max(refusal.offset or 0, 0), len(sql))
-    return violation(sql, offset, construct=refusal.construct, reason=refusal.reason, tables=names)
+    return violation(
+        sql, offset, construct=refusal.construct, reason=refusal.reason, tables=names, similar=refusal.similar
+    )

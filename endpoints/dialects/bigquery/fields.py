@@ -8,8 +8,6 @@ have with one.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
@@ -17,7 +15,19 @@ from typing import Final
 from sqlglot import exp
 
 from endpoints.dialects.bigquery.kinds import Kind
-from endpoints.dialects.bigquery.tree import TRUE, Constant, Expression, Fields, Name, call, infix, integer, string
+from endpoints.dialects.bigquery.tree import (
+    TRUE,
+    Call,
+    Constant,
+    Expression,
+    Fields,
+    Name,
+    call,
+    infix,
+    integer,
+    string,
+)
+from endpoints.dialects.field_paths import FieldPath, FieldUse, json_path
 
 MAX_NAME_LENGTH: Final = 300  # of a column in BigQuery; longer names are compared exactly, their patterns cost too much
 
@@ -31,6 +41,27 @@ def capitalised(names: Iterable[str]) -> frozenset[str]:
 def written_with_capitals(tree: exp.Expr) -> frozenset[str]:
     """Return the names that a text writes with a capital letter, folded."""
     return capitalised(identifier.name for identifier in tree.find_all(exp.Identifier))
+
+
+# --- Paths ------------------------------------------------------------------------------------------------------------
+def path_of(value: Expression) -> FieldPath | None:
+    """Return the way from a column of a sandbox table to this value, None if it is nothing stored."""
+    if isinstance(value, Fields):
+        record = path_of(value.base)
+        return None if record is None else record.to(value.steps, value.any_case)
+    return value.trace.path if isinstance(value, Name) else None
+
+
+def uses_of(value: Expression) -> tuple[FieldUse, ...]:
+    """Return the stored fields that a name means, and those that its column was made of."""
+    if isinstance(value, Call):  # a bare name, in several records
+        paths = [path_of(argument) for argument in value.arguments]
+        known = tuple(path for path in paths if path is not None)
+        return (FieldUse(known),) if len(known) == len(paths) else ()
+    path = path_of(value)
+    own = (FieldUse((path,)),) if path is not None and path.steps else ()
+    name = value.base if isinstance(value, Fields) else value
+    return own + name.trace.uses if isinstance(name, Name) else own
 
 
 # --- Readings ---------------------------------------------------------------------------------------------------------
@@ -58,11 +89,7 @@ def _unquoted(value: Expression) -> Expression:
 
 
 def _in_any_case(value: Fields) -> bool:
-    return any(_has_any_case(step, value) for step in value.steps)
-
-
-def _has_any_case(step: str | int, value: Fields) -> bool:
-    return isinstance(step, str) and step.casefold() in value.any_case
+    return any(isinstance(step, str) and step.casefold() in value.any_case for step in value.steps)
 
 
 def _exact(value: Fields) -> Expression:
@@ -90,18 +117,9 @@ def _step(step: str | int) -> Constant:
 
 def _by_path(value: Fields, *, any_case: bool) -> Expression:
     # m.request.path over {"request": [{"path": …}]}: a lax path goes through arrays of one record by itself.
-    path = "$" + "".join(_path_step(step, value, any_case=any_case) for step in value.steps)
+    path = json_path(value.steps, value.any_case if any_case else frozenset())
     # .keyvalue() fails for anything but an object; silently, so that the field is NULL there.
     silent = (string("{}"), TRUE) if any_case else ()
     return replace(
         call("jsonb_path_query_first", value.base, string(path), *silent, kind=Kind.JSON), origin=value.origin
     )
-
-
-def _path_step(step: str | int, value: Fields, *, any_case: bool) -> str:
-    if isinstance(step, int):
-        return f"[{step}]"
-    if not (any_case and _has_any_case(step, value)):
-        return f".{json.dumps(step)}"
-    pattern = json.dumps(f"^{re.escape(step)}$")
-    return f'.keyvalue() ? (@.key like_regex {pattern} flag "i").value'

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
+from typing import Final
 
 from sqlglot import exp
 
 from endpoints.dialects.bigquery.coercions import as_boolean, as_json, as_text, null_of, output
+from endpoints.dialects.bigquery.fields import path_of
 from endpoints.dialects.bigquery.from_clause import from_items
 from endpoints.dialects.bigquery.kinds import NUMERIC_KINDS, Kind
 from endpoints.dialects.bigquery.lowering import Lowering, number_of
@@ -30,6 +33,9 @@ from endpoints.dialects.bigquery.tree import (
     cast,
     integer,
 )
+from endpoints.dialects.field_paths import Trace
+
+MAX_USES_OF_COLUMN: Final = 16  # fields that a column was made of, which are kept
 
 
 # --- Set operations ---------------------------------------------------------------------------------------------------
@@ -44,10 +50,15 @@ def combined(operator: str, branches: Sequence[Query]) -> SetOperation:
     ]
     converted = tuple(_with_kinds(branch, kinds) for branch in branches)
     outputs = tuple(
-        Output(first.name, kind, any(branch.outputs[index].nullable for branch in branches))
+        Output(first.name, kind, any(branch.outputs[index].nullable for branch in branches), _merged(branches, index))
         for index, (first, kind) in enumerate(zip(branches[0].outputs, kinds, strict=True))
     )
     return SetOperation(operator=operator, branches=converted, outputs=outputs)
+
+
+def _merged(branches: Sequence[Query], index: int) -> Trace:
+    uses = dict.fromkeys(use for branch in branches for use in branch.outputs[index].trace.uses)
+    return Trace(uses=tuple(islice(uses, MAX_USES_OF_COLUMN)))
 
 
 def common_kind(kinds: Sequence[Kind]) -> Kind:
@@ -162,8 +173,12 @@ def _select(node: exp.Select, outer: Scope) -> Select:
     group = node.args.get("group")
     if group is not None or node.args.get("distinct") is not None:
         lowering = replace(lowering, grouped=True)
-    items = [output(lowering.lower(item.this)) for item in node.expressions]
-    outputs = tuple(_output(item.alias, value) for item, value in zip(node.expressions, items, strict=True))
+    traced = [_traced(item.this, lowering) for item in node.expressions]
+    items = [value for value, _ in traced]
+    outputs = tuple(
+        _output(item.alias, value, trace) for item, (value, trace) in zip(node.expressions, traced, strict=True)
+    )
+    scope.aliases = [column.name for column in outputs]
     order = node.args.get("order")
     return Select(
         items=tuple(items),
@@ -179,8 +194,16 @@ def _select(node: exp.Select, outer: Scope) -> Select:
     )
 
 
-def _output(name: str, value: Expression) -> Output:
-    return Output(name, value.kind, _nullable(value))
+def _traced(node: exp.Expr, lowering: Lowering) -> tuple[Expression, Trace]:
+    """Return an item of a select list, and the fields that it was made of."""
+    uses = lowering.scope.uses
+    before = len(uses)
+    value = lowering.lower(node)
+    return output(value), Trace(path_of(value), tuple(islice(dict.fromkeys(uses[before:]), MAX_USES_OF_COLUMN)))
+
+
+def _output(name: str, value: Expression, trace: Trace) -> Output:
+    return Output(name, value.kind, _nullable(value), trace)
 
 
 def _nullable(value: Expression) -> bool:

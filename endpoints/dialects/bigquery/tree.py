@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from endpoints.dialects.bigquery.kinds import Kind
+from endpoints.dialects.field_paths import UNTRACED, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,7 @@ class Name(Expression):
     owner: str | None
     column: str
     nullable: bool = True
+    trace: Trace = UNTRACED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +186,7 @@ class Output:
     name: str
     kind: Kind
     nullable: bool = True
+    trace: Trace = UNTRACED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

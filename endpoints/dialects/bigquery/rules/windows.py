@@ -7,10 +7,12 @@ from typing import Final
 from sqlglot import exp
 
 from endpoints.dialects.bigquery.coercions import output
+from endpoints.dialects.bigquery.function_names import FUNCTION_NAMES
 from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule, offset_of
 from endpoints.dialects.bigquery.refusals import refusal_of
 from endpoints.dialects.bigquery.tree import Call, Expression, Over, call
+from endpoints.sql.sandbox.vocabulary import similar_names
 from logsources.allowed_functions import ALLOWED_FUNCTIONS
 
 _RANKS: Final[dict[type[exp.Expr], str]] = {
@@ -80,7 +82,8 @@ def other_function(node: exp.Anonymous, lowering: Lowering) -> Expression:
     """A function that BigQuery does not have: PostgreSQL's function, if it is allowed."""
     name = node.name.lower()
     if name not in ALLOWED_FUNCTIONS:
-        raise refusal_of(node, "is not a function of the BigQuery dialect of this service")
+        similar = similar_names(name, FUNCTION_NAMES)
+        raise refusal_of(node, "is not a function of the BigQuery dialect of this service", similar=similar)
     arguments = tuple(map(output, lowering.lower_all(node.expressions)))
     return Call(kind=Kind.OTHER, name=name, arguments=arguments, origin=offset_of(node))
 

@@ -26,9 +26,10 @@ from endpoints.access import known_records as directory
 from endpoints.access.access_tokens import issue_access_token
 from endpoints.cache import connection
 from endpoints.cache.usage.flushing import FLUSHER
-from endpoints.calling import calls
+from endpoints.calling import calls, field_samples, sampled_names
 from endpoints.log_database.load_pool import close_load_pool
 from endpoints.log_database.servers import close_log_servers
+from endpoints.log_database.shared_work import SharedWork
 from logsources import services
 from logsources.databases import owner_connection
 from logsources.models import LogSource
@@ -195,8 +196,11 @@ def time_for_redis() -> None:
 @pytest.fixture(autouse=True)
 def time_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that stands still for half a second is no database that hangs."""
-    for module in (directory, services, calls):
+    for module in (directory, services, calls, sampled_names):
         monkeypatch.setattr(module, "READ_SECONDS", 20.0)
+    monkeypatch.setattr(field_samples, "SAMPLE_SECONDS", 20.0)
+    first = SharedWork("first field names", sampled_names._sample, seconds=20.0, in_background=True)
+    monkeypatch.setattr(sampled_names, "_first", first)
 
 
 @pytest.fixture(autouse=True)
@@ -205,6 +209,8 @@ def empty_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     cache.clear()
     # One process saves, purges and calls here: nobody needs to wait until others have heard of it.
     monkeypatch.setattr(connection, "TRUSTED_SECONDS", 0.0)
+    sampled_names.forget_names()
+    field_samples.forget_samples()
     KNOWN_SOURCES.forget()  # the test before may have made log sources, and its end has taken them back
     yield
     # A test without Redis leaves a change to be announced to the next test's.

@@ -185,6 +185,11 @@ class GatePool:
             name="gate",
         )
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether only the connections kept from sandbox queries are left, so that another query would wait."""
+        return self._in_use >= max(1, self._size - KEPT_FROM_SANDBOX)
+
     @contextmanager
     def sandbox_turn(self) -> Iterator[None]:
         """Count a sandbox query, around its connection. Raises Overloaded if earlier ones take too long."""

@@ -5,9 +5,10 @@
 The resulting text is nothing special: it goes through the checker of sandbox queries like a consumer's own, and uses
 only functions of the allowlist. The stages, and where to look for a construct:
 
-* `parsing` reads the text; `clauses` refuses what no rule reads; `passes` and `named_windows` rewrite whole SELECTs;
-* `from_clause` has the unnest joins, `scopes` the meaning of names, `queries` SELECT and its clauses, `qualifying`
-  QUALIFY, `unions` the columns of UNION;
+* `parsing` reads the text; `clauses` refuses what no rule reads; `passes`, `named_windows` and `spellings` rewrite
+  whole SELECTs;
+* `from_clause` has the unnest joins, `scopes` the meaning of names, `fields` how a field is read, `queries` SELECT and
+  its clauses, `qualifying` QUALIFY, `unions` the columns of UNION, `shapes` what is inside the structs of a text;
 * `rules` has one function per construct and one module per family; `coercions` turns a field into the type that its
   context needs;
 * `patterns` rewrites regular expressions; `tree` defines the resulting tree, `printing` writes it.
@@ -25,9 +26,10 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Final
 
-from endpoints.dialects import TranslationBug
+from endpoints.dialects import NOTHING_SAMPLED, MisspeltName, SampledFields, TranslationBug
 from endpoints.dialects.bigquery.clauses import refuse_unread_clauses
-from endpoints.dialects.bigquery.kinds import kind_of_type
+from endpoints.dialects.bigquery.fields import capitalised, written_with_capitals
+from endpoints.dialects.bigquery.kinds import Kind, kind_of_type
 from endpoints.dialects.bigquery.parsing import THE_QUERY, parse, tokens_of
 from endpoints.dialects.bigquery.printing import Printer
 from endpoints.dialects.bigquery.queries import translate_query
@@ -35,6 +37,7 @@ from endpoints.dialects.bigquery.refusals import Refusal
 from endpoints.dialects.bigquery.scopes import Columns, Scope
 from endpoints.dialects.bigquery.shapes import with_moments_written
 from endpoints.dialects.bigquery.tree import Output
+from endpoints.dialects.field_paths import UNTRACED, FieldPath, Trace, UsedFields
 from endpoints.errors import RequestTooLarge, SandboxViolation
 from endpoints.results.outcomes import BoundValue, Column, Statement, TimestampForm
 from endpoints.sql.lexemes import line_and_column
@@ -63,12 +66,13 @@ class Translation:
     sql: str
     _starts: tuple[int, ...] = field(repr=False)  # offsets of the pieces in `sql`
     _origins: tuple[int, ...] = field(repr=False)  # offsets of the pieces in the consumer's text
+    fields: UsedFields
 
     @classmethod
-    def from_pieces(cls, pieces: Sequence[str], origins: Sequence[int]) -> Translation:
+    def from_pieces(cls, pieces: Sequence[str], origins: Sequence[int], fields: UsedFields) -> Translation:
         """Join the pieces, each with its offset in the consumer's text."""
         starts = accumulate((len(piece) + 1 for piece in pieces[:-1]), initial=0)
-        return cls(" ".join(pieces), tuple(starts), tuple(origins))
+        return cls(" ".join(pieces), tuple(starts), tuple(origins), fields)
 
     def original_offset(self, offset: int) -> int:
         """Return the offset in the consumer's text for an offset in `sql`, as exactly as it is known."""
@@ -92,6 +96,11 @@ class CheckedTranslation:
     def parameter_names(self) -> tuple[str, ...]:
         """Return the parameter name of each placeholder, "" for the service's own values."""
         return self.query.parameter_names
+
+    @property
+    def fields(self) -> UsedFields:
+        """Return the fields of stored records that the text names."""
+        return self.translation.fields
 
     def statement(self, arguments: Mapping[str, BoundValue], *, max_rows: int) -> Statement:
         """Return the final SQL for at most ``max_rows + 1`` rows. Raises KeyError if an argument is missing."""
@@ -183,6 +192,7 @@ def translate(
     *,
     tables: Sequence[BigQueryTable],
     parameters: Sequence[DeclaredParameter] = (),
+    sampled: SampledFields = NOTHING_SAMPLED,
     timestamps_as: TimestampForm = TimestampForm.ISO,
     max_bytes: int = MAX_BYTES,
 ) -> Translation:
@@ -191,13 +201,14 @@ def translate(
     Moments inside structs and arrays of its result are written as `timestamps_as` says.
 
     Raises SandboxViolation if there is no translation: its details say what, why and where (1-based line and column);
-    TranslationBug, also a SandboxViolation, if the translator itself has a fault.
+    MisspeltName, also one, for a name that is a column's with a slip, unless `sampled` says that it is a field;
+    TranslationBug, also one, if the translator itself has a fault.
     Raises RequestTooLarge for a text over the limit.
     """
     if len(sql) > max_bytes or len(sql.encode("utf-8", "surrogatepass")) > max_bytes:
         raise RequestTooLarge(f"A sandbox query may have at most {max_bytes} bytes.")
     types = tuple((parameter.name, parameter.type.postgresql_type) for parameter in parameters)
-    return _translated(sql, tuple(tables), types, timestamps_as)
+    return _translated(sql, tuple(tables), types, sampled, timestamps_as)
 
 
 def check_bigquery(
@@ -205,6 +216,7 @@ def check_bigquery(
     *,
     tables: Sequence[BigQueryTable],
     parameters: Sequence[DeclaredParameter] = (),
+    sampled: SampledFields = NOTHING_SAMPLED,
     timestamps_as: TimestampForm = TimestampForm.ISO,
     limits: SandboxLimits | None = None,
 ) -> CheckedTranslation:
@@ -215,7 +227,14 @@ def check_bigquery(
     limits = limits or SandboxLimits()
     return check_translation(
         sql,
-        translate(sql, tables=tables, parameters=parameters, timestamps_as=timestamps_as, max_bytes=limits.bytes),
+        translate(
+            sql,
+            tables=tables,
+            parameters=parameters,
+            sampled=sampled,
+            timestamps_as=timestamps_as,
+            max_bytes=limits.bytes,
+        ),
         tables=[SandboxTable(table.name, tuple(column.name for column in table.columns)) for table in tables],
         parameters=parameters,
         limits=limits,
@@ -227,6 +246,7 @@ def check(
     *,
     tables: Sequence[tuple[str, Sequence[Column]]],
     parameters: Sequence[DeclaredParameter],
+    sampled: SampledFields,
     timestamps_as: TimestampForm,
     limits: SandboxLimits,
 ) -> CheckedTranslation:
@@ -234,7 +254,14 @@ def check(
     # Each unnest is an item of FROM, and a query over several log tables has dozens of them.
     limits = replace(limits, from_items=64, from_items_per_select=24)
     log_tables = [log_table(name, columns) for name, columns in tables]
-    return check_bigquery(text, tables=log_tables, parameters=parameters, timestamps_as=timestamps_as, limits=limits)
+    return check_bigquery(
+        text,
+        tables=log_tables,
+        parameters=parameters,
+        sampled=sampled,
+        timestamps_as=timestamps_as,
+        limits=limits,
+    )
 
 
 @lru_cache(maxsize=TRANSLATIONS_KEPT)
@@ -242,19 +269,24 @@ def _translated(
     sql: str,
     tables: tuple[BigQueryTable, ...],
     parameters: tuple[tuple[str, str], ...],
+    sampled: SampledFields,
     timestamps_as: TimestampForm,
 ) -> Translation:
     try:
         tree = refuse_unread_clauses(parse(sql, tokens_of(sql)))
         printer = Printer()
         types = {name: kind_of_type(type_) for name, type_ in parameters}
-        known = Scope(tables=_known(tables), parameters=types)
+        any_case = capitalised(sampled.capitalised) | written_with_capitals(tree)
+        known = Scope(tables=_known(tables), parameters=types, any_case=any_case, present=sampled.present)
         if tree.args.get("kind") == "STRUCT":
             tree.set("kind", None)  # a result has the fields as columns
         query = translate_query(tree, Scope(parent=known))
         printer.query(with_moments_written(query, timestamps_as))
     except Refusal as refusal:
-        raise _violation(sql, refusal, tables) from refusal
+        violation_here = _violation(sql, refusal, tables)
+        if refusal.field is not None:
+            raise MisspeltName(violation_here, refusal.construct, refusal.field) from refusal
+        raise violation_here from refusal
     except RecursionError as error:
         too_deep = Refusal(THE_QUERY, "is nested too deeply to be translated", offset=0)
         raise _violation(sql, too_deep, tables) from error
@@ -264,7 +296,8 @@ def _translated(
         # Any such error is the text's fault for the caller and ours for the log; the answer always has a reason.
         unknown = Refusal(THE_QUERY, "cannot be translated; write it in a simpler way", offset=0)
         raise TranslationBug(_violation(sql, unknown, tables), error) from error
-    return Translation.from_pieces(printer.pieces, printer.origins)
+    fields = UsedFields(tuple(dict.fromkeys(known.uses)), tuple(column.trace.uses for column in query.outputs))
+    return Translation.from_pieces(printer.pieces, printer.origins, fields)
 
 
 def forget_translations() -> None:
@@ -276,15 +309,21 @@ def _known(tables: Sequence[BigQueryTable]) -> dict[str, tuple[str, Columns]]:
     return {
         table.name.casefold(): (
             table.name,
-            Columns.of(
-                tuple(Output(column.name, kind_of_type(column.type), column.nullable) for column in table.columns)
-            ),
+            Columns.of(tuple(_stored(table, column) for column in table.columns)),
         )
         for table in tables
     }
 
 
+def _stored(table: BigQueryTable, column: BigQueryColumn) -> Output:
+    kind = kind_of_type(column.type)
+    trace = Trace(FieldPath(table.name, column.name)) if kind is Kind.JSON else UNTRACED
+    return Output(column.name, kind, column.nullable, trace=trace)
+
+
 def _violation(sql: str, refusal: Refusal, tables: Sequence[BigQueryTable]) -> SandboxViolation:
     names = [table.name for table in tables]
     offset = min(max(refusal.offset or 0, 0), len(sql))
-    return violation(sql, offset, construct=refusal.construct, reason=refusal.reason, tables=names)
+    return violation(
+        sql, offset, construct=refusal.construct, reason=refusal.reason, tables=names, similar=refusal.similar
+    )

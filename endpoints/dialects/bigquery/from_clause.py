@@ -14,12 +14,15 @@ from typing import Final
 from sqlglot import exp
 
 from endpoints.dialects.bigquery.coercions import as_boolean, as_json, as_timestamp
+from endpoints.dialects.bigquery.fields import path_of
 from endpoints.dialects.bigquery.kinds import Kind, Shape
 from endpoints.dialects.bigquery.lowering import Lowering, offset_of
 from endpoints.dialects.bigquery.refusals import refusal_of
 from endpoints.dialects.bigquery.scopes import Columns, Scope, Source
 from endpoints.dialects.bigquery.shapes import element_of, shape_of
 from endpoints.dialects.bigquery.tree import TRUE, Expression, FromItem, Name, call, infix, integer
+from endpoints.dialects.field_paths import FieldPath, Trace
+from endpoints.sql.sandbox.vocabulary import similar_names
 
 _SIDES: Final = {"LEFT": "LEFT JOIN", "RIGHT": "RIGHT JOIN", "FULL": "FULL JOIN"}
 
@@ -110,7 +113,8 @@ def _table(node: exp.Table, lowering: Lowering) -> FromItem:
         )
     found = lowering.scope.table(node.name)
     if found is None:
-        raise refusal_of(node, "is not a table that this query may read", construct=node.name)
+        similar = similar_names(node.name, lowering.scope.table_names())
+        raise refusal_of(node, "is not a table that this query may read", construct=node.name, similar=similar)
     relation, columns = found
     name = node.alias or node.name
     # An alias with a column's name would hide the column; in PostgreSQL the bare name means the column.
@@ -168,13 +172,9 @@ def _unnest(node: exp.Unnest, lowering: Lowering) -> FromItem:
         # t.metadata as (m): sqlglot does not keep the name
         raise refusal_of(node, "needs a plain name after AS", construct="UNNEST")
     name = columns[0].name if columns else (table_alias.name if table_alias is not None else "")
-    shape: Shape | None = None
-    elements = _series(array, lowering)
-    if elements is None:
-        unnested = as_json(lowering.lower(array))
-        elements, shape = call("json_elements", unnested, kind=Kind.JSON), element_of(shape_of(unnested))
+    elements, path, shape = _elements(array, lowering)
     alias = lowering.scope.free_alias(name)
-    element = Name(kind=elements.kind, owner=None, column=alias, shape=shape)
+    element = Name(kind=elements.kind, owner=None, column=alias, trace=Trace(path), shape=shape)
     source = Source(name, alias, None, element)
     lowering.scope.sources.append(source)
     offset = node.args.get("offset")
@@ -186,6 +186,15 @@ def _unnest(node: exp.Unnest, lowering: Lowering) -> FromItem:
     position = infix(Name(kind=Kind.INTEGER, owner=None, column=counted), "-", integer(1), kind=Kind.INTEGER)
     lowering.scope.sources.append(Source(offset_name, counted, None, position))
     return FromItem(call=elements, alias=alias, columns=(alias, counted), ordinality=True)
+
+
+def _elements(array: exp.Expr, lowering: Lowering) -> tuple[Expression, FieldPath | None, Shape | None]:
+    """Return the call that returns the elements, where they are stored, and their shape."""
+    series = _series(array, lowering)
+    if series is not None:
+        return series, None, None
+    value = lowering.lower(array)
+    return call("json_elements", as_json(value), kind=Kind.JSON), path_of(value), element_of(shape_of(value))
 
 
 def _series(array: exp.Expr, lowering: Lowering) -> Expression | None:

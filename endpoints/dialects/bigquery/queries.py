@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from sqlglot import exp
 
 from endpoints.dialects.bigquery.coercions import as_boolean, output
+from endpoints.dialects.bigquery.fields import path_of
 from endpoints.dialects.bigquery.from_clause import from_items
 from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, number_of
@@ -20,6 +22,7 @@ from endpoints.dialects.bigquery.rules import RULES
 from endpoints.dialects.bigquery.rules.json_and_arrays import argument
 from endpoints.dialects.bigquery.scopes import Columns, Scope
 from endpoints.dialects.bigquery.shapes import shape_of
+from endpoints.dialects.bigquery.spellings import one_spelling
 from endpoints.dialects.bigquery.tree import (
     CommonTable,
     Constant,
@@ -37,6 +40,7 @@ from endpoints.dialects.bigquery.tree import (
     string,
 )
 from endpoints.dialects.bigquery.unions import combined
+from endpoints.dialects.field_paths import MAX_USES_OF_COLUMN, UNTRACED, Trace
 
 
 def translate_query(node: exp.Expr, scope: Scope) -> Query:
@@ -124,15 +128,19 @@ def _select(node: exp.Select, outer: Scope) -> Select:
         raise refusal_of(node, "has no columns", construct="SELECT")
     items_from = from_items(node, lowering)
     require_window(node)
-    named_windows(expand_stars(output_names(node), scope), scope)
+    one_spelling(named_windows(expand_stars(output_names(node), scope), scope))
     alias_references(node, scope)
     where, having, qualify = (node.args.get(name) for name in ("where", "having", "qualify"))
     condition = as_boolean(lowering.lower(where.this)) if where is not None else None
     group = node.args.get("group")
     if group is not None or node.args.get("distinct") is not None:
         lowering = replace(lowering, grouped=True)
-    items = [output(lowering.lower(item.this)) for item in node.expressions]
-    outputs = tuple(_output(item.alias, value) for item, value in zip(node.expressions, items, strict=True))
+    traced = [_traced(item.this, lowering) for item in node.expressions]
+    items = [value for value, _ in traced]
+    outputs = tuple(
+        _output(item.alias, value, trace) for item, (value, trace) in zip(node.expressions, traced, strict=True)
+    )
+    scope.aliases = [column.name for column in outputs]
     order = node.args.get("order")
     select = Select(
         items=tuple(items),
@@ -149,8 +157,16 @@ def _select(node: exp.Select, outer: Scope) -> Select:
     return select if qualify is None else qualified(select, as_boolean(lowering.lower(qualify.this)))
 
 
-def _output(name: str, value: Expression) -> Output:
-    return Output(name, value.kind, _nullable(value), shape_of(value) if value.kind is Kind.JSON else None)
+def _traced(node: exp.Expr, lowering: Lowering) -> tuple[Expression, Trace]:
+    """Return an item of a select list, and the fields that it was made of."""
+    uses = lowering.scope.uses
+    before = len(uses)
+    value = lowering.lower(node)
+    return output(value), Trace(path_of(value), tuple(islice(dict.fromkeys(uses[before:]), MAX_USES_OF_COLUMN)))
+
+
+def _output(name: str, value: Expression, trace: Trace = UNTRACED) -> Output:
+    return Output(name, value.kind, _nullable(value), shape_of(value) if value.kind is Kind.JSON else None, trace)
 
 
 def _nullable(value: Expression) -> bool:

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
+
+from endpoints.dialects.field_paths import FieldUse
 
 NOT_SUPPORTED = "is not part of the BigQuery dialect of this service"
 
 
 class Refusal(Exception):
-    """A construct that has no translation; `offset` is its place in the text, None if it is unknown."""
+    """A construct that has no translation; `offset` is its place in the text, None if it is unknown.
 
-    def __init__(self, construct: str, reason: str = NOT_SUPPORTED, *, offset: int | None = None) -> None:
+    `similar` are names that the author may have meant; `field` is the field of stored records that the name would be.
+    """
+
+    def __init__(
+        self,
+        construct: str,
+        reason: str = NOT_SUPPORTED,
+        *,
+        offset: int | None = None,
+        similar: Sequence[str] = (),
+        field: FieldUse | None = None,
+    ) -> None:
         super().__init__(f"{construct} {reason}")
         self.construct = construct
         self.reason = reason
         self.offset = offset
+        self.similar = tuple(similar)
+        self.field = field
 
 
 def origin(node: exp.Expr) -> int | None:
@@ -26,9 +43,11 @@ def origin(node: exp.Expr) -> int | None:
     return min(starts, default=None)
 
 
-def refusal_of(node: exp.Expr, reason: str = NOT_SUPPORTED, *, construct: str | None = None) -> Refusal:
+def refusal_of(
+    node: exp.Expr, reason: str = NOT_SUPPORTED, *, construct: str | None = None, similar: Sequence[str] = ()
+) -> Refusal:
     """Return the refusal of a node, with its name in BigQuery."""
-    return Refusal(construct or name_of(node), reason, offset=origin(node))
+    return Refusal(construct or name_of(node), reason, offset=origin(node), similar=similar)
 
 
 def name_of(node: exp.Expr) -> str:

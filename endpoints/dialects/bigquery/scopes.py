@@ -13,13 +13,19 @@ from typing import Final
 
 from sqlglot import exp
 
+from endpoints.dialects.bigquery.fields import uses_of
 from endpoints.dialects.bigquery.kinds import Kind, Struct, moment_of
 from endpoints.dialects.bigquery.refusals import Refusal, origin, refusal_of
+from endpoints.dialects.bigquery.spellings import nearest
 from endpoints.dialects.bigquery.tree import Call, Expression, Fields, Name, Output, call
+from endpoints.dialects.field_paths import FieldUse, Step
+from endpoints.sql.sandbox.vocabulary import similar_names
 
-Step = str | int
 MAX_WORK: Final = 10_000  # nodes; 20,000 take half a second, and a text without stars has at most 5,000
 _OFFSETS: Final = {"OFFSET": 0, "SAFE_OFFSET": 0, "ORDINAL": 1, "SAFE_ORDINAL": 1}  # of several, sqlglot knows the last
+MAX_NAMES_OF_SOURCE: Final = 200  # that a misspelt name is compared with; log tables have about ten
+_NAMES_PER_WORK: Final = 4
+MAX_USES: Final = 1_000  # fields of a text that are kept
 MAX_INDEX_DIGITS: Final = 9  # fits PostgreSQL's integer
 
 
@@ -45,13 +51,24 @@ class Source:
     element: Expression | None = None  # the kind of an element, or of its position, in PostgreSQL
     outer_joined: bool = False
 
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        return self.columns.outputs if self.columns is not None else ()
+
     def column(self, name: str) -> Expression | None:
         """Return the column with this name, in any case."""
         output = self.columns.by_name.get(name.casefold()) if self.columns is not None else None
         if output is None:
             return None
         nullable = output.nullable or self.outer_joined
-        return Name(kind=output.kind, owner=self.alias, column=output.name, nullable=nullable, shape=output.shape)
+        return Name(
+            kind=output.kind,
+            owner=self.alias,
+            column=output.name,
+            nullable=nullable,
+            shape=output.shape,
+            trace=output.trace,
+        )
 
     def row(self) -> Name:
         """Return the whole row of a table, CTE or subquery."""
@@ -83,10 +100,15 @@ class Scope:
     merged: set[str] = field(default_factory=set)  # columns of JOIN … USING, folded
     parameters: dict[str, Kind] = field(default_factory=dict)
     work: Work = field(default_factory=Work)
+    any_case: frozenset[str] = frozenset()  # names of fields that are compared without case too, folded
+    present: frozenset[str] = frozenset()  # names of fields that sampled records have, however misspelt they look
+    aliases: list[str] = field(default_factory=list)  # of the select list, for the clauses that may use them
+    uses: list[FieldUse] = field(default_factory=list)  # every field of a stored record that the text has named so far
 
     def __post_init__(self) -> None:
         if self.parent is not None:
             self.parameters, self.work = self.parent.parameters, self.parent.work
+            self.any_case, self.present, self.uses = self.parent.any_case, self.parent.present, self.parent.uses
 
     def levels(self) -> Iterator[Scope]:
         """Yield this level and the levels around it, innermost first."""
@@ -99,6 +121,10 @@ class Scope:
         """Return the table or CTE with this name: its name as written in its definition, and its columns."""
         folded = name.casefold()
         return next((scope.tables[folded] for scope in self.levels() if folded in scope.tables), None)
+
+    def table_names(self) -> list[str]:
+        """Return the names of the tables and CTEs."""
+        return [name for scope in self.levels() for name, _ in scope.tables.values()]
 
     def source(self, name: str) -> Source | None:
         """Return the nearest FROM item with this name in the text."""
@@ -130,6 +156,20 @@ class Scope:
             for source in scope.sources
             if source.columns is None and source.element is not None and source.element.kind is Kind.JSON
         ]
+
+    def field_of(self, base: Expression, steps: Sequence[Step], *, origin: int = -1) -> Fields:
+        """Return a field of a jsonb value."""
+        record, before = (base.base, base.steps) if isinstance(base, Fields) else (base, ())
+        return Fields(kind=Kind.JSON, base=record, steps=(*before, *steps), any_case=self.any_case, origin=origin)
+
+    def names(self) -> Iterator[str]:
+        """Yield the names that a text could mean here; each costs a little work."""
+        for level in self.levels():
+            for source in level.sources:
+                outputs = source.outputs[:MAX_NAMES_OF_SOURCE]
+                self.work.spend(1 + len(outputs) // _NAMES_PER_WORK)
+                yield from (source.name, *(output.name for output in outputs))
+            yield from level.aliases[:MAX_NAMES_OF_SOURCE]
 
     def has_column(self, name: str) -> bool:
         """Whether a FROM item of this level has such a column or such a name."""
@@ -179,32 +219,52 @@ def index_of(node: exp.Bracket) -> tuple[exp.Expr | None, int]:
 
 
 def resolve(identifiers: Sequence[exp.Identifier], steps: Sequence[Step], scope: Scope) -> Expression:
-    """Return the meaning of a path. Raises Refusal for a name that nothing in scope has."""
+    """Return the meaning of a path. Raises Refusal for a name that nothing in scope has, or that looks misspelt."""
+    value = _meaning(identifiers, steps, scope)
+    if len(scope.uses) < MAX_USES:
+        scope.uses += uses_of(value)
+    return value
+
+
+def _meaning(identifiers: Sequence[exp.Identifier], steps: Sequence[Step], scope: Scope) -> Expression:
     first = identifiers[0]
     names = [identifier.name for identifier in identifiers]
     at = origin(first)
     source = scope.source(names[0])
     if source is not None:
         if source.columns is None and source.element is not None:
-            return _fields(source.element, [*names[1:], *steps], first)
+            return _fields(source.element, [*names[1:], *steps], first, scope)
         if len(names) > 1:
             column = source.column(names[1])
             if column is None:
-                raise Refusal(f"{names[0]}.{names[1]}", "is not a column", offset=at)
-            return _fields(column, [*names[2:], *steps], first)
+                known = [output.name for output in source.outputs]
+                similar = similar_names(names[1], known)
+                raise Refusal(f"{names[0]}.{names[1]}", "is not a column", offset=at, similar=similar)
+            return _fields(column, [*names[2:], *steps], first, scope)
     column = _column(names[0], scope)
     if column is not None:
-        return _fields(column, [*names[1:], *steps], first)
+        return _fields(column, [*names[1:], *steps], first, scope)
     if source is not None:
-        return _fields(call("to_jsonb", source.row(), kind=Kind.JSON), list(steps), first)
+        return _fields(call("to_jsonb", source.row(), kind=Kind.JSON), list(steps), first, scope)
+    return _field_of_records([*names, *steps], first, scope)
+
+
+def _field_of_records(steps: list[Step], first: exp.Identifier, scope: Scope) -> Expression:
+    at = origin(first)
     records = scope.elements()
     if not records:
-        raise Refusal(names[0], "is not a column or a table here", offset=at)
+        similar = similar_names(first.name, scope.names())
+        raise Refusal(first.name, "is not a column or a table here", offset=at, similar=similar)
     scope.work.spend(len(records))
-    found = [_fields(record, [*names, *steps], first) for record in records]
-    if len(found) == 1:
-        return found[0]
-    return Call(kind=Kind.JSON, name="COALESCE", arguments=tuple(found), origin=-1 if at is None else at)
+    found = [_fields(record, steps, first, scope) for record in records]
+    value = found[0]
+    if len(found) > 1:
+        value = Call(kind=Kind.JSON, name="COALESCE", arguments=tuple(found), origin=-1 if at is None else at)
+    near = nearest(first.name, scope.names()) if len(steps) == 1 and first.name not in scope.present else None
+    uses = uses_of(value)
+    if near is not None and uses:  # of what is stored nowhere nobody could tell whether it has such a field
+        raise Refusal(first.name, "is not a column here", offset=at, similar=[near], field=uses[0])
+    return value
 
 
 def _column(name: str, scope: Scope) -> Expression | None:
@@ -219,19 +279,15 @@ def _column(name: str, scope: Scope) -> Expression | None:
     return None
 
 
-def _fields(base: Expression, steps: list[Step], first: exp.Identifier) -> Expression:
+def _fields(base: Expression, steps: list[Step], first: exp.Identifier, scope: Scope) -> Expression:
     at = origin(first)
     at = -1 if at is None else at
     if not steps:
         return _at(base, at)
     if base.kind is not Kind.JSON:
         raise refusal_of(first, "has no fields", construct=first.name)
-    if isinstance(base, Fields):
-        return Fields(kind=Kind.JSON, base=base.base, steps=(*base.steps, *steps), origin=at)
-    return Fields(kind=Kind.JSON, base=base, steps=tuple(steps), origin=at)
+    return scope.field_of(base, steps, origin=at)
 
 
 def _at(value: Expression, offset: int) -> Expression:
-    if isinstance(value, Name):
-        return replace(value, origin=offset)
-    return value
+    return replace(value, origin=offset) if isinstance(value, Name) else value

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from endpoints.dialects.bigquery.kinds import Kind, Shape
+from endpoints.dialects.field_paths import UNTRACED, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,7 @@ class Name(Expression):
     column: str
     nullable: bool = True
     shape: Shape | None = None  # of jsonb that the text itself made, or of a whole row
+    trace: Trace = UNTRACED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,7 @@ class Fields(Expression):
 
     base: Expression
     steps: tuple[str | int, ...]
+    any_case: frozenset[str] = frozenset()  # folded names that a key in other letters fits too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +196,7 @@ class Output:
     kind: Kind
     nullable: bool = True
     shape: Shape | None = None
+    trace: Trace = UNTRACED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

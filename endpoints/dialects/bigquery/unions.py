@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 from endpoints.dialects.bigquery.coercions import as_json, as_text, null_of
 from endpoints.dialects.bigquery.kinds import NUMERIC_KINDS, Kind
 from endpoints.dialects.bigquery.tree import Constant, Expression, Output, Query, Select, SetOperation, cast
+from endpoints.dialects.field_paths import MAX_USES_OF_COLUMN, Trace
 
 
 def combined(operator: str, branches: Sequence[Query]) -> SetOperation:
@@ -27,7 +29,9 @@ def combined(operator: str, branches: Sequence[Query]) -> SetOperation:
 
 def _common_output(columns: Sequence[Output], kind: Kind) -> Output:
     shape = next((column.shape for column in columns if column.shape is not None), None)
-    return Output(columns[0].name, kind, any(column.nullable for column in columns), shape)
+    uses = dict.fromkeys(use for column in columns for use in column.trace.uses)
+    trace = Trace(uses=tuple(islice(uses, MAX_USES_OF_COLUMN)))
+    return Output(columns[0].name, kind, any(column.nullable for column in columns), shape, trace)
 
 
 def common_kind(kinds: Sequence[Kind]) -> Kind:

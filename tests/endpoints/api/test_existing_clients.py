@@ -103,6 +103,41 @@ def test_one_row_by_its_id(api: ApiClient, compat: None, rows: None) -> None:
     assert (row["id"], row["event_message"]) == ("row-500-3", "GET | 500")
 
 
+def test_fields_are_found_in_any_case(api: ApiClient, compat: None, rows: None, insert_rows: Any) -> None:
+    metadata = [{"botManagement": [{"score": 30}], "level": "info"}]
+    insert_rows("auth_logs", [{"project": "default", "timestamp": NOW, "metadata": metadata}])
+    sql = "select m.botmanagement.score, M.LEVEL as level from auth_logs cross join unnest(metadata) as m"
+    assert result(api, sql=sql) == [{"score": 30, "level": "info"}]
+
+
+def test_a_misspelt_column_is_refused(api: ApiClient, compat: None, rows: None) -> None:
+    sql = "select event_massage from edge_logs t cross join unnest(metadata) m"
+    response = api.query("logs.all", {"project": "default", "sql": sql})
+    message = "Line 1, column 8: `event_massage` is not a column here. Did you mean `event_message`?"
+    assert (response.status_code, response.json()["error"]["message"]) == (400, message)
+
+
+def test_a_field_with_a_name_like_a_misspelt_column_is_read(
+    api: ApiClient, compat: None, rows: None, insert_rows: Any
+) -> None:
+    insert_rows("edge_logs", [{"project": "default", "timestamp": NOW, "metadata": [{"event_massage": "back"}]}])
+    sql = "select event_massage from edge_logs cross join unnest(metadata) m where event_massage is not null"
+    assert result(api, sql=sql) == [{"event_massage": "back"}]
+
+
+def test_rows_of_another_project_tell_nothing_about_a_name(
+    api: ApiClient, compat: None, rows: None, insert_rows: Any
+) -> None:
+    insert_rows("edge_logs", [{"project": "other", "timestamp": NOW, "metadata": [{"event_massage": "back"}]}])
+    sql = "select event_massage from edge_logs cross join unnest(metadata) m"
+    assert api.query("logs.all", {"project": "default", "sql": sql}).status_code == 400
+    assert api.query("logs.all", {"project": "other", "sql": sql}).status_code == 200
+
+
+def test_a_name_is_no_misspelt_one_where_there_is_no_row(api: ApiClient, compat: None) -> None:
+    assert result(api, sql="select event_massage from edge_logs cross join unnest(metadata) m") == []
+
+
 def test_every_table_exists(api: ApiClient, compat: None, rows: None) -> None:
     counts = {table: result(api, sql=f"select count(*) as count from {table}") for table in TABLES.split()}
     assert counts == {table: [{"count": 4 if table == "edge_logs" else 0}] for table in TABLES.split()}

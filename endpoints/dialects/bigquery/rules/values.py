@@ -30,6 +30,7 @@ from endpoints.dialects.bigquery.tree import NULL, Constant, Expression, Fields,
 # Literals, parameters, names and paths, brackets, and queries as values.
 _NUMBER: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _PARAMETER: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+_DOCUMENTS: Final = (exp.ParseJSON, exp.JSONExtract)
 _BIGGEST_INTEGER: Final = 2**63 - 1
 
 
@@ -86,7 +87,9 @@ def _field_of_value(node: exp.Expr, lowering: Lowering) -> Expression:
         return value
     if value.kind is not Kind.JSON:
         raise refusal_of(node, "has no fields")
-    return typed(Fields(kind=Kind.JSON, base=value, steps=tuple(steps)))
+    if isinstance(node, _DOCUMENTS):
+        return Fields(kind=Kind.JSON, base=value, steps=tuple(steps))  # names in JSON are compared exactly
+    return typed(lowering.scope.field_of(value, steps))
 
 
 def _is_quantile(node: exp.Bracket) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 from endpoints.dialects.bigquery.coercions import as_number, output
+from endpoints.dialects.bigquery.function_names import FUNCTION_NAMES
 from endpoints.dialects.bigquery.kinds import NUMERIC_KINDS, Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule, number_of, offset_of
 from endpoints.dialects.bigquery.passes import AGGREGATES
@@ -26,6 +27,7 @@ from endpoints.dialects.bigquery.rules.window_values import (
     percentile,
 )
 from endpoints.dialects.bigquery.tree import Call, Constant, Expression, Ordered, Over, call
+from endpoints.sql.sandbox.vocabulary import similar_names
 from logsources.allowed_functions import AGGREGATES as AGGREGATE_NAMES
 from logsources.allowed_functions import ALLOWED_FUNCTIONS, WINDOW_FUNCTIONS
 
@@ -184,7 +186,8 @@ def other_function(node: exp.Anonymous, lowering: Lowering) -> Expression:
     """A function that BigQuery does not have: PostgreSQL's function, if it is allowed."""
     name = node.name.lower()
     if name not in ALLOWED_FUNCTIONS:
-        raise refusal_of(node, "is not a function of the BigQuery dialect of this service")
+        similar = similar_names(name, FUNCTION_NAMES)
+        raise refusal_of(node, "is not a function of the BigQuery dialect of this service", similar=similar)
     arguments = tuple(map(output, lowering.lower_all(node.expressions)))
     return Call(kind=Kind.OTHER, name=name, arguments=arguments, origin=offset_of(node))
 

@@ -119,11 +119,43 @@ def test_lql_answers_in_microseconds_too(api: ApiClient, compat: None, rows: Non
 
 
 def test_interval_names_of_both_generations(api: ApiClient, compat: None, rows: None) -> None:
-    for older, newer, count in (("minutely", "1hr", 3), ("hourly", "1day", 3), ("daily", "7day", 4)):
+    for older, newer, count in (("minutely", "1hr", 3), ("hourly", "1day", 4), ("daily", "7day", 4)):
         old, new = (result(api, "usage.api-counts", interval=interval) for interval in (older, newer))
         assert sum(row["total_rest_requests"] for row in new) == count, newer
         assert sum(row["total_rest_requests"] for row in old) == count, older
         assert len(str(new[0]["timestamp"])) == 16
+
+
+def gateway_row(id: str, moment: datetime, project: str = "default", url: str | None = None) -> dict[str, Any]:
+    """Return a row as a gateway without a domain of the project writes it: a path, and no URL unless one is given."""
+    request = {"method": "GET", "path": "/rest/v1/x"} | ({"url": url} if url else {})
+    metadata = [{"request": [request], "response": [{"status_code": 200}]}]
+    return {"id": id, "timestamp": moment, "event_message": "m", "project": project, "metadata": metadata}
+
+
+def counts_of(api: ApiClient, project: str, interval: str = "1hr") -> int:
+    response = api.query("usage.api-counts", {"project": project, "interval": interval})
+    return sum(bucket["total_rest_requests"] for bucket in response.json()["result"])
+
+
+def test_usage_counts_rows_of_the_project_and_rows_whose_url_matches_it_each_once(
+    api: ApiClient, compat: None, insert_rows: Callable[..., None]
+) -> None:
+    moment = NOW - timedelta(minutes=2)
+    insert_rows(
+        "edge_logs",
+        [
+            gateway_row("no URL", moment),
+            gateway_row("both", moment, url="https://default.example.com/rest/v1/x"),
+            gateway_row("URL of it, row of another", moment, project="acme", url="https://default.example.com/rest"),
+            gateway_row("of another", moment, project="acme"),
+            gateway_row("too long for the covering index", moment, url="https://example.com/" + "x" * 1300),
+        ],
+    )
+    assert counts_of(api, "default") == 4
+    assert counts_of(api, "acme") == 2
+    assert counts_of(api, "^https://default[.]") == 2
+    assert counts_of(api, "defaul.") == 2, "a row belongs to a project by its whole name alone"
 
 
 def test_other_endpoints_keep_their_dialect_and_their_timestamps(api: ApiClient, compat: None, rows: None) -> None:

@@ -53,7 +53,10 @@ def _stored() -> Iterator[Request]:
         yield Request(f"cut as {name}", f"{QUERY}/recorded.many", headers={"Accept": accept})
         yield Request(f"microseconds as {name}", f"{QUERY}/recorded.microseconds", headers={"Accept": accept})
         yield Request(f"unicode as {name}", f"{QUERY}/recorded.rows", {"word": "Zürich 𝄞\n"}, {"Accept": accept})
-    for accept in ("*/*", "text/*", "application/json;q=0.1, text/csv", "image/png", "text/html, */*;q=0.1", ""):
+    for accept in (
+        "*/*", "text/*", "application/json;q=0.1, text/csv", "image/png", "text/html, */*;q=0.1", "",
+        "text/csv; charset=utf-8", "application/json;q=0, */*", "*/*;q=0",
+    ):  # fmt: skip
         yield Request(f"accepts {accept!r}", f"{QUERY}/recorded.rows", {"n": 1}, {"Accept": accept})
     for method in ("HEAD", "OPTIONS", "PUT", "DELETE", "PATCH"):
         yield Request(f"method {method}", f"{QUERY}/recorded.rows", {"n": 1}, method=method)
@@ -125,6 +128,10 @@ def _refusals() -> Iterator[Request]:
     yield Request("LQL where none is taken", rows, {"lql": "a:b"})
     for path in ("/api", "/api/", "/api/nothing", "/api/endpoints", "/api/endpoints/query", "/livez", "/health"):
         yield Request(f"address {path}", path)
+    for method in ("POST", "PUT", "DELETE", "HEAD"):
+        yield Request(f"address /api/nothing by {method}", "/api/nothing", method=method, body=b"")
+    yield Request("a form to /api/nothing", "/api/nothing", method="POST", body=b"n=1",
+                  content_type="application/x-www-form-urlencoded", caller="")  # fmt: skip
     yield Request("metrics", "/metrics")
     for method in ("GET", "POST", "DELETE"):
         yield Request(f"cache {method}", "/api/endpoints/cache/recorded.rows", method=method)

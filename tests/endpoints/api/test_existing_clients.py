@@ -18,7 +18,8 @@ pytestmark = pytest.mark.django_db
 NOW = datetime.now(UTC).replace(microsecond=123456)
 TABLES = (
     "edge_logs postgres_logs function_edge_logs function_logs auth_logs realtime_logs storage_logs postgrest_logs"
-    " pgbouncer_logs supavisor_logs"
+    " pgbouncer_logs pg_cron_logs supavisor_logs auth_audit_logs etl_replication_logs multigres_logs pg_upgrade_logs"
+    " workflow_run_logs"
 )
 
 
@@ -72,8 +73,11 @@ def test_a_page_of_rows(api: ApiClient, compat: None, rows: None) -> None:
     sql = """select id, identifier, timestamp, event_message, request.method, request.path, response.status_code
       from edge_logs cross join unnest(metadata) as m cross join unnest(m.request) as request
       cross join unnest(m.response) as response
-      where response.status_code >= 400 order by timestamp desc limit 100""".replace("identifier, ", "")
-    assert [row["status_code"] for row in result(api, sql=sql)] == [404, 500]
+      where response.status_code >= 400 order by timestamp desc limit 100"""
+    assert [(row["status_code"], row["identifier"]) for row in result(api, sql=sql)] == [
+        (404, "default"),
+        (500, "default"),
+    ]
     assert result(api, sql=sql)[0]["timestamp"] == micros(NOW - timedelta(minutes=2))
 
 
@@ -106,6 +110,43 @@ def test_one_row_by_its_id(api: ApiClient, compat: None, rows: None) -> None:
 def test_every_table_exists(api: ApiClient, compat: None, rows: None) -> None:
     counts = {table: result(api, sql=f"select count(*) as count from {table}") for table in TABLES.split()}
     assert counts == {table: [{"count": 4 if table == "edge_logs" else 0}] for table in TABLES.split()}
+
+
+def test_a_page_of_every_table_is_read_by_its_columns(api: ApiClient, compat: None, rows: None) -> None:
+    for table in TABLES.split():
+        sql = f"select identifier, id, {table}.timestamp, event_message, metadata from {table} order by timestamp desc"
+        found = result(api, sql=f"{sql} limit 100")
+        assert [row["identifier"] for row in found] == ["default"] * (4 if table == "edge_logs" else 0), table
+        assert result(api, sql=f"select count(t.id) as n from {table} t where t.metadata is null") == [{"n": 0}]
+
+
+def test_pg_cron_logs_are_the_lines_of_pg_cron_in_the_database_logs(
+    api: ApiClient, compat: None, insert_rows: Callable[..., None]
+) -> None:
+    parsed = {
+        "launcher": {"backend_type": "pg_cron launcher"},
+        "worker": {"backend_type": "pg_cron worker", "application_name": ""},
+        "job": {"backend_type": "client backend", "application_name": "pg_cron"},
+        "other": {"backend_type": "client backend", "application_name": "psql"},
+        "alike": {"backend_type": "pgXcron"},
+        "nothing": {},
+    }
+    insert_rows(
+        "database_logs",
+        [
+            {
+                "id": id,
+                "timestamp": NOW - timedelta(minutes=number),
+                "event_message": f"cron job {number}",
+                "project": "default",
+                "metadata": [{"parsed": [fields]}],
+            }
+            for number, (id, fields) in enumerate(parsed.items())
+        ],
+    )
+    sql = "select id from pg_cron_logs order by timestamp desc limit 100"
+    assert [row["id"] for row in result(api, sql=sql)] == ["launcher", "worker", "job"]
+    assert result(api, sql="select count(*) as n from postgres_logs") == [{"n": 6}]
 
 
 def test_what_is_not_supported_is_named_with_its_place(api: ApiClient, compat: None) -> None:

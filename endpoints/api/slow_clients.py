@@ -35,9 +35,9 @@ STRANGER_BYTES: Final = 65_536  # a login has a few hundred
 
 _ADMIN: Final = "/admin/"
 _BODY_READERS: Final[Mapping[str, re.Pattern[str]]] = {
-    "GET": re.compile(r"/api/endpoints/query/"),
-    "HEAD": re.compile(r"/api/endpoints/query/"),
-    "POST": re.compile(r"/admin/|/api/endpoints/query/|/api/logs/?$"),
+    "GET": re.compile(r"(?:/api)?/endpoints/query/"),
+    "HEAD": re.compile(r"(?:/api)?/endpoints/query/"),
+    "POST": re.compile(r"/admin/|(?:/api)?/endpoints/query/|/api/logs/?$"),
 }
 
 logger = structlog.get_logger(__name__)

@@ -62,6 +62,13 @@ def _stored() -> Iterator[Request]:
         yield Request(f"method {method}", f"{QUERY}/recorded.rows", {"n": 1}, method=method)
     yield Request("by UUID", f"{QUERY}/{UUID_OF_ROWS}", {"n": 1})
     yield Request("trailing slash", f"{QUERY}/recorded.rows/", {"n": 1})
+    for path in ("/endpoints/query", "/api/endpoints/query/name"):
+        yield Request(f"by the address {path}", f"{path}/recorded.rows", {"n": 1})
+        yield Request(f"by the address {path}, CSV", f"{path}/recorded.rows/", {"n": 1}, {"Accept": "text/csv"})
+        yield Request(f"by the address {path}, POST", f"{path}/recorded.rows", method="POST", body=b'{"n": 1}',
+                      content_type="application/json")  # fmt: skip
+        yield Request(f"by the address {path}, no access token", f"{path}/recorded.rows", caller="")
+        yield Request(f"by the address {path}, no such endpoint", f"{path}/none")
     yield Request("a name beyond ASCII", f"{QUERY}/Zürich")
     for value in ("7", "-7", "007", "1e3", "1.5", "x", "9223372036854775808", " 7 ", "true", ""):
         yield Request(f"integer {value!r}", f"{QUERY}/recorded.rows", {"n": value})

@@ -26,7 +26,11 @@ _PARAMETER_SCHEMAS: dict[ParameterType, Schema] = {
     ParameterType.INTEGER: {"type": "integer", "format": "int64"},
     ParameterType.NUMBER: {"type": "number"},
     ParameterType.BOOLEAN: {"type": "boolean"},
-    ParameterType.TIMESTAMP: {"type": "string", "format": "date-time"},
+    ParameterType.TIMESTAMP: {
+        "type": "string",
+        "format": "date-time",
+        "description": "ISO 8601, or a Unix time of 10, 13, 16 or 19 digits.",
+    },
     ParameterType.DATE: {"type": "string", "format": "date"},
     ParameterType.UUID: {"type": "string", "format": "uuid"},
     ParameterType.TEXT_LIST: {"type": "array", "items": {"type": "string"}},

@@ -72,7 +72,10 @@ def _stored() -> Iterator[Request]:
     yield Request("a name beyond ASCII", f"{QUERY}/Zürich")
     for value in ("7", "-7", "007", "1e3", "1.5", "x", "9223372036854775808", " 7 ", "true", ""):
         yield Request(f"integer {value!r}", f"{QUERY}/recorded.rows", {"n": value})
-    for value in ("2025-06-02", "2025-06-02T08:15:02Z", "2025-06-02T08:15:02.123456+02:00", "1748852110120450", "soon"):
+    for value in (
+        "2025-06-02", "2025-06-02T08:15:02Z", "2025-06-02T08:15:02.123456+02:00", "1748852110120450", "1748852110",
+        "1748852110120.5", "1748852110120450999", "20250602", "soon",
+    ):  # fmt: skip
         yield Request(f"timestamp {value!r}", f"{QUERY}/recorded.rows", {"moment": value})
     for value in ("true", "0", "yes", "maybe"):
         yield Request(f"boolean {value!r}", f"{QUERY}/recorded.rows", {"flag": value})

@@ -199,6 +199,13 @@ def test_usage_counts_rows_of_the_project_and_rows_whose_url_matches_it_each_onc
     assert counts_of(api, "defaul.") == 2, "a row belongs to a project by its whole name alone"
 
 
+def test_the_window_may_be_unix_times_of_any_unit(api: ApiClient, compat: None, rows: None) -> None:
+    start, end = micros(NOW - timedelta(minutes=2, seconds=30)), micros(NOW - timedelta(seconds=90))
+    for to_unit in (lambda t: t // 10**6, lambda t: t // 10**3, lambda t: t, lambda t: t * 1000):
+        found = result(api, iso_timestamp_start=str(to_unit(start)), iso_timestamp_end=str(to_unit(end)))
+        assert [row["id"] for row in found] == ["row-404-2"]
+
+
 def test_other_endpoints_keep_their_dialect_and_their_timestamps(api: ApiClient, compat: None, rows: None) -> None:
     sql = "WITH t AS (SELECT timestamp FROM logs.edge_logs) SELECT timestamp FROM t"
     save_endpoint(Endpoint(name="plain", sql=sql, sandboxing=True), ())

@@ -159,7 +159,7 @@ def _query_parameter(parameter: DeclaredParameter) -> Schema:
     return {
         "name": parameter.name,
         "in": "query",
-        "required": parameter.required,
+        "required": parameter.required and parameter.default is None,
         "description": parameter.description,
         "schema": _value_schema(parameter),
     }

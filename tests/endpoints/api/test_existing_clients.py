@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
+from endpoints.access.access_tokens import issue_access_token
 from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
 from tests.conftest import ApiClient
@@ -204,6 +205,29 @@ def test_the_window_may_be_unix_times_of_any_unit(api: ApiClient, compat: None, 
     for to_unit in (lambda t: t // 10**6, lambda t: t // 10**3, lambda t: t, lambda t: t * 1000):
         found = result(api, iso_timestamp_start=str(to_unit(start)), iso_timestamp_end=str(to_unit(end)))
         assert [row["id"] for row in found] == ["row-404-2"]
+
+
+def test_a_missing_project_is_the_default_and_a_bond_of_the_access_token_wins_over_it(
+    api: ApiClient, compat: None, rows: None, insert_rows: Callable[..., None]
+) -> None:
+    insert_rows("edge_logs", [gateway_row("of acme", NOW - timedelta(minutes=5), project="acme")])
+    bound = ApiClient(issue_access_token(name="acme", bound_arguments={"project": "acme"}).secret)
+
+    def ids(caller: ApiClient, **arguments: str) -> list[str]:
+        return [row["id"] for row in caller.query("logs.all", arguments).json()["result"]]
+
+    assert ids(api) == ids(api, project="") == ids(api, project="default")
+    assert len(ids(api)) == 4
+    assert ids(api, project="acme") == ids(bound) == ids(bound, project="acme") == ["of acme"]
+    assert ids(api, sql="select id from edge_logs order by id") == sorted(ids(api))
+    assert bound.query("logs.all", {"project": "default"}).status_code == 403
+    assert (
+        sum(row["total_rest_requests"] for row in api.query("usage.api-counts", {"interval": "1day"}).json()["result"])
+        == 4
+    )
+    parameters = api.get("/api/openapi.json").json()["paths"]["/api/endpoints/query/logs.all"]["get"]["parameters"]
+    (project,) = (one for one in parameters if one["name"] == "project")
+    assert (project["required"], project["schema"]["default"]) == (False, "default")
 
 
 def test_other_endpoints_keep_their_dialect_and_their_timestamps(api: ApiClient, compat: None, rows: None) -> None:

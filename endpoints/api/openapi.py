@@ -11,7 +11,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from endpoints.access.secrets import Caller
-from endpoints.api.authentication import AccessTokenAuthentication
+from endpoints.api.authentication import ADDRESS_PARAMETER, AccessTokenAuthentication
 from endpoints.api.replies import POSITION_HEADER
 from endpoints.calling.calls import visible_endpoints
 from endpoints.errors import LimitReached
@@ -91,6 +91,13 @@ def describe_endpoints(result: Schema, generator: object, request: Request | Non
         },
     }
     result["security"] = [{"accessToken": []}, {"bearer": []}]
+    if settings.ENDPOINTS_API_KEY_IN_ADDRESS:
+        result["components"]["securitySchemes"]["address"] = {
+            "type": "apiKey",
+            "in": "query",
+            "name": ADDRESS_PARAMETER,
+        }
+        result["security"].append({"address": []})
     return result
 
 

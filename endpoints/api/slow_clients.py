@@ -19,6 +19,7 @@ from django.conf import settings
 from django.contrib.auth import SESSION_KEY
 
 from config.connections import HANG_UP
+from endpoints.api.authentication import take_token_from_address
 from endpoints.api.middleware import settle_request_id
 from endpoints.api.replies import error_reply
 from endpoints.api.slow_bodies import PIECE_BYTES, STRANGER, BodyCutOff, HangUp, Reader, ReadingPlaces
@@ -51,6 +52,8 @@ class SlowClients:
         self._places = places
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        if settings.ENDPOINTS_API_KEY_IN_ADDRESS and not environ["PATH_INFO"].startswith(_ADMIN):
+            take_token_from_address(environ)  # here, so that nobody behind sees the secret in the address
         for value in environ.values():
             if value.__class__ is str and len(value) > HEADER_BYTES and (name := _large_header(environ)):
                 return _refuse(environ, start_response, HeaderTooLarge(name, HEADER_BYTES))

@@ -160,6 +160,16 @@ def test_lql_answers_in_microseconds_too(api: ApiClient, compat: None, rows: Non
     assert result(api, lql="m.response.status_code:500")[0]["timestamp"] == micros(NOW - timedelta(minutes=3))
 
 
+def test_the_values_of_an_lql_chart_are_called_count_whatever_they_are(
+    api: ApiClient, compat: None, rows: None
+) -> None:
+    for aggregate, value in (("count(*)", 4), ("countd(m.request.path)", 1), ("max(m.response.status_code)", 500)):
+        found = result(api, lql=f"c:{aggregate} c:group_by(t::day)")
+        assert {tuple(bucket) for bucket in found} == {("timestamp", "count")}
+        assert max(bucket["count"] for bucket in found) in range(1, value + 1)
+        assert len(str(found[0]["timestamp"])) == 16
+
+
 def test_interval_names_of_both_generations(api: ApiClient, compat: None, rows: None) -> None:
     for older, newer, count in (("minutely", "1hr", 3), ("hourly", "1day", 4), ("daily", "7day", 4)):
         old, new = (result(api, "usage.api-counts", interval=interval) for interval in (older, newer))

@@ -2,48 +2,28 @@
 
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from django.core.signals import request_finished, request_started
-from django.core.wsgi import get_wsgi_application
-from django.db import close_old_connections
-from django.test import RequestFactory
 
 from endpoints.access.access_tokens import issue_access_token
-from endpoints.api import fast_path
 from endpoints.api.authentication import take_token_from_address
-from endpoints.api.fast_path import FastPath
-from endpoints.api.slow_bodies import ReadingPlaces
-from endpoints.api.slow_clients import SlowClients
 from endpoints.defining.saving import save_endpoint
 from endpoints.errors import InternalError
 from endpoints.models import Endpoint
 from endpoints.sql.parameters import DeclaredParameter
+from tests.endpoints.api.conftest import HOST, Ask
 from tests.endpoints.api.loads import row
 
 pytestmark = pytest.mark.django_db
 PATH = "/api/endpoints/query/echo"
 
-Ask = Callable[..., tuple[int, dict[str, str], bytes]]
-
 
 @pytest.fixture(autouse=True)
-def own_settings(settings: Any) -> Iterator[None]:
+def switched_on(settings: Any) -> None:
     settings.ENDPOINTS_API_KEY_IN_ADDRESS = True
-    settings.ALLOWED_HOSTS = ["logs.example.org"]
-    fast_path._is_allowed_host.cache_clear()
-    # Django's handler ends the database connection of a request; here it is the test's, inside its transaction.
-    for signal in (request_started, request_finished):
-        signal.disconnect(close_old_connections)
-    yield
-    for signal in (request_started, request_finished):
-        signal.connect(close_old_connections)
-    fast_path._is_allowed_host.cache_clear()
 
 
 @pytest.fixture(autouse=True)
@@ -54,25 +34,9 @@ def echo(db: None) -> Endpoint:
 
 
 @pytest.fixture
-def ask() -> Ask:
-    """Send a request through all that a server sends it through."""
-    places = ReadingPlaces(threads=16, body_seconds=60.0, bytes_per_second=4096)
-    application = SlowClients(FastPath(get_wsgi_application()), places)
-
-    def send(query: str, *, method: str = "GET", path: str = PATH, body: bytes = b"", **headers: str) -> Any:
-        environ = RequestFactory().generic(method, path).environ
-        environ |= {"QUERY_STRING": query, "HTTP_HOST": "logs.example.org", "wsgi.input": io.BytesIO(body)}
-        environ |= {"CONTENT_LENGTH": str(len(body)) if body else "", "CONTENT_TYPE": "application/json"}
-        environ |= {f"HTTP_{name.upper()}": value for name, value in headers.items()}
-        begun: dict[str, Any] = {}
-
-        def start_response(status: str, headers: list[tuple[str, str]], error: object = None) -> None:
-            begun.update(status=int(status[:3]), headers=dict(headers))
-
-        answer = b"".join(application(environ, start_response))
-        return begun["status"], begun["headers"], answer
-
-    return send
+def ask(ask: Ask) -> Ask:
+    """Ask the endpoint unless another path is given."""
+    return lambda query, **options: ask(query, **{"path": PATH, **options})
 
 
 def echoed(answer: tuple[int, dict[str, str], bytes]) -> dict[str, Any]:
@@ -175,7 +139,7 @@ def test_no_log_line_and_no_answer_has_it(
 def test_the_redirect_to_https_leaves_it_out(request: Any, secret: str, settings: Any) -> None:
     settings.SECURE_SSL_REDIRECT = True  # which Django reads when it is made
     status, headers, _ = request.getfixturevalue("ask")(f"api_key={secret}&word=a")
-    assert (status, headers["Location"]) == (301, f"https://logs.example.org{PATH}?word=a")
+    assert (status, headers["Location"]) == (301, f"https://{HOST}{PATH}?word=a")
 
 
 def test_nothing_of_the_environment_has_it_but_the_header() -> None:

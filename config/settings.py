@@ -122,6 +122,8 @@ ENDPOINTS_SANDBOX_QUERIES_AT_ONCE = setting_values.read_limit(
 )
 # How long an access token gets no sandbox queries after one of them reached the statement timeout; 0: no pause.
 ENDPOINTS_OVERRUN_SECONDS = env.float("ENDPOINTS_OVERRUN_SECONDS", default=30.0)
+# ?api_key=… as an access token, for clients that send no header. A secret in an address ends up in logs of others.
+ENDPOINTS_API_KEY_IN_ADDRESS = switch("ENDPOINTS_API_KEY_IN_ADDRESS", default=False)
 # Without a token nobody can read /metrics, except programs on the same machine if that is switched on.
 ENDPOINTS_METRICS_TOKEN = env.str("ENDPOINTS_METRICS_TOKEN", default="")
 ENDPOINTS_METRICS_LOOPBACK = switch("ENDPOINTS_METRICS_LOOPBACK", default=False)
@@ -237,7 +239,7 @@ if switch("BEHIND_HTTPS_PROXY", default=False):
     # Only if a proxy that sets (and strips) this header is the only way in.
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 CORS_ALLOWED_ORIGINS: list[str] = env.list("CORS_ALLOWED_ORIGINS", default=[])
-CORS_URLS_REGEX = r"^/api/"
+CORS_URLS_REGEX = r"^/(api|endpoints)/"
 CORS_ALLOW_HEADERS = [
     "accept", "authorization", "content-type", "if-none-match", "x-api-key", "x-request-id",
     "x-log-position", f"{ENDPOINTS_HEADER_PREFIX.lower()}-endpoint-redact-pii",

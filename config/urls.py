@@ -18,6 +18,9 @@ urlpatterns = [
     path("admin/logs/", include(explorer_urls())),
     path("admin/", admin.site.urls),
     re_path(r"^api/endpoints/query/(?P<reference>[^/]+)/?$", views.QueryView.as_view(), name="query"),
+    # The addresses that clients of other services know.
+    re_path(r"^api/endpoints/query/name/(?P<reference>[^/]+)/?$", views.QueryView.as_view()),
+    re_path(r"^endpoints/query/(?P<reference>[^/]+)/?$", views.QueryView.as_view()),
     re_path(r"^api/endpoints/cache/(?P<reference>[^/]+)/?$", views.CacheView.as_view(), name="cache"),
     re_path(r"^api/logs/?$", logs.LoadView.as_view(), name="logs"),
     re_path(r"^api/openapi\.json/?$", SchemaView.as_view(), name="openapi"),

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final, Self, TypeVar
 
 from endpoints.dialects import DIALECTS
+from endpoints.lql.rules import ChartColumn
 from endpoints.results.outcomes import Column, SandboxDialect, TimestampForm
 from endpoints.sql.parameters import DeclaredParameter
 
@@ -142,11 +143,22 @@ class Definition:
             *((name, each.label) for name, each in DIALECTS.items()),
         ),
     )
+    lql_chart_column: str = _setting(
+        ChartColumn.AGGREGATE.value,
+        "The column with the values of an LQL chart. Always count is for clients that cannot be changed.",
+        CONSUMERS,
+        beside=True,
+        label="LQL chart column",
+        title="LQL chart column",
+        choices=(
+            (ChartColumn.AGGREGATE.value, "Named after the aggregate"),
+            (ChartColumn.COUNT.value, "Always count"),
+        ),
+    )
     timestamps_as: str = _setting(
         TimestampForm.ISO.value,
         "How timestamps are written in every answer, for stored and sandbox queries.",
         CONSUMERS,
-        beside=True,
         label="timestamps",
         title="timestamps as",
         choices=(

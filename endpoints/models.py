@@ -101,6 +101,7 @@ class Endpoint(models.Model):
     sandboxing = models.BooleanField(**_declared("sandboxing"))
     default_sandbox_table = models.CharField(max_length=63, blank=True, **_declared("default_sandbox_table"))
     sandbox_dialect = models.CharField(max_length=20, **_declared("sandbox_dialect"))
+    lql_chart_column = models.CharField(max_length=20, **_declared("lql_chart_column"))
     timestamps_as = models.CharField(max_length=20, **_declared("timestamps_as"))
     redact_pii = models.BooleanField(**_declared("redact_pii"))
     version = models.PositiveIntegerField(default=0, editable=False)

@@ -29,7 +29,7 @@ from endpoints.api.replies import Reply
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
 Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
-_ROUTE: Final = re.compile(r"/api/endpoints/query/([A-Za-z0-9._~-]+)/?", re.ASCII)
+_ROUTE: Final = re.compile(r"/(?:api/endpoints/query/(?:name/)?|endpoints/query/)([A-Za-z0-9._~-]+)/?", re.ASCII)
 _STATUS_LINES: Final[Mapping[int, str]] = {each.value: f"{each.value} {each.phrase}" for each in HTTPStatus}
 
 logger = direct_logger(__name__)

@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import OperationalError, connections
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
 from django_redis import get_redis_connection
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -37,11 +38,13 @@ OK, BUSY, UNAVAILABLE = "ok", "busy", "unavailable"
 logger = structlog.get_logger(__name__)
 
 
+@csrf_exempt
 def livez(request: HttpRequest) -> HttpResponse:
     """200 as long as this process answers at all."""
     return JsonResponse({"status": "ok"}, headers={"Cache-Control": "no-store"})
 
 
+@csrf_exempt
 def readyz(request: HttpRequest) -> HttpResponse:
     """200 when both databases and Redis answer, else 503; `checks` says which does not. Reasons go to the log.
 
@@ -90,6 +93,7 @@ _HEADERS_OF_PROXIES: Final = (
 )  # fmt: skip
 
 
+@csrf_exempt
 def metrics(request: HttpRequest) -> HttpResponse:
     """Return the metrics to clients that send ENDPOINTS_METRICS_TOKEN, or to loopback if ENDPOINTS_METRICS_LOOPBACK."""
     if not _may_read(request):

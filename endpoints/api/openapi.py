@@ -11,7 +11,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from endpoints.access.secrets import Caller
-from endpoints.api.authentication import AccessTokenAuthentication
+from endpoints.api.authentication import ADDRESS_PARAMETER, AccessTokenAuthentication
 from endpoints.api.replies import POSITION_HEADER
 from endpoints.calling.calls import visible_endpoints
 from endpoints.errors import LimitReached
@@ -26,7 +26,11 @@ _PARAMETER_SCHEMAS: dict[ParameterType, Schema] = {
     ParameterType.INTEGER: {"type": "integer", "format": "int64"},
     ParameterType.NUMBER: {"type": "number"},
     ParameterType.BOOLEAN: {"type": "boolean"},
-    ParameterType.TIMESTAMP: {"type": "string", "format": "date-time"},
+    ParameterType.TIMESTAMP: {
+        "type": "string",
+        "format": "date-time",
+        "description": "ISO 8601, or a Unix time of 10, 13, 16 or 19 digits.",
+    },
     ParameterType.DATE: {"type": "string", "format": "date"},
     ParameterType.UUID: {"type": "string", "format": "uuid"},
     ParameterType.TEXT_LIST: {"type": "array", "items": {"type": "string"}},
@@ -87,6 +91,13 @@ def describe_endpoints(result: Schema, generator: object, request: Request | Non
         },
     }
     result["security"] = [{"accessToken": []}, {"bearer": []}]
+    if settings.ENDPOINTS_API_KEY_IN_ADDRESS:
+        result["components"]["securitySchemes"]["address"] = {
+            "type": "apiKey",
+            "in": "query",
+            "name": ADDRESS_PARAMETER,
+        }
+        result["security"].append({"address": []})
     return result
 
 
@@ -155,7 +166,7 @@ def _query_parameter(parameter: DeclaredParameter) -> Schema:
     return {
         "name": parameter.name,
         "in": "query",
-        "required": parameter.required,
+        "required": parameter.required and parameter.default is None,
         "description": parameter.description,
         "schema": _value_schema(parameter),
     }

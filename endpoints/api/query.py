@@ -12,32 +12,29 @@ from time import perf_counter
 from typing import Any, Final
 
 from django.conf import settings
-from django.http import HttpRequest
 from django.utils.http import parse_etags
 
 from endpoints.access.secrets import Caller
 from endpoints.access.token_limits import admit
 from endpoints.api.arguments import RawArguments, read_query_string
 from endpoints.api.authentication import authenticate
+from endpoints.api.negotiation import LONGEST_REMEMBERED, preferred_format
 from endpoints.api.replies import POSITION_HEADER, Reply, as_endpoint_error, error_reply
 from endpoints.calling.cached_results import CacheState, Served
 from endpoints.calling.calls import Answer, note_answered_call, note_failed_call, run_endpoint
 from endpoints.calling.query_requests import Call
-from endpoints.errors import InvalidRequest, MethodNotAllowed, NotAcceptable
-from endpoints.results.outcomes import ResultFormat
+from endpoints.errors import InvalidRequest, MethodNotAllowed
 from endpoints.results.positions import NO_POSITION, read_position
 from endpoints.sql.parameters import RawValue
 
 Environ = Mapping[str, Any]  # of WSGI, PEP 3333; Django's request.META is one
 
 METHODS: Final = ("GET", "HEAD", "POST", "OPTIONS")
-_FORMATS: Final = [result_format.value for result_format in ResultFormat]
 _ON: Final = frozenset(("true", "1", "yes", "on"))
 _OFF: Final = frozenset(("", "false", "0", "no", "off"))
 _NO_BODY: Final = RawArguments()
 # A few different ones are requested again and again, and most are short.
 _REMEMBERED_CALLS: Final = 512
-_LONGEST_REMEMBERED: Final = 8 * 1024  # characters
 _MOST_REMEMBERED: Final = 64  # arguments; each takes memory of its own
 _BYTES_PER_ARGUMENT: Final = 250
 
@@ -101,7 +98,7 @@ def _awaited_position(environ: Environ) -> int:
 
 
 def _is_short(query_string: str, accept: str) -> bool:
-    return len(query_string) + len(accept) <= _LONGEST_REMEMBERED and query_string.count("&") < _MOST_REMEMBERED
+    return len(query_string) + len(accept) <= LONGEST_REMEMBERED and query_string.count("&") < _MOST_REMEMBERED
 
 
 @lru_cache(maxsize=_REMEMBERED_CALLS)
@@ -123,7 +120,7 @@ def _call(arguments: RawArguments, redact: str, accept: str, *, weight: int = 0)
         sandbox_sql=_sandbox_query(arguments, "sql"),
         sandbox_lql=_sandbox_query(arguments, "lql"),
         redact=_redaction_wanted(redact),
-        format=_result_format(accept),
+        format=preferred_format(accept),
         weight=weight,
     )
 
@@ -150,26 +147,6 @@ def _redaction_wanted(sent: str) -> bool:
         # A misspelt "true" must not reveal the data that the caller wanted hidden.
         raise InvalidRequest(f"{settings.ENDPOINTS_HEADER_PREFIX}-ENDPOINT-REDACT-PII must be true or false.")
     return value in _ON
-
-
-def _result_format(accept: str) -> ResultFormat:
-    return _known_format(accept) if len(accept) <= _LONGEST_REMEMBERED else _preferred_format(accept)
-
-
-@lru_cache(maxsize=256)
-def _known_format(accept: str) -> ResultFormat:
-    return _preferred_format(accept)
-
-
-def _preferred_format(accept: str) -> ResultFormat:
-    if not accept.strip():
-        return ResultFormat.JSON
-    request = HttpRequest()
-    request.META["HTTP_ACCEPT"] = accept  # Django reads it with its q values
-    media_type = request.get_preferred_type(_FORMATS)
-    if media_type is None:
-        raise NotAcceptable(_FORMATS)
-    return ResultFormat(media_type)
 
 
 def render_answer(environ: Environ, answer: Answer, *, started: float) -> Reply:

@@ -19,6 +19,7 @@ from django.conf import settings
 from django.contrib.auth import SESSION_KEY
 
 from config.connections import HANG_UP
+from endpoints.api.authentication import take_token_from_address
 from endpoints.api.middleware import settle_request_id
 from endpoints.api.replies import error_reply
 from endpoints.api.slow_bodies import PIECE_BYTES, STRANGER, BodyCutOff, HangUp, Reader, ReadingPlaces
@@ -35,9 +36,9 @@ STRANGER_BYTES: Final = 65_536  # a login has a few hundred
 
 _ADMIN: Final = "/admin/"
 _BODY_READERS: Final[Mapping[str, re.Pattern[str]]] = {
-    "GET": re.compile(r"/api/endpoints/query/"),
-    "HEAD": re.compile(r"/api/endpoints/query/"),
-    "POST": re.compile(r"/admin/|/api/endpoints/query/|/api/logs/?$"),
+    "GET": re.compile(r"(?:/api)?/endpoints/query/"),
+    "HEAD": re.compile(r"(?:/api)?/endpoints/query/"),
+    "POST": re.compile(r"/admin/|(?:/api)?/endpoints/query/|/api/logs/?$"),
 }
 
 logger = structlog.get_logger(__name__)
@@ -51,6 +52,8 @@ class SlowClients:
         self._places = places
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        if settings.ENDPOINTS_API_KEY_IN_ADDRESS and not environ["PATH_INFO"].startswith(_ADMIN):
+            take_token_from_address(environ)  # here, so that nobody behind sees the secret in the address
         for value in environ.values():
             if value.__class__ is str and len(value) > HEADER_BYTES and (name := _large_header(environ)):
                 return _refuse(environ, start_response, HeaderTooLarge(name, HEADER_BYTES))

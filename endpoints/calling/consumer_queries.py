@@ -33,7 +33,7 @@ from endpoints.log_database.sessions import ReaderSession
 from endpoints.lql import parse_lql, print_lql
 from endpoints.lql.lowering import LoweredQuery, LQLTable, choose_table, lower
 from endpoints.lql.refusals import refusal, shortened
-from endpoints.lql.rules import Rules
+from endpoints.lql.rules import ChartColumn, Rules
 from endpoints.results.outcomes import BoundValue, TimestampForm
 from endpoints.sql.lexemes import line_and_column
 from endpoints.sql.sandbox import CheckedQuery, SandboxLimits, SandboxTable, check_sandbox_query
@@ -241,7 +241,7 @@ def prepare_lql(endpoint: Version, lql: str, arguments: Mapping[str, BoundValue]
     rules = read_lql(lql)
     lql_tables = [LQLTable(table.name, table.columns) for table in sandbox.tables]
     table = choose_table(rules, lql_tables, default=endpoint.default_sandbox_table)
-    lowered = lower(rules, table, now=datetime.now(UTC))
+    lowered = lower(rules, table, now=datetime.now(UTC), chart_column=ChartColumn(endpoint.lql_chart_column))
     checked = check_sandbox_query(
         lowered.sql,
         tables=[SandboxTable(table.name, tuple(column.name for column in table.columns)) for table in sandbox.tables],

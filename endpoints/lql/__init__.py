@@ -24,6 +24,7 @@ from __future__ import annotations
 from endpoints.lql.parser import parse_lql
 from endpoints.lql.rules import (
     Aggregate,
+    ChartColumn,
     ChartRule,
     Filter,
     FilterRule,
@@ -49,6 +50,7 @@ from endpoints.lql.writing import print_lql
 
 __all__ = [
     "Aggregate",
+    "ChartColumn",
     "ChartRule",
     "Filter",
     "FilterRule",

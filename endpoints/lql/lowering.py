@@ -18,7 +18,7 @@ from typing import Final
 from endpoints.lql.fields import Field, FieldType
 from endpoints.lql.filters import json_column, lower_filter, patterns
 from endpoints.lql.refusals import Fault, named, refusal
-from endpoints.lql.rules import TIMESTAMP, Aggregate, ChartRule, Rules, SelectRule
+from endpoints.lql.rules import TIMESTAMP, Aggregate, ChartColumn, ChartRule, Rules, SelectRule
 from endpoints.lql.schema import CheckedRules, Schema, check_rules, resolve, table_schema, timestamp_field
 from endpoints.lql.sql_pieces import NOT_NULL, NUMBERS, Bindings, quoted_name, value_path
 from endpoints.results.outcomes import BoundValue, Column
@@ -34,9 +34,9 @@ _VALUE: Final = '"chart value"'
 
 
 def lower_chart(
-    chart: ChartRule, charted: Field, timestamp: Field, bindings: Bindings, *, table: str, where: str
+    chart: ChartRule, charted: Field, timestamp: Field, bindings: Bindings, *, table: str, where: str, column: str
 ) -> str:
-    """Return the chart's query over `table`; `where` is its WHERE clause or nothing.
+    """Return the chart's query over `table`, its values in `column`; `where` is its WHERE clause or nothing.
 
     Inside JSON every value counts, even several of one row; numeric aggregates use values that are numbers or read as
     one. A bucket whose rows have no value shows 0 for a count, otherwise NULL.
@@ -49,7 +49,7 @@ def lower_chart(
         source = f"{source} LEFT JOIN LATERAL {values} AS e({_VALUE}) ON true"
     aggregate = _aggregate(chart, charted)
     clauses = [
-        f'SELECT {_bucket(chart, timestamp)} AS "timestamp", {aggregate} AS {quoted_name(chart.aggregate.value)}',
+        f'SELECT {_bucket(chart, timestamp)} AS "timestamp", {aggregate} AS {quoted_name(column)}',
         source,
         where,
         "GROUP BY 1 ORDER BY 1",
@@ -197,19 +197,21 @@ def choose_table(rules: Rules, tables: Sequence[LQLTable], *, default: str) -> L
     return by_name[default]
 
 
-def lower(rules: Rules, table: LQLTable, *, now: datetime) -> LoweredQuery:
+def lower(
+    rules: Rules, table: LQLTable, *, now: datetime, chart_column: ChartColumn = ChartColumn.AGGREGATE
+) -> LoweredQuery:
     """Return the SQL of the rules over this table; every relative time counts from `now`, an aware datetime.
 
     Raises InvalidLQL if the table lacks a path, a value does not fit its column, columns cannot be named or a time
     does not exist.
     """
     try:
-        return _lower(rules, table, now.astimezone(UTC).replace(tzinfo=None))
+        return _lower(rules, table, now.astimezone(UTC).replace(tzinfo=None), chart_column)
     except Fault as fault:
         fault.refuse(rules.text)
 
 
-def _lower(rules: Rules, table: LQLTable, now: datetime) -> LoweredQuery:
+def _lower(rules: Rules, table: LQLTable, now: datetime, chart_column: ChartColumn) -> LoweredQuery:
     schema = table_schema(table.columns)
     checked = check_rules(rules, schema)
     bindings = Bindings()
@@ -217,7 +219,8 @@ def _lower(rules: Rules, table: LQLTable, now: datetime) -> LoweredQuery:
     name = quoted_name(table.name)
     if rules.chart is not None and checked.charted is not None:
         timestamp = timestamp_field(schema, position=rules.chart.position)
-        sql = lower_chart(rules.chart, checked.charted, timestamp, bindings, table=name, where=where)
+        column = chart_column.name_for(rules.chart.aggregate)
+        sql = lower_chart(rules.chart, checked.charted, timestamp, bindings, table=name, where=where, column=column)
     else:
         # Named with its table; otherwise an alias `timestamp` would decide the order.
         order = f'ORDER BY t."{TIMESTAMP}" DESC' if TIMESTAMP in schema else ""

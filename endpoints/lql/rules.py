@@ -49,7 +49,7 @@ class Origin(StrEnum):
 
 
 class Aggregate(StrEnum):
-    """The function that a chart computes per bucket; the value is also the name of its column."""
+    """The function that a chart computes per bucket."""
 
     COUNT = "count"
     COUNT_DISTINCT = "countd"
@@ -59,6 +59,17 @@ class Aggregate(StrEnum):
     P50 = "p50"
     P95 = "p95"
     P99 = "p99"
+
+
+class ChartColumn(StrEnum):
+    """What the column with a chart's values is called: after its aggregate, or `count` whatever it computes."""
+
+    AGGREGATE = "aggregate"
+    COUNT = "count"
+
+    def name_for(self, aggregate: Aggregate) -> str:
+        """Return the name of the column."""
+        return (Aggregate.COUNT if self is ChartColumn.COUNT else aggregate).value
 
 
 class Period(StrEnum):

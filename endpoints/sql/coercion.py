@@ -9,7 +9,7 @@ access tokens are compared on them. PostgreSQL casts the text to the parameter's
 | integer | optional sign and digits, a JSON number without fraction | ``-12``, within bigint |
 | number | decimal, with or without exponent; never NaN or infinity | ``1250.5``, no exponent, no trailing zeros |
 | boolean | true/false, t/f, yes/no, on/off, 1/0 in any case; JSON booleans | ``true``, ``false`` |
-| timestamp | ISO 8601: see `canonical_timestamp` | ``2025-06-02T08:15:02.120000Z`` |
+| timestamp | ISO 8601 or Unix time: see `canonical_timestamp` | ``2025-06-02T08:15:02.120000Z`` |
 | date | ``2025-06-02`` | the same |
 | uuid | with or without hyphens, in any case, in braces | lower case, with hyphens |
 | list of text | one text or a JSON list of them | a list of text |
@@ -51,6 +51,8 @@ _TIMESTAMP: Final = re.compile(
     # " 02:00" was "+02:00" before the query string was decoded
     r"(?: ?[Zz]|(?P<sign> ?[+-]| )(?P<zone_hours>[0-9]{2})(?::?(?P<zone_minutes>[0-9]{2}))?)?)?"
 )
+_MICROSECONDS_DIGITS: Final = 16
+_UNIX_TIME_DIGITS: Final = frozenset({10, 13, _MICROSECONDS_DIGITS, 19})
 _BOOLEANS: Final = {
     **dict.fromkeys(("true", "t", "yes", "on", "1"), "true"),
     **dict.fromkeys(("false", "f", "no", "off", "0"), "false"),
@@ -218,15 +220,18 @@ def _calendar_day(text: str) -> date:
 
 
 def canonical_timestamp(raw: RawScalar) -> str:
-    """Return an ISO 8601 time as UTC with microseconds and ``Z``.
+    """Return a time in ISO 8601, or a Unix time, as UTC with microseconds and ``Z``.
 
     A date alone is its midnight; without a zone it is UTC; offsets are ``Z``, ``+02``, ``+0200``, ``+02:00`` with a
     space for the ``+`` where it was sent unencoded. ``T`` or a space separates date and time. Up to nine digits
     of a second are read and cut to six. As in PostgreSQL, ``24:00`` is the next midnight and second 60, a leap
-    second, the next minute. Numbers are refused: seconds and milliseconds since 1970 look the same.
+    second, the next minute.
+
+    A number is a Unix time: with 10 digits before the decimal point in seconds, with 13 in milliseconds, with 16 in
+    microseconds, with 19 in nanoseconds. So many digits all mean the years 2001 to 2286, so one is never another.
     """
     if _NUMBER.fullmatch(_token(raw)):
-        raise ValueError("is a number; send a time in ISO 8601, such as 2025-06-02T08:15:02Z")
+        return _canonical_unix_time(Decimal(_token(raw)))
     match = _TIMESTAMP.fullmatch(_token(raw))
     if match is None:
         raise ValueError("is not a time in ISO 8601, such as 2025-06-02T08:15:02Z or 2025-06-02T10:15:02+02:00")
@@ -242,6 +247,18 @@ def canonical_timestamp(raw: RawScalar) -> str:
         moment = midnight + (since_midnight - _offset(match))
     except OverflowError:
         raise ValueError("is outside the years 0001 to 9999 in UTC") from None
+    return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def _canonical_unix_time(number: Decimal) -> str:
+    if number < 0 or number.adjusted() + 1 not in _UNIX_TIME_DIGITS:
+        raise ValueError(
+            "is a number, but no Unix time of 10 (seconds), 13 (milliseconds), 16 (microseconds) or 19 (nanoseconds)"
+            " digits; send one, or a time in ISO 8601, such as 2025-06-02T08:15:02Z"
+        )
+    # Sixteen digits are microseconds, wherever the decimal point is: 1748852102.5  ->  1748852102500000
+    digits = format(number, "f").replace(".", "").ljust(_MICROSECONDS_DIGITS, "0")[:_MICROSECONDS_DIGITS]
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(digits))
     return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 

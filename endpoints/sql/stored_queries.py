@@ -210,11 +210,17 @@ def _column_list(reader: _Reader) -> Iterator[str]:
             raise StoredTablesError("a list of column names is expected", separator.start)
 
 
+def may_be_of_catalog(name: str) -> bool:
+    """Tell whether PostgreSQL may have a relation of this name: all begin with `pg_`, and none ends with `_logs`."""
+    return name.startswith("pg_") and not name.endswith("_logs")
+
+
 def _table_name(lexeme: Lexeme) -> str:
     name = _name(lexeme)
-    if name.startswith("pg_"):
-        # pg_catalog's relations all begin so; without the view such a name would mean one of them.
-        raise StoredTablesError(f"a sandbox table's name may not begin with `pg_`: `{name}`", lexeme.start)
+    if may_be_of_catalog(name):
+        # Without the view such a name would mean a relation of PostgreSQL's.
+        reason = "a sandbox table's name may not begin with `pg_`, unless it ends with `_logs`"
+        raise StoredTablesError(f"{reason}: `{name}`", lexeme.start)
     return name
 
 

@@ -201,13 +201,14 @@ class _Happening:
 
 
 _SEVERITIES: Final = {"LOG": 780, "INFO": 20, "NOTICE": 40, "WARNING": 50, "ERROR": 95, "FATAL": 14, "PANIC": 1}
+_CHECKPOINT: Final = _Happening("00000", "", "checkpoint complete: wrote {number} buffers (0.3%); 0 WAL file(s) added")
 _HAPPENINGS: Final = {
     "LOG": (
         _Happening("00000", "", "connection authorized: user=app_rw database=app SSL enabled (protocol=TLSv1.3)"),
         _Happening(
             "00000", "SELECT", "duration: {number}.207 ms  execute <unnamed>: select * from orders where id = $1"
         ),
-        _Happening("00000", "", "checkpoint complete: wrote {number} buffers (0.3%); 0 WAL file(s) added"),
+        _CHECKPOINT,
     ),
     "INFO": (_Happening("00000", "VACUUM", 'vacuuming "app.public.orders"'),),
     "NOTICE": (_Happening("42P07", "CREATE TABLE", 'relation "orders" already exists, skipping'),),
@@ -227,6 +228,11 @@ _HAPPENINGS: Final = {
     ),
     "PANIC": (_Happening("53100", "", 'could not write to file "pg_wal/xlogtemp.{number}": No space left on device'),),
 }
+# Of its background worker pg_cron, in place of every fourth checkpoint.
+_SCHEDULED: Final = (
+    _Happening("00000", "", "cron job {number} starting: call app.refresh_reports()"),
+    _Happening("00000", "", "cron job {number} COMMAND completed: CALL 0 0"),
+)
 _CONTEXTS: Final = {
     "INSERT": 'SQL function "place_order" statement 2',
     "SELECT": 'PL/pgSQL function app.report(date) line 7 at RETURN QUERY\n\tSQL statement "select 1"',
@@ -239,13 +245,16 @@ def database_row(dice: Random, moment: datetime, project: str) -> Fields:
     happening = dice.choice(_HAPPENINGS[severity])
     started = moment - timedelta(seconds=dice.randrange(1, 7200))
     process_id = dice.randrange(300, 30_000)
+    backend_type = "client backend" if happening.command_tag else "checkpointer"
+    if happening is _CHECKPOINT and process_id % 4 == 0:
+        happening, backend_type = _SCHEDULED[process_id % 8 // 4], "pg_cron launcher"
     return {
         "event_message": happening.message.format(number=dice.randrange(1, 9000)),
         "project": project,
         "metadata": {
             "host": f"db-{project}",
             "parsed": {
-                "backend_type": "client backend" if happening.command_tag else "checkpointer",
+                "backend_type": backend_type,
                 "command_tag": happening.command_tag,
                 "connection_from": client_peer(dice),
                 "context": _CONTEXTS.get(happening.command_tag, ""),

@@ -14,9 +14,11 @@ import psycopg
 import pytest
 
 from endpoints.calling.calls import find_endpoint
+from endpoints.defining.endpoint_files import read_endpoint_file
 from endpoints.results.outcomes import Statement
 from endpoints.sql.composition import compile_query
 from logsources.topology import read_topology
+from tests.files import FIXTURES
 
 pytestmark = pytest.mark.usefixtures("log_database")
 
@@ -26,6 +28,7 @@ WINDOWS: Final = {
     "daily": (timedelta(days=7), timedelta(days=1)),
 }
 AREAS: Final = ("rest", "storage", "auth", "realtime")
+COMPATIBLE: Final = FIXTURES / "compat" / "usage.api-counts.sql"
 MICROSECOND: Final = timedelta(microseconds=1)
 # The covering index takes 1,200 bytes of path and URL together.
 PATHS: Final = (
@@ -75,9 +78,10 @@ def expected(rows: Sequence[Row], now: datetime, interval: str, pattern: str | N
     return [(start, *counts[start]) for start in sorted(counts)]
 
 
-def statement(interval: str | None, pattern: str | None) -> Statement:
+def statement(interval: str | None, pattern: str | None, *, compatible: bool = False) -> Statement:
     endpoint = find_endpoint("usage.api-counts")
-    compiled = compile_query(endpoint.sql, endpoint.parameters, max_rows=endpoint.max_rows)
+    sql = read_endpoint_file(COMPATIBLE.read_text()).sql if compatible else endpoint.sql
+    compiled = compile_query(sql, endpoint.parameters, max_rows=endpoint.max_rows)
     return compiled.statement({"interval": interval, "project": pattern})
 
 
@@ -142,3 +146,20 @@ def test_an_invalid_expression_fails_without_rows_in_every_plan(
 def test_both_halves_carry_the_project_so_that_a_cluster_may_distribute_by_it() -> None:
     arms = re.findall(r"select\s+edge\.project,", find_endpoint("usage.api-counts").sql)
     assert len(arms) == 2
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("interval", ["1day", "hourly"])
+def test_a_day_for_existing_clients_is_the_hour_under_way_and_the_23_before_it(
+    log_database: psycopg.Connection[Any], interval: str, mode: str
+) -> None:
+    with log_database.transaction(force_rollback=True):
+        (now,) = log_database.execute("SELECT now()").fetchone() or ()
+        this_hour = now.replace(minute=0, second=0, microsecond=0)
+        first = this_hour - timedelta(hours=23)
+        moments = [*(first + timedelta(hours=number) for number in range(25)), first - MICROSECOND, now]
+        insert(log_database, [(moment, "/rest/v1", None) for moment in moments])
+        result = counted(log_database, statement(interval, "any", compatible=True), mode)
+    # The rows of this hour: the one of its beginning and the one of now.
+    counts = [(first + timedelta(hours=number), 1 if number < 23 else 2, 0, 0, 0) for number in range(24)]
+    assert result == counts

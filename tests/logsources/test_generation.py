@@ -108,3 +108,10 @@ def test_shares_out_exactly_the_rows_that_were_asked_for(total: int) -> None:
     assert sum(counts.values()) == total
     assert max(counts, key=lambda name: counts[name]) == "edge_logs"
     assert share_rows(total, ["rest_logs"]) == {"rest_logs": total}
+
+
+def test_database_rows_have_lines_of_pg_cron() -> None:
+    parsed = [(row["event_message"], row["metadata"]["parsed"]) for row in rows_of("database_logs")]
+    scheduled = [message for message, fields in parsed if fields["backend_type"] == "pg_cron launcher"]
+    assert len(scheduled) > 5
+    assert all(message.startswith("cron job ") for message in scheduled)

@@ -14,6 +14,7 @@ from endpoints.sql.sandbox.vocabulary import (
     TYPES_WITH_MODIFIERS,
     similar_names,
 )
+from endpoints.sql.stored_queries import may_be_of_catalog
 from logsources.allowed_functions import ALLOWED_FUNCTIONS, similar_functions
 from logsources.guards import LARGEST_WIDTH
 
@@ -24,8 +25,7 @@ def resolve_relation(reader: Reader) -> tuple[str, Columns]:
     columns = reader.scope.common_table(name)
     if columns is not None:
         return name, columns
-    # PostgreSQL looks into pg_catalog first, whose relations all begin like this.
-    if name not in reader.tables or name.startswith("pg_"):
+    if name not in reader.tables or may_be_of_catalog(name):
         known = reader.scope.common_table_names() | reader.tables.keys()
         reason = "is not a table that this query may read"
         raise reader.refusal(reason, construct=name, similar=similar_names(name, known))

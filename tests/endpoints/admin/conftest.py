@@ -16,6 +16,7 @@ ENDPOINT = {
     "cache_seconds": "0",
     "warm_every_seconds": "0",
     "sandbox_dialect": "postgresql",
+    "lql_chart_column": "aggregate",
     "timestamps_as": "iso",
 }
 

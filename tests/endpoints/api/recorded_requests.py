@@ -53,16 +53,29 @@ def _stored() -> Iterator[Request]:
         yield Request(f"cut as {name}", f"{QUERY}/recorded.many", headers={"Accept": accept})
         yield Request(f"microseconds as {name}", f"{QUERY}/recorded.microseconds", headers={"Accept": accept})
         yield Request(f"unicode as {name}", f"{QUERY}/recorded.rows", {"word": "Zürich 𝄞\n"}, {"Accept": accept})
-    for accept in ("*/*", "text/*", "application/json;q=0.1, text/csv", "image/png", "text/html, */*;q=0.1", ""):
+    for accept in (
+        "*/*", "text/*", "application/json;q=0.1, text/csv", "image/png", "text/html, */*;q=0.1", "",
+        "text/csv; charset=utf-8", "application/json;q=0, */*", "*/*;q=0",
+    ):  # fmt: skip
         yield Request(f"accepts {accept!r}", f"{QUERY}/recorded.rows", {"n": 1}, {"Accept": accept})
     for method in ("HEAD", "OPTIONS", "PUT", "DELETE", "PATCH"):
         yield Request(f"method {method}", f"{QUERY}/recorded.rows", {"n": 1}, method=method)
     yield Request("by UUID", f"{QUERY}/{UUID_OF_ROWS}", {"n": 1})
     yield Request("trailing slash", f"{QUERY}/recorded.rows/", {"n": 1})
+    for path in ("/endpoints/query", "/api/endpoints/query/name"):
+        yield Request(f"by the address {path}", f"{path}/recorded.rows", {"n": 1})
+        yield Request(f"by the address {path}, CSV", f"{path}/recorded.rows/", {"n": 1}, {"Accept": "text/csv"})
+        yield Request(f"by the address {path}, POST", f"{path}/recorded.rows", method="POST", body=b'{"n": 1}',
+                      content_type="application/json")  # fmt: skip
+        yield Request(f"by the address {path}, no access token", f"{path}/recorded.rows", caller="")
+        yield Request(f"by the address {path}, no such endpoint", f"{path}/none")
     yield Request("a name beyond ASCII", f"{QUERY}/Zürich")
     for value in ("7", "-7", "007", "1e3", "1.5", "x", "9223372036854775808", " 7 ", "true", ""):
         yield Request(f"integer {value!r}", f"{QUERY}/recorded.rows", {"n": value})
-    for value in ("2025-06-02", "2025-06-02T08:15:02Z", "2025-06-02T08:15:02.123456+02:00", "1748852110120450", "soon"):
+    for value in (
+        "2025-06-02", "2025-06-02T08:15:02Z", "2025-06-02T08:15:02.123456+02:00", "1748852110120450", "1748852110",
+        "1748852110120.5", "1748852110120450999", "20250602", "soon",
+    ):  # fmt: skip
         yield Request(f"timestamp {value!r}", f"{QUERY}/recorded.rows", {"moment": value})
     for value in ("true", "0", "yes", "maybe"):
         yield Request(f"boolean {value!r}", f"{QUERY}/recorded.rows", {"flag": value})
@@ -125,6 +138,10 @@ def _refusals() -> Iterator[Request]:
     yield Request("LQL where none is taken", rows, {"lql": "a:b"})
     for path in ("/api", "/api/", "/api/nothing", "/api/endpoints", "/api/endpoints/query", "/livez", "/health"):
         yield Request(f"address {path}", path)
+    for method in ("POST", "PUT", "DELETE", "HEAD"):
+        yield Request(f"address /api/nothing by {method}", "/api/nothing", method=method, body=b"")
+    yield Request("a form to /api/nothing", "/api/nothing", method="POST", body=b"n=1",
+                  content_type="application/x-www-form-urlencoded", caller="")  # fmt: skip
     yield Request("metrics", "/metrics")
     for method in ("GET", "POST", "DELETE"):
         yield Request(f"cache {method}", "/api/endpoints/cache/recorded.rows", method=method)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
+from endpoints.access.access_tokens import issue_access_token
 from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
 from tests.conftest import ApiClient
@@ -18,7 +19,8 @@ pytestmark = pytest.mark.django_db
 NOW = datetime.now(UTC).replace(microsecond=123456)
 TABLES = (
     "edge_logs postgres_logs function_edge_logs function_logs auth_logs realtime_logs storage_logs postgrest_logs"
-    " pgbouncer_logs supavisor_logs"
+    " pgbouncer_logs pg_cron_logs supavisor_logs auth_audit_logs etl_replication_logs multigres_logs pg_upgrade_logs"
+    " workflow_run_logs"
 )
 
 
@@ -72,8 +74,11 @@ def test_a_page_of_rows(api: ApiClient, compat: None, rows: None) -> None:
     sql = """select id, identifier, timestamp, event_message, request.method, request.path, response.status_code
       from edge_logs cross join unnest(metadata) as m cross join unnest(m.request) as request
       cross join unnest(m.response) as response
-      where response.status_code >= 400 order by timestamp desc limit 100""".replace("identifier, ", "")
-    assert [row["status_code"] for row in result(api, sql=sql)] == [404, 500]
+      where response.status_code >= 400 order by timestamp desc limit 100"""
+    assert [(row["status_code"], row["identifier"]) for row in result(api, sql=sql)] == [
+        (404, "default"),
+        (500, "default"),
+    ]
     assert result(api, sql=sql)[0]["timestamp"] == micros(NOW - timedelta(minutes=2))
 
 
@@ -143,6 +148,43 @@ def test_every_table_exists(api: ApiClient, compat: None, rows: None) -> None:
     assert counts == {table: [{"count": 4 if table == "edge_logs" else 0}] for table in TABLES.split()}
 
 
+def test_a_page_of_every_table_is_read_by_its_columns(api: ApiClient, compat: None, rows: None) -> None:
+    for table in TABLES.split():
+        sql = f"select identifier, id, {table}.timestamp, event_message, metadata from {table} order by timestamp desc"
+        found = result(api, sql=f"{sql} limit 100")
+        assert [row["identifier"] for row in found] == ["default"] * (4 if table == "edge_logs" else 0), table
+        assert result(api, sql=f"select count(t.id) as n from {table} t where t.metadata is null") == [{"n": 0}]
+
+
+def test_pg_cron_logs_are_the_lines_of_pg_cron_in_the_database_logs(
+    api: ApiClient, compat: None, insert_rows: Callable[..., None]
+) -> None:
+    parsed = {
+        "launcher": {"backend_type": "pg_cron launcher"},
+        "worker": {"backend_type": "pg_cron worker", "application_name": ""},
+        "job": {"backend_type": "client backend", "application_name": "pg_cron"},
+        "other": {"backend_type": "client backend", "application_name": "psql"},
+        "alike": {"backend_type": "pgXcron"},
+        "nothing": {},
+    }
+    insert_rows(
+        "database_logs",
+        [
+            {
+                "id": id,
+                "timestamp": NOW - timedelta(minutes=number),
+                "event_message": f"cron job {number}",
+                "project": "default",
+                "metadata": [{"parsed": [fields]}],
+            }
+            for number, (id, fields) in enumerate(parsed.items())
+        ],
+    )
+    sql = "select id from pg_cron_logs order by timestamp desc limit 100"
+    assert [row["id"] for row in result(api, sql=sql)] == ["launcher", "worker", "job"]
+    assert result(api, sql="select count(*) as n from postgres_logs") == [{"n": 6}]
+
+
 def test_what_is_not_supported_is_named_with_its_place(api: ApiClient, compat: None) -> None:
     response = api.query("logs.all", {"project": "default", "sql": "select id\nfrom edge_logs tablesample system (1)"})
     assert response.status_code == 400
@@ -153,12 +195,84 @@ def test_lql_answers_in_microseconds_too(api: ApiClient, compat: None, rows: Non
     assert result(api, lql="m.response.status_code:500")[0]["timestamp"] == micros(NOW - timedelta(minutes=3))
 
 
+def test_the_values_of_an_lql_chart_are_called_count_whatever_they_are(
+    api: ApiClient, compat: None, rows: None
+) -> None:
+    for aggregate, value in (("count(*)", 4), ("countd(m.request.path)", 1), ("max(m.response.status_code)", 500)):
+        found = result(api, lql=f"c:{aggregate} c:group_by(t::day)")
+        assert {tuple(bucket) for bucket in found} == {("timestamp", "count")}
+        assert max(bucket["count"] for bucket in found) in range(1, value + 1)
+        assert len(str(found[0]["timestamp"])) == 16
+
+
 def test_interval_names_of_both_generations(api: ApiClient, compat: None, rows: None) -> None:
-    for older, newer, count in (("minutely", "1hr", 3), ("hourly", "1day", 3), ("daily", "7day", 4)):
+    for older, newer, count in (("minutely", "1hr", 3), ("hourly", "1day", 4), ("daily", "7day", 4)):
         old, new = (result(api, "usage.api-counts", interval=interval) for interval in (older, newer))
         assert sum(row["total_rest_requests"] for row in new) == count, newer
         assert sum(row["total_rest_requests"] for row in old) == count, older
         assert len(str(new[0]["timestamp"])) == 16
+
+
+def gateway_row(id: str, moment: datetime, project: str = "default", url: str | None = None) -> dict[str, Any]:
+    """Return a row as a gateway without a domain of the project writes it: a path, and no URL unless one is given."""
+    request = {"method": "GET", "path": "/rest/v1/x"} | ({"url": url} if url else {})
+    metadata = [{"request": [request], "response": [{"status_code": 200}]}]
+    return {"id": id, "timestamp": moment, "event_message": "m", "project": project, "metadata": metadata}
+
+
+def counts_of(api: ApiClient, project: str, interval: str = "1hr") -> int:
+    response = api.query("usage.api-counts", {"project": project, "interval": interval})
+    return sum(bucket["total_rest_requests"] for bucket in response.json()["result"])
+
+
+def test_usage_counts_rows_of_the_project_and_rows_whose_url_matches_it_each_once(
+    api: ApiClient, compat: None, insert_rows: Callable[..., None]
+) -> None:
+    moment = NOW - timedelta(minutes=2)
+    insert_rows(
+        "edge_logs",
+        [
+            gateway_row("no URL", moment),
+            gateway_row("both", moment, url="https://default.example.com/rest/v1/x"),
+            gateway_row("URL of it, row of another", moment, project="acme", url="https://default.example.com/rest"),
+            gateway_row("of another", moment, project="acme"),
+            gateway_row("too long for the covering index", moment, url="https://example.com/" + "x" * 1300),
+        ],
+    )
+    assert counts_of(api, "default") == 4
+    assert counts_of(api, "acme") == 2
+    assert counts_of(api, "^https://default[.]") == 2
+    assert counts_of(api, "defaul.") == 2, "a row belongs to a project by its whole name alone"
+
+
+def test_the_window_may_be_unix_times_of_any_unit(api: ApiClient, compat: None, rows: None) -> None:
+    start, end = micros(NOW - timedelta(minutes=2, seconds=30)), micros(NOW - timedelta(seconds=90))
+    for to_unit in (lambda t: t // 10**6, lambda t: t // 10**3, lambda t: t, lambda t: t * 1000):
+        found = result(api, iso_timestamp_start=str(to_unit(start)), iso_timestamp_end=str(to_unit(end)))
+        assert [row["id"] for row in found] == ["row-404-2"]
+
+
+def test_a_missing_project_is_the_default_and_a_bond_of_the_access_token_wins_over_it(
+    api: ApiClient, compat: None, rows: None, insert_rows: Callable[..., None]
+) -> None:
+    insert_rows("edge_logs", [gateway_row("of acme", NOW - timedelta(minutes=5), project="acme")])
+    bound = ApiClient(issue_access_token(name="acme", bound_arguments={"project": "acme"}).secret)
+
+    def ids(caller: ApiClient, **arguments: str) -> list[str]:
+        return [row["id"] for row in caller.query("logs.all", arguments).json()["result"]]
+
+    assert ids(api) == ids(api, project="") == ids(api, project="default")
+    assert len(ids(api)) == 4
+    assert ids(api, project="acme") == ids(bound) == ids(bound, project="acme") == ["of acme"]
+    assert ids(api, sql="select id from edge_logs order by id") == sorted(ids(api))
+    assert bound.query("logs.all", {"project": "default"}).status_code == 403
+    assert (
+        sum(row["total_rest_requests"] for row in api.query("usage.api-counts", {"interval": "1day"}).json()["result"])
+        == 4
+    )
+    parameters = api.get("/api/openapi.json").json()["paths"]["/api/endpoints/query/logs.all"]["get"]["parameters"]
+    (project,) = (one for one in parameters if one["name"] == "project")
+    assert (project["required"], project["schema"]["default"]) == (False, "default")
 
 
 def test_other_endpoints_keep_their_dialect_and_their_timestamps(api: ApiClient, compat: None, rows: None) -> None:

@@ -92,6 +92,9 @@ CALLS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a bearer": ({}, {"HTTP_X_API_KEY": "", "HTTP_AUTHORIZATION": "Bearer x"}),
     "an endpoint there is not": ({}, {"PATH_INFO": "/api/endpoints/query/none"}),
     "a trailing slash": ({"n": 2}, {"PATH_INFO": f"{PATH}/"}),
+    "the address by name": ({"n": 3}, {"PATH_INFO": "/api/endpoints/query/name/plain"}),
+    "the address without api": ({"n": 3}, {"PATH_INFO": "/endpoints/query/plain/"}),
+    "an endpoint called name": ({"n": 3}, {"PATH_INFO": "/api/endpoints/query/name/"}),
     "bytes that are no UTF-8": ({}, {"QUERY_STRING": "word=%ff"}),
     "raw bytes": ({}, {"QUERY_STRING": "word=Zürich".encode().decode("latin-1")}),
     "a request id that is not fit": ({}, {"HTTP_X_REQUEST_ID": "<script>"}),
@@ -139,6 +142,7 @@ NOT_PLAIN: dict[str, dict[str, Any]] = {
     "another route": {"PATH_INFO": "/api/openapi.json"},
     "a name beyond ASCII": {"PATH_INFO": "/api/endpoints/query/Zürich".encode().decode("latin-1")},
     "a name of two parts": {"PATH_INFO": "/api/endpoints/query/a/b"},
+    "an address by name, without api": {"PATH_INFO": "/endpoints/query/name/plain"},
     "below another path": {"SCRIPT_NAME": "/logs"},
 }
 

@@ -46,13 +46,14 @@ def echoed(response: Any) -> dict[str, Any]:
     return {name: value for name, value in row.items() if value is not None}
 
 
+@pytest.mark.parametrize("address", ["/api/endpoints/query", "/api/endpoints/query/name", "/endpoints/query"])
 @pytest.mark.parametrize("suffix", ["", "/"])
 @pytest.mark.parametrize("method", ["get", "post"])
 @pytest.mark.parametrize("by", ["name", "id"])
 def test_answers_by_name_and_uuid_with_and_without_a_slash(
-    api: ApiClient, echo: Endpoint, suffix: str, method: str, by: str
+    api: ApiClient, echo: Endpoint, address: str, suffix: str, method: str, by: str
 ) -> None:
-    response = getattr(api, method)(f"/api/endpoints/query/{getattr(echo, by)}{suffix}?text=x")
+    response = getattr(api, method)(f"{address}/{getattr(echo, by)}{suffix}?text=x")
     assert echoed(response) == {"text": "x"}
 
 
@@ -254,6 +255,8 @@ def test_cors_answers_preflights_without_an_access_token_and_marks_errors_too(ec
     refused = Client().get(ECHO, headers={"Origin": "https://app.example.org"})
     assert refused.status_code == 401
     assert refused["Access-Control-Allow-Origin"] == "https://app.example.org"
+    elsewhere = Client().get("/endpoints/query/echo", headers={"Origin": "https://app.example.org"})
+    assert elsewhere["Access-Control-Allow-Origin"] == "https://app.example.org"
     other = Client().get(ECHO, headers={"Origin": "https://evil.example.org"})
     assert "Access-Control-Allow-Origin" not in other
 

@@ -343,3 +343,20 @@ def test_every_route_of_the_api_fails_with_the_one_body() -> None:
         response = Client().generic("DELETE", route)
         assert response.status_code in (401, 404, 405), route
         assert_error(response, response.status_code, response.json()["error"]["code"])
+
+
+@pytest.mark.parametrize("cookies", [{}, {"sessionid": "x", "csrftoken": "y"}])
+@pytest.mark.parametrize(
+    "path", ["/api", "/api/", "/api/nothing", "/api/nothing/", "/nothing", "/api/endpoints/query/"]
+)
+def test_an_unknown_address_is_a_404_in_the_one_body_for_every_method(path: str, cookies: dict[str, str]) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.cookies.load(cookies)
+    for method in ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"):
+        assert_error(client.generic(method, path), 404, "not_found")
+    assert client.head(path).status_code == 404
+
+
+def test_a_health_check_by_post_is_not_asked_for_a_form(db: None) -> None:
+    client = Client(enforce_csrf_checks=True)
+    assert [client.post(path).status_code for path in ("/livez", "/health", "/metrics")] == [200, 200, 404]

@@ -76,12 +76,13 @@ def code(body: bytes) -> str:
     return str(json.loads(body)["error"]["code"])
 
 
-def test_a_body_is_read_to_its_end() -> None:
+@pytest.mark.parametrize("address", ["/api/endpoints/query", "/api/endpoints/query/name", "/endpoints/query"])
+def test_a_body_is_read_to_its_end(address: str) -> None:
     behind = Behind()
     sent = bytes(range(256)) * 300
     client = Client(behind)
     environ = {"CONTENT_LENGTH": str(len(sent)), "HTTP_X_API_KEY": "secret"}
-    assert client.send("POST", "/api/endpoints/query/logs.all", sent + b"next", **environ)[0] == 200
+    assert client.send("POST", f"{address}/logs.all", sent + b"next", **environ)[0] == 200
     assert behind.body == sent
 
 
@@ -108,6 +109,7 @@ def test_an_answer_is_handed_over_whole_and_closed() -> None:
         ("POST", "/"),
         ("POST", "/livez"),
         ("POST", "/api/logsource"),
+        ("POST", "/other/endpoints/query/logs.all"),
         ("POST", "/api/endpoints/cache/logs.all"),
         ("GET", "/admin/login/"),
         ("PUT", "/admin/login/"),

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from endpoints.calling.calls import run_endpoint
 from endpoints.calling.query_requests import Call
+from endpoints.defining.saving import save_endpoint
 from endpoints.errors import InvalidLQL, InvalidParameters, RequestTooLarge, SandboxDisabled
 from endpoints.log_database.publishing import drop_schemas, sandbox_schema
 from endpoints.models import Endpoint
@@ -44,6 +45,21 @@ def ids(rows: list[dict[str, object]]) -> list[object]:
 def test_reads_the_default_sandbox_table_newest_first(ask: Ask) -> None:
     assert ids(ask("-none")) == ["new", "old"]
     assert list(ask("-none")[0]) == ["timestamp", "id", "event_message", "metadata"]
+
+
+@pytest.mark.parametrize(("chart_column", "name"), [("aggregate", "max"), ("count", "count")])
+def test_a_chart_names_its_values_as_the_endpoint_says(ask: Ask, chart_column: str, name: str) -> None:
+    stored = Endpoint.objects.get(name="logs.all")
+    parameters = [one.declared() for one in stored.parameters.all()]
+    fields = ("sql", "tenant_parameter", "sandboxing", "default_sandbox_table")
+    own = Endpoint(name="test.charts", **{field: getattr(stored, field) for field in fields})
+    own.lql_chart_column = chart_column
+    saved = save_endpoint(own, parameters)
+    try:
+        (bucket,) = ask("id:new c:max(m.n) c:group_by(t::day)", endpoint="test.charts")
+        assert (list(bucket), bucket[name]) == (["timestamp", name], 5)
+    finally:
+        drop_schemas([sandbox_schema(saved)])
 
 
 def test_reads_the_table_it_names(ask: Ask) -> None:

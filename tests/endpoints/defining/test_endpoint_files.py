@@ -131,6 +131,7 @@ warm_every_seconds = 0
 sandboxing = true
 default_sandbox_table = ""
 sandbox_dialect = "postgresql"
+lql_chart_column = "aggregate"
 timestamps_as = "iso"
 redact_pii = false
 

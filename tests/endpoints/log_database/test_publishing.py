@@ -27,6 +27,7 @@ from endpoints.log_database.publishing import (
 from endpoints.models import Endpoint
 from endpoints.results.outcomes import Column, Statement
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
+from endpoints.sql.stored_queries import may_be_of_catalog
 from logsources.databases import owner_connection
 
 pytestmark = pytest.mark.django_db
@@ -170,6 +171,13 @@ def test_a_version_number_that_was_rolled_back_is_published_anew(stored) -> None
     endpoint.sql = "with a as (select 3 as x) select 1"
     publish_sandbox(endpoint.as_version())  # the same version with another text: the first save never came to be
     assert read(endpoint, "select x from a") == [(3,)]
+
+
+def test_a_table_may_be_named_like_a_log_of_postgresql_because_no_catalog_is(log_database, stored) -> None:
+    names = log_database.execute("SELECT relname FROM pg_class WHERE relnamespace = 'pg_catalog'::regnamespace")
+    assert [name for (name,) in names if name.startswith("pg_") and not may_be_of_catalog(name)] == []
+    endpoint = stored("with pg_cron_logs as (select 1 as x) select 1")
+    assert read(endpoint, "select x from pg_cron_logs") == [(1,)]
 
 
 UNPUBLISHABLE = [

@@ -32,6 +32,7 @@ from tests.files import FIXTURES
             [("a", (), "with b as (select 1) select * from b")],
         ),
         ("-- x\nwith /* y */ a as ( select array[1][1] -- z\n ) select 1", [("a", (), " select array[1][1] -- z\n ")]),
+        ("with pg_cron_logs as (select 1) select 1", [("pg_cron_logs", (), "select 1")]),
         ("with materialized as (select 1) select 1", [("materialized", (), "select 1")]),
     ],
 )
@@ -49,6 +50,7 @@ def test_tells_where_each_name_stands() -> None:
     [
         ("with recursive a as (select 1) select 1", "WITH RECURSIVE", "recursive"),
         ("with pg_class as (select 1) select 1", "may not begin with `pg_`", "pg_class"),
+        ("with pg_logs_of as (select 1) select 1", "may not begin with `pg_`", "pg_logs_of"),
         ('with "pg_x" as (select 1) select 1', "may not begin with `pg_`", '"pg_x"'),
         ("with a as (select 1), A as (select 2) select 1", "is defined twice", "A as"),
         ("with a as (delete from t returning *) select 1", "must be a SELECT", "delete"),

@@ -102,3 +102,16 @@ def test_suggests_nothing_where_nothing_is_near():
 def test_shortens_what_is_quoted_back():
     detail = refusal(f"select $tag${'x' * 500}$tag$").details[0]
     assert len(detail["construct"]) == 64
+
+
+@pytest.mark.parametrize(
+    ("name", "is_allowed"),
+    [("pg_cron_logs", True), ("pg_class", False), ("pg_stat_activity", False), ("pg_logs_", False)],
+)
+def test_a_table_whose_name_could_be_a_catalogs_is_refused_even_if_it_is_listed(name, is_allowed):
+    tables = [SandboxTable(name, ("id",))]
+    if is_allowed:
+        assert check_sandbox_query(f"select id from {name}", tables=tables, parameters=()).relations == {name}
+    else:
+        with pytest.raises(SandboxViolation):
+            check_sandbox_query(f"select id from {name}", tables=tables, parameters=())

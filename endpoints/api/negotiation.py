@@ -1,0 +1,100 @@
+"""Which format an Accept header asks for, RFC 9110 section 12.5.1.
+
+Django's own reading takes `text/csv; charset=utf-8` for another type than text/csv and forgets what `q=0` excludes;
+REST framework's has no q values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import IntEnum
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from endpoints.errors import NotAcceptable
+from endpoints.results.outcomes import ResultFormat
+
+LONGEST_REMEMBERED: Final = 8 * 1024  # characters
+FORMATS: Final = [result_format.value for result_format in ResultFormat]
+_SENT_PARAMETERS: Final = {"charset": "utf-8"}  # of every answer's Content-Type
+# A comma in a quoted parameter separates nothing; a quotation mark without its partner quotes the rest.
+_RANGES: Final = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*(?:"|\\?$))+', re.DOTALL)
+_PARAMETERS: Final = re.compile(r';[ \t]*([^=;"\s]+)=("(?:[^"\\]|\\.)*"|[^;]*)')
+_QUALITY: Final = re.compile(r"[0-9]?(?:\.[0-9]*)?", re.ASCII)
+
+
+class _Precision(IntEnum):
+    """How closely a range names a format: the closest one decides about it."""
+
+    ANYTHING = 0  # */*
+    MAIN_TYPE = 1  # text/*
+    OTHER_PARAMETERS = 2  # text/csv; header=absent: none of the parameters makes it another type
+    TYPE = 3  # text/csv
+    TYPE_AND_PARAMETERS = 4  # text/csv; charset=utf-8
+
+
+class _Range(NamedTuple):
+    quality: float
+    precision: _Precision
+    place: int  # how far from the end of the header, so that the first of equals is the largest
+
+
+def preferred_format(accept: str) -> ResultFormat:
+    """Return the format that the header prefers; without a header, and among equals, it is JSON.
+
+    Raises NotAcceptable if the header allows none.
+    """
+    return _remembered(accept) if len(accept) <= LONGEST_REMEMBERED else _preferred_format(accept)
+
+
+@lru_cache(maxsize=256)
+def _remembered(accept: str) -> ResultFormat:
+    return _preferred_format(accept)
+
+
+def _preferred_format(accept: str) -> ResultFormat:
+    if not accept.strip():
+        return ResultFormat.JSON
+    best: dict[ResultFormat, _Range] = {}
+    for place, text in enumerate(_RANGES.findall(accept)):
+        media_type = text.partition(";")[0].strip().lower()
+        parameters = {name.lower(): value.strip(' \t"').lower() for name, value in _PARAMETERS.findall(text)}
+        quality = _quality(parameters.pop("q", ""))
+        for result_format, precision in _named(media_type, parameters):
+            found = _Range(quality, precision, -place)
+            if result_format not in best or _decides_more(found, best[result_format]):
+                best[result_format] = found
+    allowed = [result_format for result_format in ResultFormat if result_format in best and best[result_format].quality]
+    if not allowed:
+        raise NotAcceptable(FORMATS)
+    return max(allowed, key=lambda result_format: best[result_format])
+
+
+def _decides_more(one: _Range, other: _Range) -> bool:
+    return (one.precision, one.quality) > (other.precision, other.quality)
+
+
+def _named(media_type: str, parameters: dict[str, str]) -> Iterator[tuple[ResultFormat, _Precision]]:
+    # Some old clients write * for */*.
+    main_type, _, subtype = ("*/*" if media_type == "*" else media_type).partition("/")
+    for result_format in ResultFormat:
+        if (main_type, subtype) == ("*", "*"):
+            yield result_format, _Precision.ANYTHING
+        elif result_format.value == f"{main_type}/{subtype}":
+            yield result_format, _precision_of(parameters)
+        elif subtype == "*" and result_format.value.startswith(f"{main_type}/"):
+            yield result_format, _Precision.MAIN_TYPE
+
+
+def _precision_of(parameters: dict[str, str]) -> _Precision:
+    if not parameters:
+        return _Precision.TYPE
+    return _Precision.TYPE_AND_PARAMETERS if parameters == _SENT_PARAMETERS else _Precision.OTHER_PARAMETERS
+
+
+def _quality(text: str) -> float:
+    """Return a quality from 0 to 1; what is none counts as absent."""
+    if not _QUALITY.fullmatch(text) or text in ("", "."):
+        return 1.0
+    return min(float(text), 1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import ClassVar
+from uuid import uuid4
 
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
@@ -53,6 +54,13 @@ class LogSource(models.Model):
         unique=True,
         validators=[_validate_name, _validate_partition_clash],
         help_text="The table's name in schema logs, such as edge_logs. It cannot be changed later.",
+    )
+    uuid = models.UUIDField(
+        "UUID",
+        unique=True,
+        default=uuid4,
+        editable=False,
+        help_text="What clients may send in place of the name: /api/logs?source=UUID.",
     )
     holds = models.CharField(max_length=200, help_text="What the table contains, such as: gateway request logs.")
     project_location = models.CharField(

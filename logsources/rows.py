@@ -24,6 +24,7 @@ from uuid import uuid4
 
 import orjson
 
+from logsources.messages import find_message
 from logsources.tables import MAX_KEY_CHARACTERS
 
 FIELDS: Final = frozenset({"id", "project", "timestamp", "event_message", "metadata"})
@@ -68,15 +69,16 @@ def read_row(raw: object, *, project_path: str | None, now: datetime, new_id: Ca
     """Return the stored form of a parsed row; raise BadRow. `raw` is not changed.
 
     `project_path` is the dotted path of the project inside metadata, None if it is the row's own field.
-    A missing id comes from `new_id`, a missing timestamp is `now`. Timestamps are ISO 8601 (no zone: UTC; finer
-    than a microsecond is cut) or Unix time of 10, 13 or 16 digits.
+    The message is where `messages` finds it. A missing id comes from `new_id`, a missing timestamp is `now`.
+    Timestamps are ISO 8601 (no zone: UTC; finer than a microsecond is cut) or Unix time of 10, 13 or 16 digits.
     """
     if not isinstance(raw, dict):
         raise BadRow("the row must be a JSON object")
     try:
         metadata = _read_metadata(raw.get("metadata"))
+        message, message_field = find_message(raw)
         if not FIELDS.issuperset(raw):
-            _move_other_fields(raw, metadata)
+            _move_other_fields(raw, metadata, message_field)
         if project_path is None:
             project = _read_key_text(raw.get("project"), "project")
         else:
@@ -92,7 +94,7 @@ def read_row(raw: object, *, project_path: str | None, now: datetime, new_id: Ca
         new_id() if raw.get("id") is None else _read_id(raw["id"]),
         project,
         _read_timestamp(raw.get("timestamp"), now),
-        _read_text(raw.get("event_message"), "event_message"),
+        _read_text(message, "event_message"),
         metadata_json,
     )
 
@@ -130,9 +132,9 @@ def _wrap_items(items: list[Any]) -> list[Any]:
     ]
 
 
-def _move_other_fields(raw: dict[str, Any], metadata: list[dict[str, Any]]) -> None:
+def _move_other_fields(raw: dict[str, Any], metadata: list[dict[str, Any]], message_field: str) -> None:
     """Put top-level fields without a column into the first metadata object; the same value twice is one value."""
-    others = _wrap_object({name: value for name, value in raw.items() if name not in FIELDS})
+    others = _wrap_object({name: value for name, value in raw.items() if name not in FIELDS and name != message_field})
     first = metadata[0]
     for name, value in others.items():
         if name in first and orjson.dumps(first[name]) != orjson.dumps(value):

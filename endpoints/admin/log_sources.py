@@ -67,7 +67,7 @@ class LogSourceAdmin(ConflictAdmin, MeasuredAdmin):
     inlines = (ExtractedColumnInline,)
     list_display = ("named", *MeasuredAdmin.measured_columns, "kept_for", "project")
     list_per_page = 50  # each is measured
-    search_fields = ("name", "holds")
+    search_fields = ("name", "uuid", "holds")
 
     @admin.display(description="log source", ordering="name")
     def named(self, source: LogSource) -> SafeString:
@@ -81,7 +81,11 @@ class LogSourceAdmin(ConflictAdmin, MeasuredAdmin):
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def get_readonly_fields(self, request: HttpRequest, obj: LogSource | None = None) -> tuple[str, ...]:
-        return ("name",) if obj else ()
+        return ("name", "uuid") if obj else ()
+
+    def get_fields(self, request: HttpRequest, obj: LogSource | None = None) -> Any:
+        """Show the UUID once there is one."""
+        return ("name", "uuid", *self.fields[1:]) if obj else self.fields
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         # Tables with all their rows are dropped one at a time, each on a page that says so.

@@ -15,6 +15,7 @@ from django.test import Client
 from endpoints.errors import (
     InvalidRows,
 )
+from logsources.models import LogSource
 from tests.endpoints.api.loads import (
     LINES,
     NOW,
@@ -86,6 +87,22 @@ def test_reads_a_body_in_chunks(shipper: Client, log_database: psycopg.Connectio
 @pytest.mark.parametrize("body", [b"[]", b" [ ] "])
 def test_an_empty_array_loads_nothing(shipper: Client, log_database: psycopg.Connection[Any], body: bytes) -> None:
     assert_loaded(send(shipper, body), loaded=0)
+
+
+ADDRESSES = ("/api/logs", "/api/logs/", "/logs", "/logs/", "/api/logs/json", "/logs/json")
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_answers_at_every_address_that_clients_use(
+    shipper: Client, log_database: psycopg.Connection[Any], address: str
+) -> None:
+    assert_loaded(send(shipper, {"batch": [row(1), row(2)]}, f"{address}?source=edge_logs"), loaded=2)
+    assert stored(log_database) == ["row-1", "row-2"]
+
+
+def test_finds_the_source_by_its_uuid(shipper: Client, log_database: psycopg.Connection[Any]) -> None:
+    reference = LogSource.objects.get(name="auth_logs").uuid
+    assert_loaded(send(shipper, [row(1)], f"/logs?source={reference}"), loaded=1, source="auth_logs")
 
 
 PRODUCERS = {

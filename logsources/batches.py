@@ -93,11 +93,18 @@ class Batch:
 
 
 def read_batch(
-    body: bytes, *, project_path: str | None, now: datetime, sending: str = "", max_rows: int = MAX_ROWS
+    body: bytes,
+    *,
+    project_path: str | None,
+    now: datetime,
+    default_project: str = "",
+    sending: str = "",
+    max_rows: int = MAX_ROWS,
 ) -> Batch:
     """Return the rows of a body; raises TooManyRows, and BadJSON if it cannot be read as rows at all.
 
-    `sending` distinguishes equal bodies that are meant to be stored twice.
+    `default_project` is the project of rows that name none; `sending` distinguishes equal bodies that are meant to be
+    stored twice.
     """
     values = read_rows(body, max_rows=max_rows)
     batch = Batch(size=len(values), rows=[], untimed={}, arrived_at=now)
@@ -108,7 +115,7 @@ def read_batch(
             continue
         ids.index = index
         try:
-            row = read_row(raw, project_path=project_path, now=now, new_id=ids.make)
+            row = read_row(raw, project_path=project_path, now=now, default_project=default_project, new_id=ids.make)
         except BadRow as fault:
             batch.bad_rows.append(BadRowAt(index, fault.reason))
             continue

@@ -12,7 +12,7 @@ from django.db import models
 from django.db.models import Q
 
 from logsources.partitions import MAX_RETENTION_DAYS, MAX_SOURCE_NAME_LENGTH
-from logsources.tables import BASE_COLUMNS, ColumnType
+from logsources.tables import BASE_COLUMNS, MAX_KEY_CHARACTERS, ColumnType
 
 # `\Z` for Python; in PostgreSQL `$` matches at the end of the text alone.
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,47}"
@@ -84,6 +84,13 @@ class LogSource(models.Model):
         help_text="Days after which rows are dropped, a whole UTC day at a time. Empty keeps them for ever.",
     )
 
+    default_project = models.CharField(
+        max_length=MAX_KEY_CHARACTERS,
+        blank=True,
+        default="",
+        help_text="The project of loaded rows that name none, unless the access token has one of its own. Empty "
+        "refuses such rows.",
+    )
     producer_names = ArrayField(
         models.CharField(max_length=200, validators=[_validate_producer_name]),
         default=list,

@@ -65,10 +65,18 @@ def random_id() -> str:
     return str(uuid4())
 
 
-def read_row(raw: object, *, project_path: str | None, now: datetime, new_id: Callable[[], str] = random_id) -> Row:
+def read_row(
+    raw: object,
+    *,
+    project_path: str | None,
+    now: datetime,
+    default_project: str = "",
+    new_id: Callable[[], str] = random_id,
+) -> Row:
     """Return the stored form of a parsed row; raise BadRow. `raw` is not changed.
 
-    `project_path` is the dotted path of the project inside metadata, None if it is the row's own field.
+    `project_path` is the dotted path of the project inside metadata, None if it is the row's own field;
+    `default_project` is the project of a row that names none.
     The message is where `messages` finds it. A missing id comes from `new_id`, a missing timestamp is `now`.
     Timestamps are ISO 8601 (no zone: UTC; finer than a microsecond is cut) or Unix time of 10, 13 or 16 digits.
     """
@@ -80,9 +88,10 @@ def read_row(raw: object, *, project_path: str | None, now: datetime, new_id: Ca
         if not FIELDS.issuperset(raw):
             _move_other_fields(raw, metadata, message_field)
         if project_path is None:
-            project = _read_key_text(raw.get("project"), "project")
+            sent = raw.get("project")
+            project = _read_key_text((default_project or None) if sent is None else sent, "project")
         else:
-            project = _read_project_in_metadata(raw.get("project"), metadata, project_path)
+            project = _read_project_in_metadata(raw.get("project"), metadata, project_path, default_project)
         metadata_json = orjson.dumps(metadata)
     except RecursionError:
         raise BadRow("metadata is nested too deeply") from None
@@ -146,10 +155,12 @@ def _move_other_fields(raw: dict[str, Any], metadata: list[dict[str, Any]], mess
 # --- Project ----------------------------------------------------------------------------------------------------------
 
 
-def _read_project_in_metadata(outside: object, metadata: list[dict[str, Any]], path: str) -> str:
-    """Return the project at the path; move a project from outside metadata there first."""
+def _read_project_in_metadata(outside: object, metadata: list[dict[str, Any]], path: str, default: str) -> str:
+    """Return the project at the path; move a project from outside metadata, or the default, there first."""
     keys = path.split(".")
     found = _project_at(metadata, keys)
+    if outside is None and found is None and default:
+        outside = default
     if outside is not None:
         sent = _read_key_text(outside, "project")
         if found is None:

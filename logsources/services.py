@@ -95,7 +95,8 @@ def _read() -> _Registry:
     by_reference: dict[str, RolledSource] = {}
     by_producer_name: dict[str, RolledSource] = {}
     for source in LogSource.objects.order_by("-name"):
-        rolled = RolledSource(TableShape(source.name, source.project_path or None), source.retention_days)
+        shape = TableShape(source.name, source.project_path or None)
+        rolled = RolledSource(shape, source.retention_days, source.default_project)
         by_reference[source.name] = by_reference[str(source.uuid)] = rolled
         by_producer_name.update(dict.fromkeys(source.producer_names, rolled))
     return _Registry(by_reference, by_producer_name, read_at)
@@ -155,6 +156,7 @@ def create_source(
     project_location: str,
     project_path: str = "",
     uuid: str | None = None,
+    default_project: str = "",
     retention_days: int | None = None,
     producer_names: Iterable[str] = (),
     extracted_columns: Iterable[ColumnDescription] = (),
@@ -166,6 +168,7 @@ def create_source(
         holds=holds,
         project_location=project_location,
         project_path=project_path,
+        default_project=default_project,
         retention_days=retention_days,
         producer_names=list(producer_names),
     )

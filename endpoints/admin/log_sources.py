@@ -34,7 +34,15 @@ class LogSourceForm(ConflictForm):
 
     class Meta:
         model = LogSource
-        fields = ("name", "holds", "project_location", "project_path", "retention_days", "producer_names")
+        fields = (
+            "name",
+            "holds",
+            "project_location",
+            "project_path",
+            "default_project",
+            "retention_days",
+            "producer_names",
+        )
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
@@ -63,7 +71,15 @@ class ExtractedColumnInline(TabularInline):  # type: ignore[misc]
 @admin.register(LogSource)
 class LogSourceAdmin(ConflictAdmin, MeasuredAdmin):
     form = LogSourceForm
-    fields = ("name", "holds", "project_location", "project_path", "retention_days", "producer_names")
+    fields = (
+        "name",
+        "holds",
+        "project_location",
+        "project_path",
+        "default_project",
+        "retention_days",
+        "producer_names",
+    )
     inlines = (ExtractedColumnInline,)
     list_display = ("named", *MeasuredAdmin.measured_columns, "kept_for", "project")
     list_per_page = 50  # each is measured

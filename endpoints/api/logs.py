@@ -162,13 +162,13 @@ def _load(request: HttpRequest) -> LoadedRows:
     if request.method != "POST":
         raise MethodNotAllowed(str(request.method), METHODS)
     arguments = read_query_string(request.META.get("QUERY_STRING", "").encode("latin-1"))
-    target = _target(arguments)
     skip_bad_rows = _skips_bad_rows(arguments)
-    check_load(target, caller=caller)
+    target = check_load(_target(arguments), caller=caller)
     return load_sent_rows(
         Load(
             target=target,
             receive=lambda: read_load_body(request, max_bytes=settings.ENDPOINTS_MAX_LOAD_BYTES).rows,
+            default_project=caller.default_project,
             sending=_sending(request),
             skip_bad_rows=skip_bad_rows,
         )
@@ -176,12 +176,7 @@ def _load(request: HttpRequest) -> LoadedRows:
 
 
 def _target(arguments: RawArguments) -> LoadTarget:
-    target = LoadTarget(source=_text(arguments, "source"), producer_name=_text(arguments, "source_name"))
-    if bool(target.source) == bool(target.producer_name):
-        raise InvalidRequest(
-            "Name the log source with `source`, or with `source_name` as its producer calls it, not both."
-        )
-    return target
+    return LoadTarget(source=_text(arguments, "source"), producer_name=_text(arguments, "source_name"))
 
 
 def _skips_bad_rows(arguments: RawArguments) -> bool:

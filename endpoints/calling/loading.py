@@ -60,7 +60,7 @@ _CHANGED_TABLE = (
 
 @dataclass(frozen=True, slots=True)
 class LoadTarget:
-    """Where rows are sent: one of our log sources by its own name, or by what the producer calls it."""
+    """Where rows are sent: one of our log sources by its own name or UUID, or by what the producer calls it."""
 
     source: str = ""
     producer_name: str = ""
@@ -71,11 +71,13 @@ class Load:
     """A body of rows; `sending` distinguishes equal bodies that should both be stored.
 
     `receive` reads the body and returns what makes rows of it, which takes many times its memory: each is called when
-    it is its turn. Both may raise an EndpointError.
+    it is its turn. Both may raise an EndpointError. `default_project` is the caller's, for rows that name none; without
+    it the log source's counts.
     """
 
     target: LoadTarget
     receive: Callable[[], Callable[[], bytes]]
+    default_project: str = ""
     sending: str = ""
     skip_bad_rows: bool = False
 
@@ -92,14 +94,34 @@ class LoadedRows:
     listed_bad_rows: tuple[BadRowAt, ...] = ()
 
 
-def check_load(target: LoadTarget, *, caller: Caller) -> None:
-    """Check that a load may be sent there, before its body is read.
+def check_load(target: LoadTarget, *, caller: Caller) -> LoadTarget:
+    """Check that a load may be sent there, before its body is read, and return where it goes.
 
-    Raises LoadNotAllowed, LogSourceNotFound, and django.db.Error if nothing is known about the log sources.
+    A load that names no source goes to the one that the caller may load into, if there is exactly one.
+    Raises LoadNotAllowed, InvalidRequest, LogSourceNotFound, and django.db.Error if nothing is known about the log
+    sources.
     """
     if not caller.may_load:
         raise LoadNotAllowed
-    _find_source(target)
+    if target == LoadTarget() and len(caller.load_sources) == 1:
+        target = LoadTarget(source=next(iter(caller.load_sources)))
+    if bool(target.source) == bool(target.producer_name):
+        raise InvalidRequest(
+            "Name the log source with `source`, or with `source_name` as its producer calls it, not both."
+        )
+    if not caller.load_sources:
+        _find_source(target)
+    elif _name_of(target) not in caller.load_sources:
+        raise LoadNotAllowed("This access token may not load rows into this log source.")
+    return target
+
+
+def _name_of(target: LoadTarget) -> str | None:
+    """Return the source's name; None for an unknown one: a limited caller learns nothing of other log sources."""
+    try:
+        return _find_source(target).shape.name
+    except LogSourceNotFound:
+        return None
 
 
 def load_sent_rows(load: Load) -> LoadedRows:
@@ -140,7 +162,12 @@ def _read(load: Load, body: bytes, source: RolledSource) -> Batch:
     now, max_rows = datetime.now(UTC), settings.ENDPOINTS_MAX_LOAD_ROWS
     try:
         return read_batch(
-            body, project_path=source.shape.project_path, now=now, sending=load.sending, max_rows=max_rows
+            body,
+            project_path=source.shape.project_path,
+            now=now,
+            default_project=load.default_project or source.default_project,
+            sending=load.sending,
+            max_rows=max_rows,
         )
     except TooManyRows as fault:
         raise RequestTooLarge(f"A load may have at most {fault.limit} {fault.what}; send several loads.") from None

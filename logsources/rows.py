@@ -78,7 +78,8 @@ def read_row(
     `project_path` is the dotted path of the project inside metadata, None if it is the row's own field;
     `default_project` is the project of a row that names none.
     The message is where `messages` finds it. A missing id comes from `new_id`, a missing timestamp is `now`.
-    Timestamps are ISO 8601 (no zone: UTC; finer than a microsecond is cut) or Unix time of 10, 13 or 16 digits.
+    Timestamps are ISO 8601 (no zone: UTC; finer than a microsecond is cut), Unix time of 10, 13 or 16 digits, or a
+    datetime.
     """
     if not isinstance(raw, dict):
         raise BadRow("the row must be a JSON object")
@@ -257,6 +258,8 @@ def _read_timestamp(value: object, now: datetime) -> datetime:
         return now
     if isinstance(value, str):
         moment = _read_timestamp_text(value)
+    elif isinstance(value, datetime):  # of a form whose times are exact
+        moment = value
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         moment = _from_unix_time(value)
     else:

@@ -33,12 +33,14 @@ from logsources.batches import (
     Batch,
     BatchRefused,
     BatchReport,
+    RowReader,
     current_position,
     load_batch,
     read_batch,
 )
-from logsources.json_batches import TooManyRows
+from logsources.json_batches import TooManyRows, read_rows
 from logsources.ndjson import BadJSON
+from logsources.otlp.records import BadOTLP
 from logsources.rolling import RolledSource
 from logsources.services import KNOWN_SOURCES, UnknownSource
 from logsources.storing import ProjectMoved
@@ -68,7 +70,7 @@ class LoadTarget:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A body of rows; `sending` distinguishes equal bodies that should both be stored.
+    """A body of rows; `reader` knows its form, `sending` distinguishes equal bodies that should both be stored.
 
     `receive` reads the body and returns what makes rows of it, which takes many times its memory: each is called when
     it is its turn. Both may raise an EndpointError. `default_project` is the caller's, for rows that name none; without
@@ -80,6 +82,7 @@ class Load:
     default_project: str = ""
     sending: str = ""
     skip_bad_rows: bool = False
+    reader: RowReader = read_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ class LoadedRows:
 
 
 def check_load(target: LoadTarget, *, caller: Caller) -> LoadTarget:
-    """Check that a load may be sent there, before its body is read, and return where it goes.
+    """Check that a load may be sent there, before its body is read, and return the log source by its own name.
 
     A load that names no source goes to the one that the caller may load into, if there is exactly one.
     Raises LoadNotAllowed, InvalidRequest, LogSourceNotFound, and django.db.Error if nothing is known about the log
@@ -109,19 +112,15 @@ def check_load(target: LoadTarget, *, caller: Caller) -> LoadTarget:
         raise InvalidRequest(
             "Name the log source with `source`, or with `source_name` as its producer calls it, not both."
         )
-    if not caller.load_sources:
-        _find_source(target)
-    elif _name_of(target) not in caller.load_sources:
-        raise LoadNotAllowed("This access token may not load rows into this log source.")
-    return target
-
-
-def _name_of(target: LoadTarget) -> str | None:
-    """Return the source's name; None for an unknown one: a limited caller learns nothing of other log sources."""
     try:
-        return _find_source(target).shape.name
+        name = _find_source(target).shape.name
     except LogSourceNotFound:
-        return None
+        if not caller.load_sources:
+            raise
+        name = ""  # a limited caller learns nothing of other log sources
+    if caller.load_sources and name not in caller.load_sources:
+        raise LoadNotAllowed("This access token may not load rows into this log source.")
+    return LoadTarget(source=name)
 
 
 def load_sent_rows(load: Load) -> LoadedRows:
@@ -168,10 +167,11 @@ def _read(load: Load, body: bytes, source: RolledSource) -> Batch:
             default_project=load.default_project or source.default_project,
             sending=load.sending,
             max_rows=max_rows,
+            reader=load.reader,
         )
     except TooManyRows as fault:
         raise RequestTooLarge(f"A load may have at most {fault.limit} {fault.what}; send several loads.") from None
-    except BadJSON as fault:
+    except (BadJSON, BadOTLP) as fault:
         raise InvalidRequest(f"The rows cannot be read: {fault.reason}.") from None
 
 

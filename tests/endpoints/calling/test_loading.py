@@ -67,9 +67,9 @@ def test_the_right_and_the_source_are_looked_at_before_the_body() -> None:
 
 def test_a_limited_caller_loads_into_its_sources_and_learns_nothing_of_others(db: None) -> None:
     limited = caller(may_load=True, load_sources=frozenset({"auth_logs", "rest_logs"}))
-    assert check_load(LoadTarget(producer_name="gotrue.logs.prod"), caller=limited)
+    assert check_load(LoadTarget(producer_name="gotrue.logs.prod"), caller=limited) == LoadTarget("auth_logs")
     reference = str(LogSource.objects.get(name="rest_logs").uuid)
-    assert check_load(LoadTarget(source=reference), caller=limited) == LoadTarget(source=reference)
+    assert check_load(LoadTarget(source=reference), caller=limited) == LoadTarget("rest_logs")
     for target in (
         LoadTarget(source="edge_logs"),
         LoadTarget(source="unknown_logs"),

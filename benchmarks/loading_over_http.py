@@ -3,6 +3,7 @@
 .venv/bin/python -m benchmarks.loading_over_http                      20 s, 4 shippers, batches of 500 rows of 1 kB
 .venv/bin/python -m benchmarks.loading_over_http --gzip --no-fsync
 .venv/bin/python -m benchmarks.loading_over_http --without id timestamp
+.venv/bin/python -m benchmarks.loading_over_http --form otlp           log records in protobuf; otlp-json: in JSON
 
 The shippers run on the same machine as the service and its servers. At the end the rows in the table are counted.
 """
@@ -25,11 +26,18 @@ from random import Random
 import orjson
 import psycopg
 
+from benchmarks.otlp_bodies import as_json, request_of
 from logsources.generation import generate_rows
 from tests.live.installation import Installation
 
 # What anybody would give PostgreSQL on such a machine.
 SERVER_SETTINGS = {"shared_buffers": "256MB", "max_wal_size": "8GB"}
+# By form: where batches go, and their content type.
+FORMS = {
+    "rows": ("/api/logs?source_name=cloudflare.logs.prod", "application/json"),
+    "otlp": ("/v1/logs?source=edge_logs", "application/x-protobuf"),
+    "otlp-json": ("/v1/logs?source=edge_logs", "application/json"),
+}
 MARK = b"@@mark@@"  # in every row of a template, replaced for each batch
 TEMPLATES = 8
 
@@ -65,13 +73,17 @@ def template(number: int, options: argparse.Namespace) -> bytes:
         row["event_message"] = f"{row['event_message']} {MARK.decode()}"
         row["id"] = f"{MARK.decode()}-{number:02}-{index:06}"
         rows.append({name: value for name, value in row.items() if name not in options.without})
-    return orjson.dumps(rows)
+    if options.form == "rows":
+        return orjson.dumps(rows)
+    request = request_of(rows)
+    return as_json(request) if options.form == "otlp-json" else request.SerializeToString()
 
 
 def ship(port: int, secret: str, templates: Sequence[bytes], marks: count[int], options: argparse.Namespace) -> Sent:
     """Send batches until the time is over; one that is not taken is sent again."""
     sent = Sent()
-    headers = {"X-API-KEY": secret, "Content-Type": "application/json"}
+    path, content_type = FORMS[options.form]
+    headers = {"X-API-KEY": secret, "Content-Type": content_type}
     headers |= {"Content-Encoding": "gzip"} if options.gzip else {}
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     end = time.monotonic() + options.seconds
@@ -83,14 +95,15 @@ def ship(port: int, secret: str, templates: Sequence[bytes], marks: count[int], 
         status = 0
         while status != 200:
             started = time.monotonic()
-            connection.request("POST", "/api/logs?source_name=cloudflare.logs.prod", body, headers)
+            connection.request("POST", path, body, headers)
             answer = connection.getresponse()
             content = answer.read()
             status = answer.status
             sent.statuses[status] += 1
             if status == 200:
                 sent.seconds.append(time.monotonic() - started)
-                sent.rows += orjson.loads(content)["result"][0]["loaded"]
+                # OTLP's answer names only what is not stored; at the end the rows in the table are counted.
+                sent.rows += orjson.loads(content)["result"][0]["loaded"] if options.form == "rows" else options.batch
             elif status not in (429, 503):
                 raise RuntimeError(content.decode())
             else:
@@ -106,6 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--shippers", type=int, default=4)
     parser.add_argument("--batch", type=int, default=500)
     parser.add_argument("--row-bytes", type=int, default=1000)
+    parser.add_argument("--form", choices=FORMS, default="rows")
     parser.add_argument("--gzip", action="store_true")
     parser.add_argument("--no-fsync", action="store_true", help="leave the disk out of it")
     parser.add_argument("--without", nargs="*", default=[], help="fields that the rows do not bring")

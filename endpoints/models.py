@@ -33,6 +33,8 @@ from endpoints.definition import (
 from endpoints.dialects import DIALECTS
 from endpoints.sql.composition import PlannerSettingsError, parse_planner_settings
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
+from logsources.partitions import MAX_SOURCE_NAME_LENGTH
+from logsources.tables import MAX_KEY_CHARACTERS
 
 PARAMETER_TYPES = [(parameter_type.value, parameter_type.value) for parameter_type in ParameterType]
 
@@ -254,7 +256,19 @@ class AccessToken(models.Model):
         help_text="May remove the cached results of the endpoints it may call (DELETE /api/endpoints/cache/name).",
     )
     may_load = models.BooleanField(
-        "may load rows", default=False, help_text="May add rows to every log source (POST /api/logs)."
+        "may load rows", default=False, help_text="May add rows to log sources (POST /api/logs)."
+    )
+    load_sources = ArrayField(
+        models.CharField(max_length=MAX_SOURCE_NAME_LENGTH),
+        default=list,
+        blank=True,
+        help_text="The names of the only log sources that it may load rows into; empty: every log source.",
+    )
+    default_project = models.CharField(
+        max_length=MAX_KEY_CHARACTERS,
+        blank=True,
+        default="",
+        help_text="The project of the rows it loads that name none; blank = the one of the log source.",
     )
     calls_a_minute = models.PositiveIntegerField(
         null=True, blank=True, help_text="Calls of every kind, cached ones too."

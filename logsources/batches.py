@@ -15,12 +15,12 @@ one row's content, because two equal lines of a log are two lines.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property, lru_cache
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from psycopg import Connection, sql
 
@@ -28,6 +28,7 @@ from logsources import partitions, rolling, tables
 from logsources.databases import LockSpace
 from logsources.json_batches import MAX_ROWS, read_rows
 from logsources.ndjson import BadJSON
+from logsources.otlp.records import BadOTLP
 from logsources.project_column import hold_table
 from logsources.roles import LOGS_SCHEMA
 from logsources.rolling import RolledSource
@@ -39,6 +40,7 @@ MAX_BAD_ROWS_LISTED: Final = 100
 # A row without a timestamp is recognised by its id within this time. Shippers try again within a minute; an hour covers
 # an outage that began just after the rows were stored.
 RETRY_HOURS: Final = 1
+_UNREADABLE: Final = (BadJSON, BadOTLP)
 LOCK_TIMEOUT: Final = "5s"  # for an earlier sending of the same rows, or for an ALTER of the table
 STATEMENT_TIMEOUT_SECONDS: Final = 60
 
@@ -77,14 +79,24 @@ class BatchReport:
     bad_rows: BadRows
 
 
+class RowReader(Protocol):
+    """A form of body: its raw rows in order, and a BadJSON or BadOTLP in place of each that cannot be read.
+
+    Raises TooManyRows, and BadJSON or BadOTLP if the body cannot be read as rows at all.
+    """
+
+    def __call__(self, body: bytes, *, max_rows: int) -> Iterable[Any]: ...
+
+
 @dataclass(slots=True)
 class Batch:
     """The rows of one body in their stored form; `bad_rows` are those without one."""
 
-    size: int
-    rows: list[PreparedRow]
-    untimed: dict[tuple[str, str], list[int]]  # indexes by id and project, for rows without a timestamp
     arrived_at: datetime
+    size: int = 0
+    rows: list[PreparedRow] = field(default_factory=list)
+    # Indexes by id and project, for rows without a timestamp.
+    untimed: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     bad_rows: list[BadRowAt] = field(default_factory=list)
 
     @property
@@ -93,22 +105,30 @@ class Batch:
 
 
 def read_batch(
-    body: bytes, *, project_path: str | None, now: datetime, sending: str = "", max_rows: int = MAX_ROWS
+    body: bytes,
+    *,
+    project_path: str | None,
+    now: datetime,
+    default_project: str = "",
+    sending: str = "",
+    max_rows: int = MAX_ROWS,
+    reader: RowReader = read_rows,
 ) -> Batch:
-    """Return the rows of a body; raises TooManyRows, and BadJSON if it cannot be read as rows at all.
+    """Return the rows of a body; raises what the reader of its form raises.
 
-    `sending` distinguishes equal bodies that are meant to be stored twice.
+    `default_project` is the project of rows that name none; `sending` distinguishes equal bodies that are meant to be
+    stored twice.
     """
-    values = read_rows(body, max_rows=max_rows)
-    batch = Batch(size=len(values), rows=[], untimed={}, arrived_at=now)
+    batch = Batch(arrived_at=now)
     ids = _MadeIds(body, sending)
-    for index, raw in enumerate(values):
-        if raw.__class__ is BadJSON:
+    for index, raw in enumerate(reader(body, max_rows=max_rows)):
+        batch.size += 1
+        if raw.__class__ in _UNREADABLE:
             batch.bad_rows.append(BadRowAt(index, raw.reason))
             continue
         ids.index = index
         try:
-            row = read_row(raw, project_path=project_path, now=now, new_id=ids.make)
+            row = read_row(raw, project_path=project_path, now=now, default_project=default_project, new_id=ids.make)
         except BadRow as fault:
             batch.bad_rows.append(BadRowAt(index, fault.reason))
             continue

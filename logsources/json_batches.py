@@ -1,4 +1,4 @@
-"""The rows of one body: a JSON array, a single object, or NDJSON. The beginning of the body decides which.
+"""The rows of one body: a JSON array, `{"batch": [row, …]}`, a single object, or NDJSON; its beginning decides.
 
 In each form a row is read in the same way as `ndjson.parse_line` reads a line of a file.
 """
@@ -61,6 +61,7 @@ _LENIENT: Final = json.JSONDecoder(parse_int=str, parse_float=str)
 # A body of 16 MiB has 8,000 rows of 2 kB, each of about forty values.
 MAX_ROWS: Final = 100_000
 VALUES_PER_ROW: Final = 10  # on average, over the largest number of rows
+_BATCH: Final = re.compile(rb'\{[ \t\n\r]*"batch"[ \t\n\r]*:[ \t\n\r]*\[')
 # In JSON text without its strings each value, and each key with its value, follows one of these.
 _BEGINNINGS: Final = (b",", b"[", b"{")
 
@@ -85,8 +86,8 @@ def read_rows(body: bytes, *, max_rows: int = MAX_ROWS) -> list[Any]:
         raise BadJSON("the body is empty")
     if holds_more_than(max_rows * VALUES_PER_ROW, _BEGINNINGS, text):
         raise TooManyRows(max_rows * VALUES_PER_ROW, "values")
-    if text.startswith(b"["):
-        rows = _read_array(text)
+    if text.startswith(b"[") or _BATCH.match(text):
+        rows = _read_document(text)
         if len(rows) > max_rows:
             raise TooManyRows(max_rows, "rows")
         return rows
@@ -107,16 +108,14 @@ def _read_line(line: bytes) -> Any:
         return fault
 
 
-def _read_array(text: bytes) -> list[Any]:
+def _read_document(text: bytes) -> list[Any]:
     if not may_lose_digits(text):
         try:
-            items: list[Any] = orjson.loads(text)
+            return _rows_of(orjson.loads(text))
         except orjson.JSONDecodeError:
             pass
-        else:
-            return items
     try:
-        return list(_read_items(text.decode()))
+        return list(_read_items(text.decode())) if text.startswith(b"[") else _rows_of(_EXACT.decode(text.decode()))
     except UnicodeDecodeError as fault:
         raise BadJSON(f"the body is not UTF-8 (byte {fault.start + 1})") from None
     except json.JSONDecodeError as fault:
@@ -124,6 +123,15 @@ def _read_array(text: bytes) -> list[Any]:
         raise BadJSON(f"the body is not JSON: {reason} (line {fault.lineno}, column {fault.colno})") from None
     except RecursionError:
         raise BadJSON("the body is nested too deeply") from None
+
+
+def _rows_of(document: Any) -> list[Any]:
+    """Return the rows of an array, or of the object that has them in `batch`; its other members say nothing of rows."""
+    rows = document if document.__class__ is list else document["batch"]
+    if rows.__class__ is not list:  # the object has `batch` twice
+        raise BadJSON("batch must be an array")
+    found: list[Any] = rows
+    return found
 
 
 def _read_items(text: str) -> Iterator[Any]:

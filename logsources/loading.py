@@ -89,7 +89,7 @@ def load_rows(
     Partitions for the rows' days are created first, and stay. Raises LoadAborted, ProjectMoved, psycopg.Error.
     """
     shape = TableShape(source.name, source.project_path or None)
-    intake = _Intake(lines, shape.project_path, on_bad_line, progress)
+    intake = _Intake(lines, shape.project_path, source.default_project, on_bad_line, progress)
     with ExitStack() as stack:
         conn = stack.enter_context(owner_connection())
         days = _PreparedDays(stack.enter_context(owner_connection()), RolledSource(shape, source.retention_days))
@@ -109,6 +109,7 @@ class _Intake:
 
     lines: Iterable[bytes]
     project_path: str | None
+    default_project: str
     on_bad_line: OnBadLine
     progress: Callable[[LoadProgress], None] | None
     bad_line_count: int = 0
@@ -122,7 +123,12 @@ class _Intake:
             if not line or line.isspace():
                 continue
             try:
-                row = read_row(parse_line(line), project_path=self.project_path, now=datetime.now(UTC))
+                row = read_row(
+                    parse_line(line),
+                    project_path=self.project_path,
+                    now=datetime.now(UTC),
+                    default_project=self.default_project,
+                )
             except (BadJSON, BadRow) as fault:
                 self.refuse(number, fault.reason)
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import ClassVar
+from uuid import uuid4
 
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
@@ -11,7 +12,7 @@ from django.db import models
 from django.db.models import Q
 
 from logsources.partitions import MAX_RETENTION_DAYS, MAX_SOURCE_NAME_LENGTH
-from logsources.tables import BASE_COLUMNS, ColumnType
+from logsources.tables import BASE_COLUMNS, MAX_KEY_CHARACTERS, ColumnType
 
 # `\Z` for Python; in PostgreSQL `$` matches at the end of the text alone.
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,47}"
@@ -54,6 +55,13 @@ class LogSource(models.Model):
         validators=[_validate_name, _validate_partition_clash],
         help_text="The table's name in schema logs, such as edge_logs. It cannot be changed later.",
     )
+    uuid = models.UUIDField(
+        "UUID",
+        unique=True,
+        default=uuid4,
+        editable=False,
+        help_text="What clients may send in place of the name: /api/logs?source=UUID.",
+    )
     holds = models.CharField(max_length=200, help_text="What the table contains, such as: gateway request logs.")
     project_location = models.CharField(
         max_length=16,
@@ -76,6 +84,13 @@ class LogSource(models.Model):
         help_text="Days after which rows are dropped, a whole UTC day at a time. Empty keeps them for ever.",
     )
 
+    default_project = models.CharField(
+        max_length=MAX_KEY_CHARACTERS,
+        blank=True,
+        default="",
+        help_text="The project of loaded rows that name none, unless the access token has one of its own. Empty "
+        "refuses such rows.",
+    )
     producer_names = ArrayField(
         models.CharField(max_length=200, validators=[_validate_producer_name]),
         default=list,

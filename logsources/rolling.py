@@ -59,10 +59,11 @@ class PartitionChange:
 
 @dataclass(frozen=True, slots=True)
 class RolledSource:
-    """The facts about a log source that rolling needs."""
+    """The facts about a log source that rolling and loading need."""
 
     shape: TableShape
     retention_days: int | None
+    default_project: str = ""  # of loaded rows that name none
 
 
 def take_turn(conn: Connection[Any], source_name: str, *, timeout: str = TURN_LOCK_TIMEOUT) -> None:

@@ -24,6 +24,7 @@ from uuid import uuid4
 
 import orjson
 
+from logsources.messages import find_message
 from logsources.tables import MAX_KEY_CHARACTERS
 
 FIELDS: Final = frozenset({"id", "project", "timestamp", "event_message", "metadata"})
@@ -64,23 +65,34 @@ def random_id() -> str:
     return str(uuid4())
 
 
-def read_row(raw: object, *, project_path: str | None, now: datetime, new_id: Callable[[], str] = random_id) -> Row:
+def read_row(
+    raw: object,
+    *,
+    project_path: str | None,
+    now: datetime,
+    default_project: str = "",
+    new_id: Callable[[], str] = random_id,
+) -> Row:
     """Return the stored form of a parsed row; raise BadRow. `raw` is not changed.
 
-    `project_path` is the dotted path of the project inside metadata, None if it is the row's own field.
-    A missing id comes from `new_id`, a missing timestamp is `now`. Timestamps are ISO 8601 (no zone: UTC; finer
-    than a microsecond is cut) or Unix time of 10, 13 or 16 digits.
+    `project_path` is the dotted path of the project inside metadata, None if it is the row's own field;
+    `default_project` is the project of a row that names none.
+    The message is where `messages` finds it. A missing id comes from `new_id`, a missing timestamp is `now`.
+    Timestamps are ISO 8601 (no zone: UTC; finer than a microsecond is cut), Unix time of 10, 13 or 16 digits, or a
+    datetime.
     """
     if not isinstance(raw, dict):
         raise BadRow("the row must be a JSON object")
     try:
         metadata = _read_metadata(raw.get("metadata"))
+        message, message_field = find_message(raw)
         if not FIELDS.issuperset(raw):
-            _move_other_fields(raw, metadata)
+            _move_other_fields(raw, metadata, message_field)
         if project_path is None:
-            project = _read_key_text(raw.get("project"), "project")
+            sent = raw.get("project")
+            project = _read_key_text((default_project or None) if sent is None else sent, "project")
         else:
-            project = _read_project_in_metadata(raw.get("project"), metadata, project_path)
+            project = _read_project_in_metadata(raw.get("project"), metadata, project_path, default_project)
         metadata_json = orjson.dumps(metadata)
     except RecursionError:
         raise BadRow("metadata is nested too deeply") from None
@@ -92,7 +104,7 @@ def read_row(raw: object, *, project_path: str | None, now: datetime, new_id: Ca
         new_id() if raw.get("id") is None else _read_id(raw["id"]),
         project,
         _read_timestamp(raw.get("timestamp"), now),
-        _read_text(raw.get("event_message"), "event_message"),
+        _read_text(message, "event_message"),
         metadata_json,
     )
 
@@ -130,9 +142,9 @@ def _wrap_items(items: list[Any]) -> list[Any]:
     ]
 
 
-def _move_other_fields(raw: dict[str, Any], metadata: list[dict[str, Any]]) -> None:
+def _move_other_fields(raw: dict[str, Any], metadata: list[dict[str, Any]], message_field: str) -> None:
     """Put top-level fields without a column into the first metadata object; the same value twice is one value."""
-    others = _wrap_object({name: value for name, value in raw.items() if name not in FIELDS})
+    others = _wrap_object({name: value for name, value in raw.items() if name not in FIELDS and name != message_field})
     first = metadata[0]
     for name, value in others.items():
         if name in first and orjson.dumps(first[name]) != orjson.dumps(value):
@@ -144,10 +156,12 @@ def _move_other_fields(raw: dict[str, Any], metadata: list[dict[str, Any]]) -> N
 # --- Project ----------------------------------------------------------------------------------------------------------
 
 
-def _read_project_in_metadata(outside: object, metadata: list[dict[str, Any]], path: str) -> str:
-    """Return the project at the path; move a project from outside metadata there first."""
+def _read_project_in_metadata(outside: object, metadata: list[dict[str, Any]], path: str, default: str) -> str:
+    """Return the project at the path; move a project from outside metadata, or the default, there first."""
     keys = path.split(".")
     found = _project_at(metadata, keys)
+    if outside is None and found is None and default:
+        outside = default
     if outside is not None:
         sent = _read_key_text(outside, "project")
         if found is None:
@@ -244,6 +258,8 @@ def _read_timestamp(value: object, now: datetime) -> datetime:
         return now
     if isinstance(value, str):
         moment = _read_timestamp_text(value)
+    elif isinstance(value, datetime):  # of a form whose times are exact
+        moment = value
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         moment = _from_unix_time(value)
     else:

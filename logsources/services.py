@@ -35,12 +35,12 @@ READ_SECONDS: Final = 0.5  # a load also has to wait for other things
 
 
 class UnknownSource(Exception):
-    """There is no log source with this name."""
+    """There is no log source with this name or UUID."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Registry:
-    by_name: Mapping[str, RolledSource]
+    by_reference: Mapping[str, RolledSource]  # a name or a UUID; no name has a dash
     by_producer_name: Mapping[str, RolledSource]
     read_at: float  # time.monotonic()
 
@@ -54,9 +54,10 @@ class KnownSources:
     def __init__(self) -> None:
         self._registry: _Registry | None = None
 
-    def named(self, name: str) -> RolledSource:
-        """Return the source with this name. Raises UnknownSource and django.db.Error."""
-        return self._find(lambda registry: registry.by_name.get(name))
+    def named(self, reference: str) -> RolledSource:
+        """Return the source with this name or UUID. Raises UnknownSource and django.db.Error."""
+        key = reference.lower() if "-" in reference else reference
+        return self._find(lambda registry: registry.by_reference.get(key))
 
     def of_producer(self, producer_name: str) -> RolledSource:
         """Return the source for the rows of this producer. Raises UnknownSource and django.db.Error."""
@@ -91,13 +92,14 @@ class KnownSources:
 
 def _read() -> _Registry:
     read_at = monotonic()
-    by_name: dict[str, RolledSource] = {}
+    by_reference: dict[str, RolledSource] = {}
     by_producer_name: dict[str, RolledSource] = {}
     for source in LogSource.objects.order_by("-name"):
-        rolled = RolledSource(TableShape(source.name, source.project_path or None), source.retention_days)
-        by_name[source.name] = rolled
+        shape = TableShape(source.name, source.project_path or None)
+        rolled = RolledSource(shape, source.retention_days, source.default_project)
+        by_reference[source.name] = by_reference[str(source.uuid)] = rolled
         by_producer_name.update(dict.fromkeys(source.producer_names, rolled))
-    return _Registry(by_name, by_producer_name, read_at)
+    return _Registry(by_reference, by_producer_name, read_at)
 
 
 KNOWN_SOURCES: Final = KnownSources()
@@ -153,16 +155,20 @@ def create_source(
     holds: str,
     project_location: str,
     project_path: str = "",
+    uuid: str | None = None,
+    default_project: str = "",
     retention_days: int | None = None,
     producer_names: Iterable[str] = (),
     extracted_columns: Iterable[ColumnDescription] = (),
 ) -> LogSource:
     """Register a log source and create its table; raises the same as `save_source`."""
     source = LogSource(
+        **({} if uuid is None else {"uuid": uuid}),
         name=name,
         holds=holds,
         project_location=project_location,
         project_path=project_path,
+        default_project=default_project,
         retention_days=retention_days,
         producer_names=list(producer_names),
     )

@@ -18,6 +18,7 @@ from endpoints.access.known_records import KNOWN_RECORDS
 from endpoints.access.secrets import Caller, OwnLimits
 from endpoints.errors import NotAuthenticated
 from endpoints.models import AccessToken, Endpoint
+from logsources.models import LogSource
 
 _DEFAULT_LIMITS: Final = OwnLimits()
 
@@ -41,6 +42,8 @@ def authenticate_access_token(secret: str, *, now: datetime | None = None) -> Ca
         bound_arguments=token.bound_arguments,
         may_purge=token.may_purge,
         may_load=token.may_load,
+        load_sources=token.load_sources,
+        default_project=token.default_project,
         limits=token.limits,
     )
 
@@ -61,11 +64,14 @@ def issue_access_token(
     expires_at: datetime | None = None,
     may_purge: bool = False,
     may_load: bool = False,
+    load_sources: Sequence[str] = (),
+    default_project: str = "",
     no_endpoints: bool = False,
     limits: OwnLimits = _DEFAULT_LIMITS,
 ) -> IssuedAccessToken:
     """Make an access token; with no endpoint names it may call every endpoint, unless it is to call none.
 
+    If it may load rows, then into `load_sources` alone, or into every log source if there are none.
     Raises ValidationError.
     """
     if no_endpoints and endpoint_names:
@@ -74,6 +80,7 @@ def issue_access_token(
     unknown = sorted(set(endpoint_names) - {endpoint.name for endpoint in endpoints})
     if unknown:
         raise ValidationError({"endpoints": f"There is no endpoint named {', '.join(unknown)}."})
+    _refuse_unknown_sources(load_sources)
     token = AccessToken(
         name=name,
         every_endpoint=not endpoint_names and not no_endpoints,
@@ -81,6 +88,8 @@ def issue_access_token(
         expires_at=expires_at,
         may_purge=may_purge,
         may_load=may_load,
+        load_sources=sorted(set(load_sources)),
+        default_project=default_project,
         calls_a_minute=limits.calls_a_minute,
         calls_at_once=limits.calls_at_once,
         sandbox_queries_at_once=limits.sandbox_queries_at_once,
@@ -91,6 +100,12 @@ def issue_access_token(
         token.save()
         token.endpoints.set(endpoints)
     return IssuedAccessToken(access_token=token, secret=secret)
+
+
+def _refuse_unknown_sources(names: Sequence[str]) -> None:
+    known = set(LogSource.objects.filter(name__in=names).values_list("name", flat=True)) if names else set()
+    if unknown := sorted(set(names) - known):
+        raise ValidationError({"load_sources": f"There is no log source named {', '.join(unknown)}."})
 
 
 def revoke_access_tokens(tokens: QuerySet[AccessToken]) -> int:
@@ -114,6 +129,14 @@ def endpoints_out_of_reach(token: AccessToken) -> list[tuple[str, str]]:
         for name in sorted(token.bound_arguments)
         if name not in {parameter.name for parameter in endpoint.parameters_of_version}
     ]
+
+
+def words_of_loading(token: AccessToken) -> str:
+    """Return the right to load as the end of a sentence: " and load rows into auth_logs of project acme"."""
+    if not token.may_load:
+        return ""
+    into = f" into {', '.join(token.load_sources)}" if token.load_sources else ""
+    return f" and load rows{into}{f' of project {token.default_project}' if token.default_project else ''}"
 
 
 def new_access_token_secret(token: AccessToken) -> str:

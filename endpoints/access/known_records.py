@@ -53,6 +53,8 @@ class KnownToken:
     bound_arguments: Mapping[str, str]
     may_purge: bool
     may_load: bool
+    load_sources: frozenset[str]
+    default_project: str
     limits: OwnLimits
     expires_at: datetime | None
     revoked_at: datetime | None
@@ -215,6 +217,8 @@ def _read_access_token(prefix: str) -> KnownToken | None:
         bound_arguments=token.bound_arguments,
         may_purge=token.may_purge,
         may_load=token.may_load,
+        load_sources=frozenset(token.load_sources),
+        default_project=token.default_project,
         limits=OwnLimits.of(token),
         expires_at=token.expires_at,
         revoked_at=token.revoked_at,

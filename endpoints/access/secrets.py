@@ -47,7 +47,7 @@ class OwnLimits:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls: what an access token allows. `endpoint_ids` None means every endpoint."""
+    """Who calls: what an access token allows. `endpoint_ids` None means every endpoint, no `load_sources` every one."""
 
     name: str
     prefix: str
@@ -55,6 +55,8 @@ class Caller:
     bound_arguments: Mapping[str, str] = field(default_factory=dict)
     may_purge: bool = False
     may_load: bool = False
+    load_sources: frozenset[str] = frozenset()
+    default_project: str = ""
     limits: OwnLimits = OwnLimits()
 
     def may_call(self, endpoint_id: str) -> bool:

@@ -18,7 +18,12 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
-from endpoints.access.access_tokens import endpoints_out_of_reach, new_access_token_secret, revoke_access_tokens
+from endpoints.access.access_tokens import (
+    endpoints_out_of_reach,
+    new_access_token_secret,
+    revoke_access_tokens,
+    words_of_loading,
+)
 from endpoints.access.change_marker import changing
 from endpoints.access.secrets import OwnLimits
 from endpoints.admin.access_token_fields import (
@@ -119,6 +124,8 @@ class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, ReadableHistoryAdmin):
         "bound_arguments": "bound arguments",
         "may_purge": "purging",
         "may_load": "loading",
+        "load_sources": "log sources",
+        "default_project": "default project",
         "calls_a_minute": "calls a minute",
         "calls_at_once": "calls at the same time",
         "sandbox_queries_at_once": "sandbox queries at the same time",
@@ -127,18 +134,21 @@ class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, ReadableHistoryAdmin):
     }
     fieldsets = (
         (None, {"fields": ("name", "expires_at", "state_in_words")}),
-        ("What it may do", {"fields": ("every_endpoint", "endpoints", "bound_arguments", "may_purge", "may_load")}),
+        ("What it may do", {"fields": ("every_endpoint", "endpoints", "bound_arguments", "may_purge")}),
+        ("Loading", {"fields": ("may_load", "load_sources", "default_project")}),
         ("Limits", {"fields": ("calls_a_minute", ("calls_at_once", "sandbox_queries_at_once"), "use_of_limits")}),
         ("Use", {"fields": (("prefix", "created_at"), ("last_use", "revoked_at"))}),
     )
     fieldsets_of_new = (
         (None, {"fields": ("name", "expires_at")}),
         fieldsets[1],
+        fieldsets[2],
         ("Limits", {"fields": ("calls_a_minute", ("calls_at_once", "sandbox_queries_at_once"))}),
     )
     history_fieldsets = (
         (None, {"fields": (
-            "name", "prefix", "reach", "bonds", "may_purge", "may_load", "own_limits", "expires_at", "revoked_at",
+            "name", "prefix", "reach", "bonds", "may_purge", "may_load", "load_sources", "default_project",
+            "own_limits", "expires_at", "revoked_at",
         )}),
     )  # fmt: skip
 
@@ -231,6 +241,7 @@ class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, ReadableHistoryAdmin):
             "access_token": obj,
             "secret": getattr(request, _ISSUED),
             "reach": self.reach(obj),
+            "loading": words_of_loading(obj),
             "example_url": self._example_url(request, obj),
         }
         return TemplateResponse(request, "endpoints/access_token_secret.html", context)

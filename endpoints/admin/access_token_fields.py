@@ -20,6 +20,7 @@ from endpoints.admin.fields import AssignmentsField, CheckboxList, LimitField
 from endpoints.cache import CacheUnavailable
 from endpoints.calling.installation import ago
 from endpoints.models import AccessToken, Endpoint
+from logsources.models import LogSource
 
 
 # --- Access token limits ----------------------------------------------------------------------------------------------
@@ -134,6 +135,12 @@ class AccessTokenForm(ConflictForm):
         help_text="One NAME=VALUE per line, such as project=acme: a call with another value is refused, a call without "
         "it gets this one, and endpoints without this parameter cannot be called.",
     )
+    load_sources = forms.MultipleChoiceField(
+        label="Log sources",
+        required=False,
+        widget=CheckboxList(columns=True),
+        help_text="The only log sources that it may load rows into. None chosen: every log source.",
+    )
     calls_a_minute = LimitField(help_text="Calls of every kind, cached ones too. A number, or none; blank = default.")
     calls_at_once = LimitField(
         label="Calls at the same time", help_text="Only calls that the cache cannot answer. A number, or none."
@@ -145,8 +152,8 @@ class AccessTokenForm(ConflictForm):
     class Meta:
         model = AccessToken
         fields = (
-            "name", "every_endpoint", "endpoints", "bound_arguments", "may_purge", "may_load",
-            "calls_a_minute", "calls_at_once", "sandbox_queries_at_once", "expires_at",
+            "name", "every_endpoint", "endpoints", "bound_arguments", "may_purge", "may_load", "load_sources",
+            "default_project", "calls_a_minute", "calls_at_once", "sandbox_queries_at_once", "expires_at",
         )  # fmt: skip
         help_texts = {"expires_at": "UTC; blank = never."}
 
@@ -162,6 +169,12 @@ class AccessTokenForm(ConflictForm):
             field = self.fields.get(name)
             if isinstance(field, LimitField):  # not on a page that only shows it
                 field.show_default(value)
+
+        sources = self.fields.get("load_sources")
+        if isinstance(sources, forms.MultipleChoiceField):
+            # Also those that were deleted since: to drop the last name unseen would allow every log source.
+            names = sorted({*LogSource.objects.values_list("name", flat=True), *(self.instance.load_sources or ())})
+            sources.choices = [(name, name) for name in names]
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean() or {}

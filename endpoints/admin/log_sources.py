@@ -34,7 +34,15 @@ class LogSourceForm(ConflictForm):
 
     class Meta:
         model = LogSource
-        fields = ("name", "holds", "project_location", "project_path", "retention_days", "producer_names")
+        fields = (
+            "name",
+            "holds",
+            "project_location",
+            "project_path",
+            "default_project",
+            "retention_days",
+            "producer_names",
+        )
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
@@ -63,11 +71,19 @@ class ExtractedColumnInline(TabularInline):  # type: ignore[misc]
 @admin.register(LogSource)
 class LogSourceAdmin(ConflictAdmin, MeasuredAdmin):
     form = LogSourceForm
-    fields = ("name", "holds", "project_location", "project_path", "retention_days", "producer_names")
+    fields = (
+        "name",
+        "holds",
+        "project_location",
+        "project_path",
+        "default_project",
+        "retention_days",
+        "producer_names",
+    )
     inlines = (ExtractedColumnInline,)
     list_display = ("named", *MeasuredAdmin.measured_columns, "kept_for", "project")
     list_per_page = 50  # each is measured
-    search_fields = ("name", "holds")
+    search_fields = ("name", "uuid", "holds")
 
     @admin.display(description="log source", ordering="name")
     def named(self, source: LogSource) -> SafeString:
@@ -81,7 +97,11 @@ class LogSourceAdmin(ConflictAdmin, MeasuredAdmin):
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def get_readonly_fields(self, request: HttpRequest, obj: LogSource | None = None) -> tuple[str, ...]:
-        return ("name",) if obj else ()
+        return ("name", "uuid") if obj else ()
+
+    def get_fields(self, request: HttpRequest, obj: LogSource | None = None) -> Any:
+        """Show the UUID once there is one."""
+        return ("name", "uuid", *self.fields[1:]) if obj else self.fields
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         # Tables with all their rows are dropped one at a time, each on a page that says so.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hmac
 import ipaddress
 from collections.abc import Callable, Iterator
+from itertools import accumulate
+from math import isinf
 from typing import Final
 
 import psycopg
@@ -17,14 +19,14 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 from django_redis import get_redis_connection
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from config.deadlines import answer_within
 from endpoints.api.replies import error_response
 from endpoints.cache import CacheUnavailable
-from endpoints.cache.usage import Activity
+from endpoints.cache.usage import UPPER_BOUNDS_SECONDS, Activity, LoadCounts, load_counts
 from endpoints.calling.calls import call_activity, check_log_database, visible_endpoints
 from endpoints.calling.purging import CacheReport, cache_reports
 from endpoints.errors import DatabaseUnavailable, EndpointError, Overloaded, RouteNotFound
@@ -138,12 +140,14 @@ class _CacheCollector(Collector):
         try:
             endpoints = visible_endpoints(None)
             reports, activities = cache_reports(endpoints), call_activity(endpoints)
+            loads = load_counts()
         except CacheUnavailable:
             yield GaugeMetricFamily("endpoints_redis_up", "Whether Redis answers.", value=0)
             return
         yield GaugeMetricFamily("endpoints_redis_up", "Whether Redis answers.", value=1)
         yield from _families(reports)
         yield _durations(reports, activities)
+        yield from _loads(loads)
 
 
 def _log_servers() -> Iterator[Metric]:
@@ -185,6 +189,24 @@ def _families(reports: list[CacheReport]) -> Iterator[Metric]:
             last.add_metric((name,), statistics.last_warm_at)
         live.add_metric((name,), report.live_entries)
     yield from (calls, warmed, runs, failures, last, live)
+
+
+def _loads(by_source: dict[str, LoadCounts]) -> Iterator[Metric]:
+    """Yield how loads went; without a source are those that were refused before it was known."""
+    requests = CounterMetricFamily("endpoints_load_requests", "Loads by their status.", labels=("source", "status"))
+    rows = CounterMetricFamily("endpoints_loaded_rows", "Rows that loads have stored.", labels=("source",))
+    size = CounterMetricFamily("endpoints_load_bytes", "Bytes of their bodies, as sent.", labels=("source",))
+    durations = HistogramMetricFamily("endpoints_load_duration_seconds", "How long loads took.", labels=("source",))
+    for source, counts in by_source.items():
+        for status, count in counts.requests.items():
+            requests.add_metric((source, status), count)
+        rows.add_metric((source,), counts.rows)
+        size.add_metric((source,), counts.bytes)
+        totals = accumulate(counts.durations.get(bound, 0) for bound in UPPER_BOUNDS_SECONDS)
+        names = ["+Inf" if isinf(bound) else str(bound) for bound in UPPER_BOUNDS_SECONDS]
+        buckets = [(name, float(total)) for name, total in zip(names, totals, strict=True)]
+        durations.add_metric((source,), buckets, counts.seconds)
+    yield from (requests, rows, size, durations)
 
 
 def _durations(reports: list[CacheReport], activities: list[Activity]) -> Metric:

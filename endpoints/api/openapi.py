@@ -1,4 +1,7 @@
-"""The OpenAPI 3 document: one operation per endpoint, with its parameters, their types and its result columns."""
+"""The OpenAPI 3 document: one operation per endpoint, with its parameters, their types and its result columns.
+
+Loading is in `openapi_loads`.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from rest_framework.request import Request
 
 from endpoints.access.secrets import Caller
 from endpoints.api.authentication import ADDRESS_PARAMETER, AccessTokenAuthentication
+from endpoints.api.openapi_loads import load_paths
 from endpoints.api.replies import POSITION_HEADER
 from endpoints.calling.calls import visible_endpoints
 from endpoints.errors import LimitReached
@@ -78,11 +82,16 @@ class SwaggerView(SpectacularSwaggerView):
 
 
 def describe_endpoints(result: Schema, generator: object, request: Request | None, public: bool) -> Schema:
-    """Put one operation per endpoint into the document (drf-spectacular's postprocessing hook)."""
+    """Put one operation per endpoint into the document, and those of loading for callers that may load.
+
+    It is drf-spectacular's postprocessing hook.
+    """
     caller = request.user if request is not None and isinstance(request.user, Caller) else None
     result["paths"] = {
         f"/api/endpoints/query/{endpoint.name}": _path_item(endpoint) for endpoint in visible_endpoints(caller)
     }
+    if caller is None or caller.may_load:
+        result["paths"] |= load_paths()
     result["components"] = {
         "schemas": {"Error": _ERROR_SCHEMA},
         "securitySchemes": {

@@ -33,12 +33,14 @@ from logsources.batches import (
     Batch,
     BatchRefused,
     BatchReport,
+    RowReader,
     current_position,
     load_batch,
     read_batch,
 )
-from logsources.json_batches import TooManyRows
+from logsources.json_batches import TooManyRows, read_rows
 from logsources.ndjson import BadJSON
+from logsources.otlp.records import BadOTLP
 from logsources.rolling import RolledSource
 from logsources.services import KNOWN_SOURCES, UnknownSource
 from logsources.storing import ProjectMoved
@@ -60,7 +62,7 @@ _CHANGED_TABLE = (
 
 @dataclass(frozen=True, slots=True)
 class LoadTarget:
-    """Where rows are sent: one of our log sources by its own name, or by what the producer calls it."""
+    """Where rows are sent: one of our log sources by its own name or UUID, or by what the producer calls it."""
 
     source: str = ""
     producer_name: str = ""
@@ -68,16 +70,19 @@ class LoadTarget:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A body of rows; `sending` distinguishes equal bodies that should both be stored.
+    """A body of rows; `reader` knows its form, `sending` distinguishes equal bodies that should both be stored.
 
     `receive` reads the body and returns what makes rows of it, which takes many times its memory: each is called when
-    it is its turn. Both may raise an EndpointError.
+    it is its turn. Both may raise an EndpointError. `default_project` is the caller's, for rows that name none; without
+    it the log source's counts.
     """
 
     target: LoadTarget
     receive: Callable[[], Callable[[], bytes]]
+    default_project: str = ""
     sending: str = ""
     skip_bad_rows: bool = False
+    reader: RowReader = read_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +97,30 @@ class LoadedRows:
     listed_bad_rows: tuple[BadRowAt, ...] = ()
 
 
-def check_load(target: LoadTarget, *, caller: Caller) -> None:
-    """Check that a load may be sent there, before its body is read.
+def check_load(target: LoadTarget, *, caller: Caller) -> LoadTarget:
+    """Check that a load may be sent there, before its body is read, and return the log source by its own name.
 
-    Raises LoadNotAllowed, LogSourceNotFound, and django.db.Error if nothing is known about the log sources.
+    A load that names no source goes to the one that the caller may load into, if there is exactly one.
+    Raises LoadNotAllowed, InvalidRequest, LogSourceNotFound, and django.db.Error if nothing is known about the log
+    sources.
     """
     if not caller.may_load:
         raise LoadNotAllowed
-    _find_source(target)
+    if target == LoadTarget() and len(caller.load_sources) == 1:
+        target = LoadTarget(source=next(iter(caller.load_sources)))
+    if bool(target.source) == bool(target.producer_name):
+        raise InvalidRequest(
+            "Name the log source with `source`, or with `source_name` as its producer calls it, not both."
+        )
+    try:
+        name = _find_source(target).shape.name
+    except LogSourceNotFound:
+        if not caller.load_sources:
+            raise
+        name = ""  # a limited caller learns nothing of other log sources
+    if caller.load_sources and name not in caller.load_sources:
+        raise LoadNotAllowed("This access token may not load rows into this log source.")
+    return LoadTarget(source=name)
 
 
 def load_sent_rows(load: Load) -> LoadedRows:
@@ -140,11 +161,17 @@ def _read(load: Load, body: bytes, source: RolledSource) -> Batch:
     now, max_rows = datetime.now(UTC), settings.ENDPOINTS_MAX_LOAD_ROWS
     try:
         return read_batch(
-            body, project_path=source.shape.project_path, now=now, sending=load.sending, max_rows=max_rows
+            body,
+            project_path=source.shape.project_path,
+            now=now,
+            default_project=load.default_project or source.default_project,
+            sending=load.sending,
+            max_rows=max_rows,
+            reader=load.reader,
         )
     except TooManyRows as fault:
         raise RequestTooLarge(f"A load may have at most {fault.limit} {fault.what}; send several loads.") from None
-    except BadJSON as fault:
+    except (BadJSON, BadOTLP) as fault:
         raise InvalidRequest(f"The rows cannot be read: {fault.reason}.") from None
 
 

@@ -34,6 +34,12 @@ def shown(rows: list[Any]) -> list[Any]:
         (b'\r\n{"a": 1}\r\n\r\n{"a": 2}\r\n', [b'{"a":1}', b'{"a":2}']),
         (b'{\n"a":\n1\n}', [b'{"a":1}']),
         (b'{"a": 1}\n[2]', [b'{"a":1}', b"[2]"]),
+        (b'{"batch": []}', []),
+        (b' {\n"batch" : [{"a": 1}, 2]\n}\n', [b'{"a":1}', b"2"]),
+        (b'{"batch":[{"a":1}],"source":"s"}', [b'{"a":1}']),
+        (b'{"batch":[' + LONG + b" , 1]}", [LONG.replace(b" ", b""), b"1"]),
+        (b'{"a":1,"batch":[2]}', [b'{"a":1,"batch":[2]}']),
+        (b'{"batch":{"a":1}}', [b'{"batch":{"a":1}}']),
     ],
 )
 def test_reads_each_form(body: bytes, rows: list[bytes]) -> None:

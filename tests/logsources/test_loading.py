@@ -57,6 +57,12 @@ def ids(logs: Connection[Any], table: str = "loaded_rows") -> list[str]:
 # --- What is stored ---------------------------------------------------------------------------------------------------
 
 
+def test_a_row_without_a_project_has_the_one_of_the_source(logs: Connection[Any], plain: LogSource) -> None:
+    plain.default_project = "shop"
+    load(plain, [b'{"event_message": "m"}', line(1)])
+    assert set(logs.execute("SELECT project FROM logs.loaded_rows")) == {("shop",), ("acme",)}
+
+
 def test_loads_every_row_in_small_batches(logs: Connection[Any], plain: LogSource) -> None:
     report = load(plain, [line(number) for number in range(25)], batch_rows=4)
     assert report == LoadReport(loaded=25, duplicates=0, bad_line_count=0, bad_lines=())

@@ -34,6 +34,33 @@ def reason(raw: object, *, project_path: str | None = None) -> str:
     return refused.value.reason
 
 
+# --- The default project ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "path", "project", "metadata"),
+    [
+        ({}, None, "shop", [{}]),
+        ({"project": None}, None, "shop", [{}]),
+        ({"project": "acme"}, None, "acme", [{}]),
+        ({}, "tenant.ref", "shop", [{"tenant": [{"ref": "shop"}]}]),
+        ({"project": "acme"}, "tenant.ref", "acme", [{"tenant": [{"ref": "acme"}]}]),
+        ({"metadata": {"tenant": {"ref": "acme"}}}, "tenant.ref", "acme", [{"tenant": [{"ref": "acme"}]}]),
+    ],
+)
+def test_a_row_that_names_no_project_has_the_default(
+    fields: dict[str, Any], path: str | None, project: str, metadata: list[Any]
+) -> None:
+    row = read_row({"event_message": "m", **fields}, project_path=path, now=NOW, default_project="shop")
+    assert (row.project, orjson.loads(row.metadata_json)) == (project, metadata)
+
+
+@pytest.mark.parametrize("project", ["", 7])
+def test_the_default_hides_no_wrong_project(project: object) -> None:
+    with pytest.raises(BadRow, match="project is"):
+        read_row({"event_message": "m", "project": project}, project_path=None, now=NOW, default_project="shop")
+
+
 # --- Metadata ---------------------------------------------------------------------------------------------------------
 
 

@@ -41,6 +41,14 @@ def test_finds_a_source_by_its_name_and_by_its_producers(known: KnownSources) ->
         assert (found.shape.name, found.shape.project_path, found.retention_days) == ("first_logs", "tenant.ref", None)
 
 
+def test_finds_a_source_by_its_uuid(known: KnownSources) -> None:
+    source = register("first_logs")
+    for reference in (str(source.uuid), str(source.uuid).upper()):
+        assert known.named(reference).shape.name == "first_logs"
+    with pytest.raises(UnknownSource):
+        known.named("00000000-0000-4000-8000-000000000000")
+
+
 @pytest.mark.parametrize("name", ["one.logs", "FIRST_LOGS", ""])
 def test_a_name_is_no_producers_name(known: KnownSources, name: str) -> None:
     register("first_logs", "one.logs")
@@ -119,3 +127,12 @@ def test_an_upgrade_names_the_producers_of_the_shipped_sources() -> None:
         **{source["name"]: source["producer_names"] for source in shipped},
         "pooler_logs_of_ours": ["our.logs"],
     }
+
+
+def test_an_upgrade_gives_each_source_a_uuid_of_its_own() -> None:
+    upgrade = import_module("logsources.migrations.0012_uuid")
+    before = set(LogSource.objects.values_list("uuid", flat=True))
+    upgrade.give_uuids(apps, SimpleNamespace(connection=connection))
+    after = set(LogSource.objects.values_list("uuid", flat=True))
+    assert len(after) == len(before)
+    assert after.isdisjoint(before)

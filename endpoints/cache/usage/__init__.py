@@ -14,6 +14,7 @@ from endpoints.cache.usage.asked import (
     worth_warming,
 )
 from endpoints.cache.usage.flushing import FLUSHER
+from endpoints.cache.usage.loads import UPPER_BOUNDS_SECONDS, LoadCounts, load_counts, note_load
 from endpoints.cache.usage.recent_calls import (
     MINUTES,
     Activity,
@@ -27,16 +28,20 @@ from endpoints.cache.usage.recent_calls import (
 __all__ = [
     "FLUSHER",
     "MINUTES",
+    "UPPER_BOUNDS_SECONDS",
     "Activity",
     "AskedFor",
     "Durations",
     "EndpointStatistics",
+    "LoadCounts",
     "RecentCall",
     "activity",
     "is_backing_off",
     "last_calls",
+    "load_counts",
     "note_call",
     "note_failure",
+    "note_load",
     "note_outcome",
     "note_success",
     "note_warm_run",

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from config.setting_values import parse_limit
-from endpoints.access.access_tokens import endpoints_out_of_reach, issue_access_token
+from endpoints.access.access_tokens import endpoints_out_of_reach, issue_access_token, words_of_loading
 from endpoints.access.secrets import NO_LIMIT, OwnLimits
 from endpoints.management.failures import USAGE_EXIT_CODE, one_line_failures
 
@@ -49,7 +49,16 @@ class Command(BaseCommand):
         )
         parser.add_argument("--no-endpoints", action="store_true", help="it may call no endpoint")
         parser.add_argument("--may-purge", action="store_true", help="it may remove cached results")
-        parser.add_argument("--may-load", action="store_true", help="it may add rows to every log source over HTTP")
+        parser.add_argument(
+            "--may-load",
+            nargs="?",
+            const="",
+            metavar="SOURCE,SOURCE",
+            help="it may add rows over HTTP, to these log sources; without names, to every log source",
+        )
+        parser.add_argument(
+            "--default-project", default="", metavar="PROJECT", help="the project of the rows it loads that name none"
+        )
         for option, what in _LIMITS.items():
             parser.add_argument(option, metavar="N", help=f"{what}, or none for no limit; default: the installation's")
         parser.add_argument("--expires-in", metavar="30d", help="lifetime: a number and m, h, d or w; default: none")
@@ -57,6 +66,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         bindings = _bindings(options["bind"])
         expires_at = _end(options["expires_in"]) if options["expires_in"] is not None else None
+        sources = [name.strip() for name in (options["may_load"] or "").split(",") if name.strip()]
         limits = OwnLimits(*(_limit(option, options[option[2:].replace("-", "_")]) for option in _LIMITS))
         with one_line_failures():
             issued = issue_access_token(
@@ -65,7 +75,9 @@ class Command(BaseCommand):
                 bound_arguments=bindings,
                 expires_at=expires_at,
                 may_purge=options["may_purge"],
-                may_load=options["may_load"],
+                may_load=options["may_load"] is not None,
+                load_sources=sources,
+                default_project=options["default_project"],
                 no_endpoints=options["no_endpoints"],
                 limits=limits,
             )
@@ -73,7 +85,7 @@ class Command(BaseCommand):
         reach = ", ".join(options["endpoint"]) or ("no endpoint" if options["no_endpoints"] else "every endpoint")
         bound = f" with {', '.join(f'{name}={value}' for name, value in bindings.items())}" if bindings else ""
         until = f" until {expires_at:%Y-%m-%d %H:%M} UTC" if expires_at else ""
-        loads = " and load rows" if options["may_load"] else ""
+        loads = words_of_loading(issued.access_token)
         self.stderr.write(f"Access token {issued.access_token} may call {reach}{bound}{loads}{until}.")
         for endpoint, name in out_of_reach:
             self.stderr.write(f"Warning: {endpoint} has no parameter @{name}, so this access token cannot call it.")

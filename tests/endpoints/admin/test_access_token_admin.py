@@ -22,6 +22,7 @@ from endpoints.admin.access_token_fields import StateFilter, TokenState, state_o
 from endpoints.cache.permits import PERMITS
 from endpoints.errors import NotAuthenticated
 from endpoints.models import AccessToken, Endpoint
+from logsources.models import LogSource
 
 pytestmark = pytest.mark.django_db
 ADD = "/admin/endpoints/accesstoken/add/"
@@ -115,6 +116,25 @@ def test_no_endpoint_chosen_is_nothing_to_call(admin_client: Client, right: dict
     caller = authenticate_access_token(secret)
     assert (caller.endpoint_ids, caller.may_load) == (frozenset(), bool(right))
     assert words in " ".join(re.sub(r"<[^>]+>", "", page).split())
+
+
+def test_loading_may_be_limited_to_log_sources(admin_client: Client) -> None:
+    limits = {"may_load": "on", "load_sources": ["auth_logs"], "default_project": "shop"}
+    secret, page = added(admin_client, every_endpoint=None, **limits)
+    caller = authenticate_access_token(secret)
+    assert (caller.may_load, caller.load_sources, caller.default_project) == (True, {"auth_logs"}, "shop")
+    words = " ".join(re.sub(r"<[^>]+>", "", page).split())
+    assert "nothing and load rows into auth_logs of project shop." in words
+
+
+def test_the_limit_to_a_log_source_outlives_the_source(admin_client: Client) -> None:
+    token = issue_access_token(name="old", may_load=True, load_sources=["auth_logs"]).access_token
+    LogSource.objects.filter(name="auth_logs").delete()
+    page = admin_client.get(change(token)).content.decode()
+    assert 'value="auth_logs"' in page
+    response = admin_client.post(change(token), form(may_load="on", load_sources=["auth_logs"]))
+    assert response.status_code == 302
+    assert AccessToken.objects.get().load_sources == ["auth_logs"]
 
 
 def test_an_endpoint_out_of_reach_is_told(admin_client: Client) -> None:

@@ -57,6 +57,13 @@ def test_adding_makes_the_table(admin_client, logs) -> None:
     assert (column.name, column.type, column.indexed, column.covered) == ("status", "integer", True, True)
 
 
+def test_shows_the_uuid_that_clients_may_send(admin_client, source) -> None:
+    assert str(source.uuid) in admin_client.get(reverse(CHANGE, args=[source.pk])).content.decode()
+    found = admin_client.get(reverse("admin:logsources_logsource_changelist"), {"q": str(source.uuid)[:13]})
+    assert "made_in_admin" in found.content.decode()
+    assert "edge_logs" not in found.content.decode()
+
+
 def test_producers_names_are_written_with_commas(admin_client, logs) -> None:
     admin_client.post(reverse(ADD), form(producer_names="our.logs, Their Logs"))
     source = LogSource.objects.get(name="made_in_admin")

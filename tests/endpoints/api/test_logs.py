@@ -12,9 +12,9 @@ import psycopg
 import pytest
 from django.test import Client
 
-from endpoints.errors import (
-    InvalidRows,
-)
+from endpoints.access.access_tokens import issue_access_token
+from endpoints.errors import InvalidRows, LoadNotAllowed
+from logsources.models import LogSource
 from tests.endpoints.api.loads import (
     LINES,
     NOW,
@@ -88,6 +88,22 @@ def test_an_empty_array_loads_nothing(shipper: Client, log_database: psycopg.Con
     assert_loaded(send(shipper, body), loaded=0)
 
 
+ADDRESSES = ("/api/logs", "/api/logs/", "/logs", "/logs/", "/api/logs/json", "/logs/json")
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_answers_at_every_address_that_clients_use(
+    shipper: Client, log_database: psycopg.Connection[Any], address: str
+) -> None:
+    assert_loaded(send(shipper, {"batch": [row(1), row(2)]}, f"{address}?source=edge_logs"), loaded=2)
+    assert stored(log_database) == ["row-1", "row-2"]
+
+
+def test_finds_the_source_by_its_uuid(shipper: Client, log_database: psycopg.Connection[Any]) -> None:
+    reference = LogSource.objects.get(name="auth_logs").uuid
+    assert_loaded(send(shipper, [row(1)], f"/logs?source={reference}"), loaded=1, source="auth_logs")
+
+
 PRODUCERS = {
     "cloudflare.logs.prod": "edge_logs",
     "postgres.logs": "database_logs",
@@ -122,6 +138,26 @@ def test_makes_the_partitions_of_the_rows_days(shipper: Client, log_database: ps
     assert_loaded(send(shipper, [row(1, timestamp=day.isoformat())]), loaded=1)
     found = log_database.execute("SELECT tableoid::regclass::text FROM logs.edge_logs").fetchone()
     assert found == (f"logs.edge_logs_p{day:%Y%m%d}",)
+
+
+@pytest.mark.parametrize(("of_token", "project"), [("shop", "shop"), ("", "market")])
+def test_a_row_without_a_project_has_the_one_of_the_access_token_or_of_the_source(
+    log_database: psycopg.Connection[Any], of_token: str, project: str
+) -> None:
+    LogSource.objects.filter(name="edge_logs").update(default_project="market")
+    issued = issue_access_token(name="shipper", may_load=True, load_sources=["edge_logs"], default_project=of_token)
+    client = Client(headers={"X-API-KEY": issued.secret})
+    assert_loaded(send(client, [without("project", 1), row(2)], "/logs"), loaded=2)
+    found = log_database.execute("SELECT project FROM logs.edge_logs ORDER BY id").fetchall()
+    assert found == [(project,), ("acme",)]
+
+
+def test_an_access_token_loads_into_its_log_sources_alone(log_database: psycopg.Connection[Any]) -> None:
+    issued = issue_access_token(name="shipper", may_load=True, load_sources=["auth_logs"])
+    client = Client(headers={"X-API-KEY": issued.secret})
+    for address in (URL, "/logs?source=unknown", "/logs?source_name=postgres.logs"):
+        assert_refused(send(client, [row(1)], address), LoadNotAllowed)
+    assert_loaded(send(client, [row(1)], "/logs"), loaded=1, source="auth_logs")
 
 
 # --- The same body again ----------------------------------------------------------------------------------------------

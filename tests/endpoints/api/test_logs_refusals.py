@@ -15,7 +15,7 @@ from django.db import connections
 from django.test import Client
 
 from config.setting_values import Rate
-from endpoints.api import logs
+from endpoints.api import load_bodies
 from endpoints.errors import (
     DatabaseUnavailable,
     InvalidRequest,
@@ -132,7 +132,7 @@ def test_413_for_more_gzip_members_than_a_body_has(shipper: Client, log_database
     """Two MiB of empty members: each byte is handed to zlib a few times, not once for each member before it."""
     empty = gzip.compress(b"")
     rows = [gzip.compress(line + b"\n") for line in LINES.split(b"\n")]
-    most = rows + [empty] * (logs.MAX_GZIP_MEMBERS - len(rows))
+    most = rows + [empty] * (load_bodies.MAX_GZIP_MEMBERS - len(rows))
     assert_loaded(send(shipper, b"".join(most), headers={"Content-Encoding": "gzip"}), loaded=2)
     for body in (b"".join([*most, empty]), empty * (2 * 1024 * 1024 // len(empty))):
         error = assert_refused(send(shipper, body, headers={"Content-Encoding": "gzip"}), RequestTooLarge)

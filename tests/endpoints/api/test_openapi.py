@@ -61,6 +61,16 @@ def test_names_only_the_endpoints_the_access_token_may_call() -> None:
     assert set(document(limited)["paths"]) == {"/api/endpoints/query/logs.all"}
 
 
+def test_describes_loading_to_callers_that_may_load() -> None:
+    limited = ApiClient(issue_access_token(name="shipper", may_load=True, no_endpoints=True).secret)
+    paths = document(limited)["paths"]
+    assert set(paths) == {"/api/logs", "/v1/logs"}
+    for path, name in (("/api/logs", "load_rows"), ("/v1/logs", "export_logs")):
+        assert paths[path]["post"]["operationId"] == name
+        assert {"source", "source_name"} <= {each["name"] for each in paths[path]["post"]["parameters"]}
+    assert set(paths["/v1/logs"]["post"]["requestBody"]["content"]) == {"application/json", "application/x-protobuf"}
+
+
 def test_is_public_only_where_the_setting_says_so(settings: Any) -> None:
     assert Client().get(DOCUMENT).status_code == 401
     settings.ENDPOINTS_PUBLIC_SCHEMA = True
@@ -98,14 +108,32 @@ def every_parameter_type() -> Endpoint:
 
 
 @pytest.fixture
-def schema(secret: str, every_parameter_type: Endpoint, settings: Any) -> Iterator[Any]:
+def schema(secret: str, every_parameter_type: Endpoint, in_one_transaction: None) -> Any:
+    return schemathesis.openapi.from_wsgi(DOCUMENT, WSGIHandler(), headers={"X-API-KEY": secret})
+
+
+@pytest.fixture
+def in_one_transaction(settings: Any) -> Iterator[None]:
     settings.ALLOWED_HOSTS = ["localhost"]
     # Django's handler ends the database connection of a request; here it is the test's, inside its transaction.
     for signal in (request_started, request_finished):
         signal.disconnect(close_old_connections)
-    yield schemathesis.openapi.from_wsgi(DOCUMENT, WSGIHandler(), headers={"X-API-KEY": secret})
+    yield
     for signal in (request_started, request_finished):
         signal.connect(close_old_connections)
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode))
+def test_no_load_that_the_document_allows_or_forbids_makes_a_server_error(
+    log_database: Any, in_one_transaction: None, mode: GenerationMode
+) -> None:
+    secret = issue_access_token(name="shipper", may_load=True, load_sources=["edge_logs"], no_endpoints=True).secret
+    headers = {"X-API-KEY": secret}
+    schema = schemathesis.openapi.from_wsgi(DOCUMENT, WSGIHandler(), headers=headers)
+    operations = [operation.ok() for operation in schema.get_all_operations()]
+    assert len(operations) == 2
+    for operation in operations:
+        check(operation, headers, mode)
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode))
@@ -115,15 +143,18 @@ def test_no_request_that_the_document_allows_or_forbids_makes_a_server_error(
     operations = [operation.ok() for operation in schema.get_all_operations()]
     assert len(operations) == 6  # GET and POST of both shipped endpoints and of the one with every type
     for operation in operations:
+        check(operation, {"X-API-KEY": secret}, mode)
 
-        @hypothesis_settings(
-            max_examples=40,
-            deadline=None,
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
-        )
-        @given(case=operation.as_strategy(generation_mode=mode))
-        def call(case: Any) -> None:
-            case.headers = {**(case.headers or {}), "X-API-KEY": secret}
-            case.call_and_validate(checks=[not_a_server_error, status_code_conformance])
 
-        call()
+def check(operation: Any, headers: dict[str, str], mode: GenerationMode) -> None:
+    @hypothesis_settings(
+        max_examples=40,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+    )
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def call(case: Any) -> None:
+        case.headers = {**(case.headers or {}), **headers}
+        case.call_and_validate(checks=[not_a_server_error, status_code_conformance])
+
+    call()

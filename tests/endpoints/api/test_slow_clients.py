@@ -86,11 +86,12 @@ def test_a_body_is_read_to_its_end(address: str) -> None:
     assert behind.body == sent
 
 
-def test_a_body_in_chunks_is_read_to_its_end() -> None:
+@pytest.mark.parametrize("path", ["/api/logs", "/logs", "/api/logs/json", "/logs/json/", "/v1/logs"])
+def test_a_body_in_chunks_is_read_to_its_end(path: str) -> None:
     behind = Behind()
     client = Client(behind)
     body = io.BytesIO(b"x" * 50_000)
-    assert client.send("POST", "/api/logs", body, HTTP_TRANSFER_ENCODING="chunked", HTTP_X_API_KEY="a")[0] == 200
+    assert client.send("POST", path, body, HTTP_TRANSFER_ENCODING="chunked", HTTP_X_API_KEY="a")[0] == 200
     assert behind.body == b"x" * 50_000
 
 

@@ -23,6 +23,7 @@ from endpoints.errors import (
 )
 from endpoints.log_database.load_pool import LoadPool, close_load_pool, load_pool
 from endpoints.results.positions import read_position
+from logsources.models import LogSource
 
 pytestmark = pytest.mark.django_db
 TARGET = LoadTarget(source="rest_logs")
@@ -62,6 +63,30 @@ def test_the_right_and_the_source_are_looked_at_before_the_body() -> None:
         check_load(LoadTarget(source="unknown_logs"), caller=caller(may_purge=True))
     with pytest.raises(LogSourceNotFound):
         check_load(LoadTarget(producer_name="unknown"), caller=caller(may_load=True))
+
+
+def test_a_limited_caller_loads_into_its_sources_and_learns_nothing_of_others(db: None) -> None:
+    limited = caller(may_load=True, load_sources=frozenset({"auth_logs", "rest_logs"}))
+    assert check_load(LoadTarget(producer_name="gotrue.logs.prod"), caller=limited) == LoadTarget("auth_logs")
+    reference = str(LogSource.objects.get(name="rest_logs").uuid)
+    assert check_load(LoadTarget(source=reference), caller=limited) == LoadTarget("rest_logs")
+    for target in (
+        LoadTarget(source="edge_logs"),
+        LoadTarget(source="unknown_logs"),
+        LoadTarget(producer_name="cloudflare.logs.prod"),
+    ):
+        with pytest.raises(LoadNotAllowed, match="into this log source"):
+            check_load(target, caller=limited)
+
+
+def test_a_load_without_a_source_goes_to_the_only_one_of_the_caller(db: None) -> None:
+    only = caller(may_load=True, load_sources=frozenset({"auth_logs"}))
+    assert check_load(LoadTarget(), caller=only) == LoadTarget(source="auth_logs")
+    for several in (frozenset[str](), frozenset({"auth_logs", "rest_logs"})):
+        with pytest.raises(InvalidRequest, match="Name the log source"):
+            check_load(LoadTarget(), caller=caller(may_load=True, load_sources=several))
+    with pytest.raises(InvalidRequest, match="not both"):
+        check_load(LoadTarget("auth_logs", "gotrue.logs.prod"), caller=only)
 
 
 def test_tells_what_became_of_the_rows(log_database: psycopg.Connection[Any]) -> None:

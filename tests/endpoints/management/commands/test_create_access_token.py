@@ -54,6 +54,20 @@ def test_a_shippers_access_token_loads_and_calls_nothing() -> None:
     assert "may call no endpoint and load rows." in err
 
 
+def test_a_shippers_access_token_may_be_limited_to_log_sources_and_have_a_project() -> None:
+    out, err = run("shipper", "--may-load", "edge_logs, auth_logs", "--default-project", "shop", "--no-endpoints")
+    caller = authenticate_access_token(out.strip())
+    assert (caller.may_load, caller.load_sources) == (True, {"edge_logs", "auth_logs"})
+    assert caller.default_project == "shop"
+    assert "may call no endpoint and load rows into auth_logs, edge_logs of project shop." in err
+
+
+def test_an_unknown_log_source_is_refused() -> None:
+    with pytest.raises(CommandError, match=r"There is no log source named no_logs, nor_logs\."):
+        run("shipper", "--may-load", "no_logs,edge_logs,nor_logs")
+    assert not AccessToken.objects.exists()
+
+
 def test_endpoints_and_none_of_them_are_refused() -> None:
     with pytest.raises(CommandError, match="not both"):
         run("shipper", "--no-endpoints", "--endpoint", "logs.all")

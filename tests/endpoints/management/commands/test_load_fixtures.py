@@ -119,11 +119,15 @@ def test_what_was_deleted_is_made_again() -> None:
 
 
 def test_a_folder_of_ones_own(folder: Path, log_database: psycopg.Connection[Any]) -> None:
+    reference = "0b1f7a3e-6f0c-4c57-9f3a-4f6f0a7d2a10"
     source = {"name": "test_loaded", "holds": "test rows", "project_location": "row field"}
+    source |= {"uuid": reference, "default_project": "shop"}
     write(folder / "log_sources.json", [source])
     assert run(folder) == ["log source test_loaded: created", "endpoint test.loaded: created as version 1"]
     assert Endpoint.objects.get(name="test.loaded").sql == "SELECT 'é' AS a"
-    drop_source(LogSource.objects.get(name="test_loaded"))
+    created = LogSource.objects.get(name="test_loaded")
+    assert (str(created.uuid), created.default_project) == (reference, "shop")
+    drop_source(created)
 
 
 ENTRY = {"name": "test.loaded", "sql_file": "query.sql"}

@@ -1,0 +1,93 @@
+"""POST /v1/logs: log records of OpenTelemetry's exporters, by OTLP/HTTP (OTLP specification 1.9, "OTLP/HTTP").
+
+The answer has the content type of the request. A failure is a google.rpc.Status; exporters send a body again after 429
+and 503, and after nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import orjson
+import structlog
+from django.http import HttpRequest, HttpResponse
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+
+from endpoints.api.load_requests import METHODS, LoadForm, load
+from endpoints.api.replies import POSITION_HEADER
+from endpoints.api.views import AnsweringView
+from endpoints.calling.loading import LoadedRows
+from endpoints.errors import EndpointError
+from logsources.otlp import json_form, protobuf
+
+JSON: Final = "application/json"
+PROTOBUF: Final = "application/x-protobuf"
+_MEDIA_TYPES: Final = (PROTOBUF, JSON)
+_PROTOBUF_RECORDS: Final = LoadForm(protobuf.read_rows, _MEDIA_TYPES, leaves_bad_rows_out=True)
+_JSON_RECORDS: Final = LoadForm(json_form.read_rows, _MEDIA_TYPES, leaves_bad_rows_out=True)
+# google.rpc.Code, by the HTTP status for which it stands (google/rpc/code.proto).
+_CODES: Final = {400: 3, 401: 16, 403: 7, 404: 5, 405: 12, 408: 4, 413: 8, 415: 3, 429: 8, 431: 8, 503: 14}
+_INTERNAL: Final = 13
+_MOST_REASONS: Final = 3
+
+
+class OTLPView(AnsweringView):
+    """Store the log records of the body, and answer once they are on disk."""
+
+    def answer(self, request: HttpRequest, **of_route: str) -> HttpResponse:
+        if request.method == "OPTIONS":
+            return HttpResponse(status=204, headers={"Allow": ", ".join(METHODS)})
+        media_type = PROTOBUF if (request.content_type or "").lower() == PROTOBUF else JSON
+        try:
+            loaded = load(request, _PROTOBUF_RECORDS if media_type == PROTOBUF else _JSON_RECORDS)
+        except EndpointError as error:
+            structlog.contextvars.bind_contextvars(error=error.code)
+            return _failure(error, media_type)
+        return _success(loaded, media_type)
+
+
+def _success(loaded: LoadedRows, media_type: str) -> HttpResponse:
+    response = ExportLogsServiceResponse()
+    if loaded.bad_rows:
+        response.partial_success.rejected_log_records = loaded.bad_rows
+        response.partial_success.error_message = _reasons(loaded)
+    partial = response.partial_success
+    # Protobuf's JSON form writes integers of 64 bits as texts.
+    document = (
+        {"partialSuccess": {"rejectedLogRecords": str(loaded.bad_rows), "errorMessage": partial.error_message}}
+        if loaded.bad_rows
+        else {}
+    )
+    return HttpResponse(
+        response.SerializeToString() if media_type == PROTOBUF else orjson.dumps(document),
+        content_type=media_type,
+        headers={"Cache-Control": "no-store", POSITION_HEADER: loaded.position},
+    )
+
+
+def _reasons(loaded: LoadedRows) -> str:
+    """Return why records were left out, without a value of theirs: the first few, by their index in the request."""
+    listed = [f"record {bad.index}: {bad.reason}" for bad in loaded.listed_bad_rows[:_MOST_REASONS]]
+    more = loaded.bad_rows - len(listed)
+    return "; ".join([*listed, f"and {more} more"] if more else listed)
+
+
+def _failure(error: EndpointError, media_type: str) -> HttpResponse:
+    code = _CODES.get(error.status, _INTERNAL)
+    if media_type == PROTOBUF:
+        body = _status(code, error.message.encode())
+    else:
+        body = orjson.dumps({"code": code, "message": error.message})
+    return HttpResponse(
+        body, status=error.status, content_type=media_type, headers={"Cache-Control": "no-store", **error.headers}
+    )
+
+
+def _status(code: int, message: bytes) -> bytes:
+    """Return a google.rpc.Status: field 1 is the code, 2 the message; its package would be needed for nothing else."""
+    length = bytearray()
+    rest = len(message)
+    while rest > 0x7F:
+        length.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([1 << 3, code, 2 << 3 | 2, *length, rest]) + message

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('endpoints', '0009_plainer_help_texts'),
+        ('endpoints', '0010_load_sources'),
     ]
 
     operations = [

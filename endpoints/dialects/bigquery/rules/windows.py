@@ -98,7 +98,23 @@ def _frame(spec: exp.WindowSpec, lowering: Lowering) -> tuple[str, bool]:
             bounds.append(f"{_distance(bound, unit, lowering)} {side}")
         else:
             bounds.append(f"{bound} {side}".strip())
+    ranks = [_rank_of_bound(bound) for bound in (*bounds, "CURRENT ROW")[:2]]
+    if ranks[0] > ranks[1] or ranks[0] == _LAST or ranks[1] == _FIRST:
+        raise refusal_of(spec.parent or spec, "ends before it begins", construct="the window frame")
     return f"{unit} BETWEEN {bounds[0]} AND {bounds[1] if len(bounds) == 2 else 'CURRENT ROW'}", has_distance
+
+
+_FIRST: Final = 0
+_LAST: Final = 4
+
+
+def _rank_of_bound(bound: str) -> int:
+    distance, _, side = bound.rpartition(" ")
+    if bound == "CURRENT ROW":
+        return 2
+    if distance == "UNBOUNDED":
+        return _FIRST if side == "PRECEDING" else _LAST
+    return 1 if side == "PRECEDING" else 3
 
 
 def _distance(bound: exp.Expr, unit: str, lowering: Lowering) -> str:

@@ -193,6 +193,17 @@ class BoundedParser(BigQueryParser):
             raise _TooMuchWork
         super()._retreat(index)
 
+    # sqlglot reads no comparison here: group by rollup(x > 2), grouping sets (x > 2, ())
+    def _parse_cube_or_rollup(self, with_prefix: bool = False) -> exp.Cube | exp.Rollup | None:
+        if with_prefix or self._curr.token_type not in (TokenType.CUBE, TokenType.ROLLUP):
+            return super()._parse_cube_or_rollup(with_prefix)
+        kind = exp.Cube if self._match(TokenType.CUBE) else exp.Rollup
+        self._match(TokenType.ROLLUP)
+        return self.expression(kind(expressions=self._parse_wrapped_csv(self._parse_disjunction)))
+
+    def _parse_grouping_set(self) -> exp.Expr | None:
+        return self._parse_grouping_sets() or self._parse_cube_or_rollup() or self._parse_disjunction()
+
 
 def parse(sql: str, tokens: Sequence[Token]) -> exp.Expr:
     """Return the tree of the one statement. Raises Refusal if sqlglot cannot read it in reasonable time."""

@@ -190,10 +190,21 @@ def _substituted(node: exp.Expr, items: Items, scope: Scope) -> exp.Expr:
     ]
     for found in names:
         item = items[found.name.casefold()][1]
-        if found.find_ancestor(*AGGREGATES) is not None and _has_aggregate(item):
-            continue
+        if _within_aggregate(found) and _has_aggregate(item):
+            continue  # no aggregate has another one in it, so it must be the column
         scope.work.spend(sum(1 for _ in item.walk()))
         if found is node:
             return item.copy()
         found.replace(item.copy())
     return node
+
+
+def _within_aggregate(node: exp.Expr) -> bool:
+    """Whether a node is in an aggregate without OVER; a window function takes aggregates: sum(sum(x)) over ()."""
+    ancestor = node.find_ancestor(*AGGREGATES)
+    if ancestor is None:
+        return False
+    around = ancestor.parent
+    if isinstance(around, exp.IgnoreNulls | exp.RespectNulls | exp.Filter):
+        around = around.parent
+    return not isinstance(around, exp.Window) or _within_aggregate(around)

@@ -13,10 +13,21 @@ from typing import Final
 from sqlglot import exp
 
 from endpoints.dialects.bigquery.kinds import Kind
-from endpoints.dialects.bigquery.refusals import refusal_of
+from endpoints.dialects.bigquery.refusals import name_of, refusal_of
 from endpoints.dialects.bigquery.tree import Constant, Expression, FromItem, Name, Ordered, Output, Select
 
 _ALIAS: Final = "qualified"
+_WITHOUT_WINDOWS: Final = {"where": "WHERE", "group": "GROUP BY", "having": "HAVING"}
+
+
+def refuse_misplaced_windows(select: exp.Select) -> None:
+    """Raise Refusal for a window function in WHERE, GROUP BY or HAVING, also behind a name of the select list."""
+    for name, words in _WITHOUT_WINDOWS.items():
+        clause = select.args.get(name)
+        nodes = clause.walk(prune=lambda inner: isinstance(inner, exp.Query)) if clause is not None else ()
+        for node in nodes:
+            if isinstance(node, exp.Window):
+                raise refusal_of(node, f"cannot be used in {words}; write QUALIFY", construct=name_of(node.this))
 
 
 def require_window(select: exp.Select) -> None:

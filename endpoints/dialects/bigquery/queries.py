@@ -16,7 +16,7 @@ from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, number_of
 from endpoints.dialects.bigquery.named_windows import named_windows
 from endpoints.dialects.bigquery.passes import alias_references, expand_stars, output_names
-from endpoints.dialects.bigquery.qualifying import qualified, require_window
+from endpoints.dialects.bigquery.qualifying import qualified, refuse_misplaced_windows, require_window
 from endpoints.dialects.bigquery.refusals import refusal_of
 from endpoints.dialects.bigquery.rules import RULES
 from endpoints.dialects.bigquery.rules.json_and_arrays import argument
@@ -129,7 +129,7 @@ def _select(node: exp.Select, outer: Scope) -> Select:
     items_from = from_items(node, lowering)
     require_window(node)
     one_spelling(named_windows(expand_stars(output_names(node), scope), scope))
-    alias_references(node, scope)
+    refuse_misplaced_windows(alias_references(node, scope))
     where, having, qualify = (node.args.get(name) for name in ("where", "having", "qualify"))
     condition = as_boolean(lowering.lower(where.this)) if where is not None else None
     group = node.args.get("group")

@@ -20,6 +20,7 @@ from endpoints.dialects.bigquery.lowering import Lowering, Rule, number_of
 from endpoints.dialects.bigquery.refusals import refusal_of
 from endpoints.dialects.bigquery.rules.gathering import present
 from endpoints.dialects.bigquery.rules.json_and_arrays import argument
+from endpoints.dialects.bigquery.rules.over import with_over
 from endpoints.dialects.bigquery.tree import (
     Call,
     Case,
@@ -83,9 +84,9 @@ def percentile(node: exp.Expr, over: Over, lowering: Lowering) -> Expression:
     value = _measured(called, lowering)
     over = replace(over, order=(Ordered(expression=value, nulls="FIRST"),), frame=_WHOLE_PARTITION)
     condition = None if isinstance(node, exp.RespectNulls) else present(value)
-    values = replace(over, call=Call(kind=Kind.OTHER, name="array_agg", arguments=(value,), condition=condition))
+    listed = Call(kind=Kind.OTHER, name="array_agg", arguments=(value,), condition=condition)
     counted = Call(kind=Kind.INTEGER, name="count", star=True, condition=condition)
-    count = replace(over, call=counted, kind=Kind.INTEGER)
+    values, count = (with_over(value, over, called) for value in (listed, counted))
     fraction = _fraction(called)
     if isinstance(called, exp.PercentileCont):
         return _continuous(values, count, _constant(repr(fraction)))

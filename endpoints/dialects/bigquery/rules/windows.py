@@ -1,14 +1,9 @@
-"""OVER: windows, their frames and functions. Also SAFE. calls, and PostgreSQL's own functions, from older texts.
-
-PostgreSQL has OVER only right after a call, so the call within a translation gets it:
-
-avg(x) over (partition by g)  ->  avg(x) over (partition by g)::double precision
-"""
+"""Windows, their frames and functions. Also SAFE. calls, and PostgreSQL's own functions, from older texts."""
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 from sqlglot import exp
 
@@ -19,6 +14,7 @@ from endpoints.dialects.bigquery.lowering import Lowering, Rule, number_of, offs
 from endpoints.dialects.bigquery.passes import AGGREGATES
 from endpoints.dialects.bigquery.refusals import refusal_of
 from endpoints.dialects.bigquery.rules.comparisons import of_one_kind
+from endpoints.dialects.bigquery.rules.over import WINDOWED, with_over
 from endpoints.dialects.bigquery.rules.window_values import (
     PERCENTILES,
     distinct_values,
@@ -28,10 +24,8 @@ from endpoints.dialects.bigquery.rules.window_values import (
 )
 from endpoints.dialects.bigquery.tree import Call, Constant, Expression, Ordered, Over, call
 from endpoints.sql.sandbox.vocabulary import similar_names
-from logsources.allowed_functions import AGGREGATES as AGGREGATE_NAMES
-from logsources.allowed_functions import ALLOWED_FUNCTIONS, WINDOW_FUNCTIONS
+from logsources.allowed_functions import ALLOWED_FUNCTIONS
 
-_WINDOWED: Final = AGGREGATE_NAMES.names | WINDOW_FUNCTIONS.names
 _RANKS: Final[dict[type[exp.Expr], str]] = {
     exp.RowNumber: "row_number",
     exp.Rank: "rank",
@@ -65,8 +59,10 @@ def window(node: exp.Window, lowering: Lowering) -> Expression:
         return distinct_values(value.arguments[0], over, lowering)
     if isinstance(called, _ORDERED) and not over.order:
         raise refusal_of(called, "needs ORDER BY in its window")
-    is_call = isinstance(value, Call) and value.name in _WINDOWED  # one of PostgreSQL's own, such as regr_slope
-    result = _with_over(value, over, node) if is_call or isinstance(called, (*AGGREGATES, *_ONLY_IN_WINDOWS)) else value
+    is_call = isinstance(value, Call) and value.name in WINDOWED  # one of PostgreSQL's own, such as regr_slope
+    result = (
+        with_over(value, over, called) if is_call or isinstance(called, (*AGGREGATES, *_ONLY_IN_WINDOWS)) else value
+    )
     if result is value:
         raise refusal_of(node.this, "cannot be used with OVER")
     return result
@@ -84,32 +80,6 @@ def _over(node: exp.Window, lowering: Lowering) -> Over:
             order = _numbers(order, spec)
     partition = tuple(map(output, lowering.lower_all(node.args.get("partition_by") or [])))
     return Over(kind=Kind.OTHER, call=Call(kind=Kind.OTHER, name=""), partition=partition, order=order, frame=frame)
-
-
-def _with_over(value: Expression, over: Over, node: exp.Window) -> Expression:
-    """Return a value in which each aggregate has OVER."""
-    if isinstance(value, Call) and value.name in _WINDOWED:
-        if value.distinct:
-            raise refusal_of(node.this, "is supported only in COUNT with OVER", construct="DISTINCT")
-        if value.order or value.within:
-            raise refusal_of(node.this, "cannot be used with OVER; order the rows in the window", construct="ORDER BY")
-        return replace(over, call=value, kind=value.kind, origin=value.origin)
-    changed: dict[str, Any] = {}
-    for field in fields(value):
-        part = getattr(value, field.name)
-        new = _part_with_over(part, over, node)
-        if new is not part:
-            changed[field.name] = new
-    return replace(value, **changed) if changed else value
-
-
-def _part_with_over(part: Any, over: Over, node: exp.Window) -> Any:
-    if isinstance(part, Expression):
-        return _with_over(part, over, node)
-    if isinstance(part, tuple):
-        new = tuple(_part_with_over(inner, over, node) for inner in part)
-        return new if any(a is not b for a, b in zip(new, part, strict=True)) else part
-    return part
 
 
 # --- Frames -----------------------------------------------------------------------------------------------------------
@@ -130,7 +100,23 @@ def _frame(spec: exp.WindowSpec, lowering: Lowering) -> tuple[str, bool]:
             bounds.append(f"{_distance(bound, unit, lowering)} {side}")
         else:
             bounds.append(f"{bound} {side}".strip())
+    ranks = [_rank_of_bound(bound) for bound in (*bounds, "CURRENT ROW")[:2]]
+    if ranks[0] > ranks[1] or ranks[0] == _LAST or ranks[1] == _FIRST:
+        raise refusal_of(spec.parent or spec, "ends before it begins", construct="the window frame")
     return f"{unit} BETWEEN {bounds[0]} AND {bounds[1] if len(bounds) == 2 else 'CURRENT ROW'}", has_distance
+
+
+_FIRST: Final = 0
+_LAST: Final = 4
+
+
+def _rank_of_bound(bound: str) -> int:
+    distance, _, side = bound.rpartition(" ")
+    if bound == "CURRENT ROW":
+        return 2
+    if distance == "UNBOUNDED":
+        return _FIRST if side == "PRECEDING" else _LAST
+    return 1 if side == "PRECEDING" else 3
 
 
 def _distance(bound: exp.Expr, unit: str, lowering: Lowering) -> str:

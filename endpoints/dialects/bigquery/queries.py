@@ -24,6 +24,7 @@ from endpoints.dialects.bigquery.scopes import Columns, Scope
 from endpoints.dialects.bigquery.shapes import shape_of
 from endpoints.dialects.bigquery.spellings import one_spelling
 from endpoints.dialects.bigquery.tree import (
+    Call,
     CommonTable,
     Constant,
     Expression,
@@ -36,6 +37,8 @@ from endpoints.dialects.bigquery.tree import (
     Query,
     Select,
     call,
+    chain,
+    infix,
     integer,
     string,
 )
@@ -149,12 +152,21 @@ def _select(node: exp.Select, outer: Scope) -> Select:
         from_items=items_from,
         where=condition,
         group=tuple(_grouping(item, lowering) for item in group.expressions) if group is not None else (),
-        having=as_boolean(lowering.lower(having.this)) if having is not None else None,
+        having=_having(having, group, lowering),
         order=_ordered(order, items, lowering) if order is not None else (),
         limit=_row_count(node.args.get("limit"), lowering),
         offset=_row_count(node.args.get("offset"), lowering),
     )
     return select if qualify is None else qualified(select, as_boolean(lowering.lower(qualify.this)))
+
+
+def _having(having: exp.Having | None, group: exp.Group | None, lowering: Lowering) -> Expression | None:
+    conditions = [as_boolean(lowering.lower(having.this))] if having is not None else []
+    if group is not None and group.find(exp.Rollup, exp.Cube, exp.GroupingSets):
+        # Of no rows PostgreSQL makes the row of the grand total, BigQuery none.
+        rows = Call(kind=Kind.INTEGER, name="count", star=True)
+        conditions.append(infix(rows, ">", integer(0), kind=Kind.BOOLEAN))
+    return chain("AND", *conditions, kind=Kind.BOOLEAN) if conditions else None
 
 
 def _traced(node: exp.Expr, lowering: Lowering) -> tuple[Expression, Trace]:

@@ -72,7 +72,9 @@ def extremum(node: exp.Greatest | exp.Least, lowering: Lowering) -> Expression:
 
 def null_if(node: exp.Nullif, lowering: Lowering) -> Expression:
     left, right = alike(lowering.lower_all([node.this, node.expression]))
-    return call("NULLIF", left, right, kind=left.kind)
+    # PostgreSQL gives the type in which it compared them.
+    kind = left.kind if right.kind in (left.kind, Kind.NULL) or left.kind not in NUMERIC_KINDS else Kind.NUMBER
+    return call("NULLIF", left, right, kind=kind)
 
 
 def case(node: exp.Case, lowering: Lowering) -> Expression:

@@ -14,6 +14,7 @@ from endpoints.dialects.bigquery.lowering import Lowering, Rule, number_of, offs
 from endpoints.dialects.bigquery.passes import AGGREGATES
 from endpoints.dialects.bigquery.refusals import refusal_of
 from endpoints.dialects.bigquery.rules.comparisons import of_one_kind
+from endpoints.dialects.bigquery.rules.json_and_arrays import argument
 from endpoints.dialects.bigquery.rules.over import WINDOWED, with_over
 from endpoints.dialects.bigquery.rules.window_values import (
     PERCENTILES,
@@ -150,7 +151,7 @@ def neighbour(node: exp.Func, lowering: Lowering) -> Expression:
         values.append(lowering.lower(node.args["default"]))
     values, kind = of_one_kind(values)
     distances = [_rows_away(node.args["offset"], node, lowering)] if node.args.get("offset") is not None else []
-    arguments = (output(values[0]), *distances, *map(output, values[1:]))
+    arguments = (argument(output(values[0])), *distances, *(argument(output(value)) for value in values[1:]))
     return Call(kind=kind, name=_NEIGHBOURS[type(node)], arguments=arguments)
 
 

@@ -196,6 +196,7 @@ def run_json(run: DraftRun) -> Json:
         "row_count": run.row_count,
         "shown_rows": run.shown_rows,
         "truncated": run.truncated,
+        "notes": list(run.notes),
         "database_seconds": run.database_seconds,
         "seconds": run.seconds,
         "cache": "bypass",

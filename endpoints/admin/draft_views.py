@@ -40,7 +40,8 @@ Answers, all 200::
     run      {"columns": [COLUMN, …], "result_json": text (the body that a consumer gets, {"result": [{…}, …]}: one
               string, so that no digit of a number is lost before it is shown), "row_count": n, "shown_rows": n (less
               where the whole would be too much for a page), "truncated": boolean (max rows cut the result),
-              "database_seconds": x, "seconds": x, "cache": "bypass", "statement": STATEMENT}
+              "notes": [text, …] (such as fields of a BigQuery text that no sampled row has), "database_seconds": x,
+              "seconds": x, "cache": "bypass", "statement": STATEMENT}
     explain  {"plan": NODE, "planning_ms": x or null, "execution_ms": x or null (on a cluster: only planned, and no NODE
               is executed), "tables": [TABLE, …], "statement": STATEMENT}
     cancel   {"cancelled": true}    the run's own request is answered at once, with 409

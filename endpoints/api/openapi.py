@@ -58,6 +58,9 @@ _COLUMN_SCHEMAS: dict[str, Schema] = {
 _FAILURES = (400, 401, 403, 404, 406, 413, 415, 429, 500, 503, 504)
 
 
+_NOTES = "Fields of a sandbox query in BigQuery's dialect that no sampled row has, if the result shows a sign of it."
+
+
 class SchemaView(SpectacularAPIView):
     """The document, of the endpoints the caller may call: with an access token, or all of them to the admin's staff.
 
@@ -161,6 +164,7 @@ def _success(endpoint: Endpoint) -> Schema:
         "headers": {
             "X-Result-Rows": {"schema": {"type": "integer"}},
             "X-Result-Truncated": {"schema": {"type": "string", "enum": ["true"]}},
+            "X-Result-Notes": {"description": _NOTES, "schema": {"type": "string"}},
             "X-Cache": {"schema": {"type": "string", "enum": ["hit", "stale", "miss", "bypass"]}},
         },
         "content": {

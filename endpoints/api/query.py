@@ -166,6 +166,8 @@ def render_answer(environ: Environ, answer: Answer, *, started: float) -> Reply:
         headers["Age"] = str(int(served.age_seconds))
     if outcome.truncated:
         headers["X-Result-Truncated"] = "true"
+    if outcome.notes:
+        headers["X-Result-Notes"] = "; ".join(outcome.notes)
     if environ["REQUEST_METHOD"] in ("GET", "HEAD") and _is_known(served.etag, environ.get("HTTP_IF_NONE_MATCH", "")):
         return Reply(304, headers)
     return Reply(200, {"Content-Type": f"{outcome.format.value}; charset=utf-8", **headers}, outcome.body)

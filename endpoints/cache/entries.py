@@ -40,6 +40,7 @@ _PREFIX = struct.Struct(">4sHII")
 COMPRESS_FROM_BYTES = 16_384
 _SAMPLE_BYTES = 16_384
 _WORTHWHILE_RATIO = 0.75
+_NOTES = 11  # the place of a header's last field, which entries of an earlier version do not have
 
 
 class UnreadableEntry(Exception):
@@ -61,6 +62,7 @@ class Header:
     position: int  # of the log, up to which the result contains every row
     body_bytes: int  # of the result
     compressed: bool
+    notes: tuple[str, ...] = ()
 
 
 def entity_tag(body: bytes) -> str:
@@ -93,6 +95,7 @@ def encode_entry(outcome: Outcome, *, etag: str, created_at: float, lifetime_ms:
             outcome.position,
             len(outcome.body),
             compressed,
+            outcome.notes,
         ]
     )
     checksum = zlib.crc32(body, zlib.crc32(header))
@@ -139,6 +142,7 @@ def _read_header(text: bytes) -> Header:
     try:
         fields = orjson.loads(text)
         fields[3] = ResultFormat(fields[3])
+        fields[_NOTES:] = map(tuple, fields[_NOTES:])
         return Header(*fields)
     except (ValueError, TypeError, LookupError) as error:
         raise UnreadableEntry("the header cannot be read") from error
@@ -203,6 +207,7 @@ class Entry:
             database_seconds=header.database_seconds,
             encoding_seconds=header.encoding_seconds,
             position=header.position,
+            notes=header.notes,
         )
 
 

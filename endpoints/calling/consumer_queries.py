@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from uuid import UUID
 
@@ -24,6 +25,7 @@ from endpoints.calling.prepared_queries import (
     sandbox_session,
     sandboxed_query,
 )
+from endpoints.calling.result_notes import field_notes
 from endpoints.calling.sampled_names import capitalised_names
 from endpoints.definition import PublishedTable, Version
 from endpoints.dialects import DIALECTS, NOTHING_SAMPLED, MisspeltName, SampledFields, TranslationBug
@@ -110,7 +112,7 @@ def prepare_sql(endpoint: Version, sql: str, arguments: Mapping[str, BoundValue]
             return False
         return name_at(sql, at).strip('"').lower() in {table.name.lower() for table in sandbox.tables}
 
-    return sandboxed_query(
+    query = sandboxed_query(
         endpoint,
         arguments,
         sandbox,
@@ -121,6 +123,9 @@ def prepare_sql(endpoint: Version, sql: str, arguments: Mapping[str, BoundValue]
         offset=offset,
         lacks_a_table=lacks_a_table,
     )
+    if isinstance(checked, CheckedQuery):
+        return query
+    return replace(query, notes=partial(field_notes, checked.fields, session=query.session))
 
 
 def _check_names(endpoint: Version, sql: str, arguments: Mapping[str, BoundValue], sandbox: Sandbox) -> Checked:

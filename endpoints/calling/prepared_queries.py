@@ -87,11 +87,16 @@ class Sandbox:
     tables: tuple[PublishedTable, ...]
 
 
+def _no_notes(rows: Rows) -> tuple[str, ...]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedQuery:
     """One statement that is ready to run.
 
-    `language` is "" for the stored query, "sql" or "lql" for a consumer's. `refusal` returns what the caller gets for
+    `language` is "" for the stored query, "sql" or "lql" for a consumer's. `notes` returns what to say beside its rows.
+    `refusal` returns what the caller gets for
     a failure of the statement; it raises InvalidParameters if an argument is at fault. `offset` returns where in
     the stored query, or in the consumer's SQL, PostgreSQL's error points to, and `lacks_a_table` tells whether a
     sandbox table is not there.
@@ -105,6 +110,7 @@ class PreparedQuery:
     refusal: Callable[[StatementFailed], EndpointError]
     offset: Callable[[StatementFailed], int | None]
     lacks_a_table: Callable[[StatementFailed], bool]
+    notes: Callable[[Rows], tuple[str, ...]] = _no_notes
 
     @property
     def max_bytes(self) -> int:

@@ -73,6 +73,7 @@ def _tables(endpoint: Version) -> tuple[PublishedTable, ...]:
 
 
 # --- Producing --------------------------------------------------------------------------------------------------------
+Noted = tuple[Rows, tuple[str, ...]]
 
 
 def produce(endpoint: Version, request: QueryRequest, *, awaited: int = NO_POSITION) -> Outcome:
@@ -83,7 +84,7 @@ def produce(endpoint: Version, request: QueryRequest, *, awaited: int = NO_POSIT
     run = _run_sandboxed if request.sandbox_language else _run_stored
     counts = awaited or endpoint.cache_seconds  # how new the rows are, for this caller or for later ones
     try:
-        rows = run(endpoint, request, awaited if counts else None)
+        rows, notes = run(endpoint, request, awaited if counts else None)
         started = perf_counter()
         body = encode_rows(
             rows,
@@ -102,6 +103,7 @@ def produce(endpoint: Version, request: QueryRequest, *, awaited: int = NO_POSIT
         database_seconds=rows.database_seconds,
         encoding_seconds=perf_counter() - started,
         position=rows.position,
+        notes=notes,
     )
 
 
@@ -111,23 +113,24 @@ def prepare_consumers_query(endpoint: Version, request: QueryRequest, sandbox: S
     return prepare(endpoint, request.sandbox_text, request.arguments, sandbox)
 
 
-def _run_stored(endpoint: Version, request: QueryRequest, awaited: int | None) -> Rows:
+def _run_stored(endpoint: Version, request: QueryRequest, awaited: int | None) -> Noted:
     query = prepare_stored_query(endpoint, request.arguments)
     try:
-        return query.run(awaited)
+        return query.run(awaited), ()
     except StatementFailed as failure:
         refusal = query.refusal(failure)
         logger.error("stored_query_failed", sqlstate=failure.sqlstate, reason=failure.loggable_message)
         raise refusal from failure
 
 
-def _run_sandboxed(endpoint: Version, request: QueryRequest, awaited: int | None) -> Rows:
+def _run_sandboxed(endpoint: Version, request: QueryRequest, awaited: int | None) -> Noted:
     refuse_unguarded_sandbox()
     query = prepare_consumers_query(endpoint, request, sandbox_of(endpoint))
     try:
-        return _run_where_published(endpoint, query, awaited)
+        rows = _run_where_published(endpoint, query, awaited)
     except StatementFailed as failure:
         raise query.refusal(failure) from failure
+    return rows, query.notes(rows)
 
 
 def _run_where_published(endpoint: Version, query: PreparedQuery, awaited: int | None) -> Rows:

@@ -127,6 +127,18 @@ class FetchedRows(Sequence[tuple[Any, ...]]):
             return list(islice(self, *index.indices(self._count)))
         return list(self)[index]
 
+    def is_null(self, column: int) -> bool:
+        """Tell whether the column, by its index, is NULL in every row; it loads nothing, and looks up to a value."""
+        places = ((chunk, row) for chunk in self._chunks for row in range(chunk.ntuples))
+        return all(chunk.get_value(row, column) is None for chunk, row in islice(places, self._count))
+
+
+def null_columns(rows: Sequence[Sequence[Any]], columns: Sequence[int]) -> list[int]:
+    """Return those of the columns, by their indexes, that are NULL in every row."""
+    if isinstance(rows, FetchedRows):
+        return [column for column in columns if rows.is_null(column)]
+    return [column for column in columns if all(row[column] is None for row in rows)]
+
 
 class _Loaders(threading.local):
     """A thread's loaders for the types that it has met."""

@@ -72,7 +72,10 @@ class OverBudget(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """An encoded result, ready to be sent or cached; it contains every row up to its position in the log."""
+    """An encoded result, ready to be sent or cached; it contains every row up to its position in the log.
+
+    `notes` are sentences in ASCII about a text that probably does not mean what it says.
+    """
 
     body: bytes
     format: ResultFormat
@@ -81,3 +84,4 @@ class Outcome:
     database_seconds: float
     encoding_seconds: float
     position: int = 0
+    notes: tuple[str, ...] = ()

@@ -173,6 +173,19 @@ def test_consumers_queries_are_tried_with_the_list_of_their_tables(
     expect(said_of_the_run(page)).to_contain_text("rows")
 
 
+def test_fields_of_a_bigquery_text_that_no_row_has_are_named_beside_the_rows(open_page: OpenPage) -> None:
+    page = open_page(ENDPOINTS)
+    go_to_endpoint(page, "logs.all")
+    field(page, "sandbox_dialect").select_option("bigquery")
+    argument(page, "project").fill("acme")
+    page.get_by_role("tab", name="SQL", exact=True).click()
+    query = page.get_by_label("A consumer's SELECT over the sandbox tables")
+    query.fill("select m.methd from edge_logs cross join unnest(metadata) m limit 5")
+    run(page)
+    expect(said_of_the_run(page)).to_contain_text("5 rows")
+    expect(said_of_the_run(page)).to_contain_text("metadata.methd: no sampled row has this field")
+
+
 def test_what_fails_is_said_where_it_belongs(open_page: OpenPage, check_accessibility: Callable[[Page], None]) -> None:
     page = open_page(ENDPOINTS)
     go_to_endpoint(page, "logs.all")

@@ -165,6 +165,7 @@ class DraftRun:
     database_seconds: float
     seconds: float
     statement: SentStatement
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +188,7 @@ def run_draft(draft: Draft, *, call: Call, run_id: str) -> DraftRun:
             trial = _try(prepared, attendance)
     rows = prepared.query.without_budget(trial.rows)
     columns = trial.columns[: len(rows.columns)]
+    notes = prepared.query.notes(rows)
     body, shown_rows = _page_body(rows, prepared.request, TimestampForm(draft.timestamps_as))
     return DraftRun(
         columns=columns,
@@ -197,6 +199,7 @@ def run_draft(draft: Draft, *, call: Call, run_id: str) -> DraftRun:
         database_seconds=rows.database_seconds,
         seconds=perf_counter() - started,
         statement=_sent(prepared),
+        notes=notes,
     )
 
 

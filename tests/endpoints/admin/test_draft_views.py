@@ -126,6 +126,7 @@ def test_run_answers_as_described(admin_client: Client) -> None:
         "result_json": '{"result":[{"p":"acme"}]}',
         "row_count": 1,
         "shown_rows": 1,
+        "notes": [],
         "truncated": False,
         "cache": "bypass",
     }

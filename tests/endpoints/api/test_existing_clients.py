@@ -143,6 +143,23 @@ def test_a_name_is_no_misspelt_one_where_there_is_no_row(api: ApiClient, compat:
     assert result(api, sql="select event_massage from edge_logs cross join unnest(metadata) m") == []
 
 
+def test_a_header_names_fields_that_no_row_has(api: ApiClient, compat: None, rows: None) -> None:
+    endpoint = Endpoint.objects.get(name="logs.all")
+    endpoint.cache_seconds = 60
+    save_endpoint(endpoint, endpoint.parameters_of_version)
+    sql = "select r.methd, r.pth from edge_logs cross join unnest(metadata) m cross join unnest(m.request) r"
+    for state in ("miss", "hit"):
+        response = api.query("logs.all", {"project": "default", "sql": sql})
+        assert response.headers["X-Cache"] == state
+        assert response.headers["X-Result-Notes"] == (
+            "metadata.request.methd: no sampled row has this field; metadata.request.pth: no sampled row has this field"
+        )
+    unchanged = api.query("logs.all", {"project": "default", "sql": sql}, if_none_match=response.headers["ETag"])
+    assert (unchanged.status_code, "X-Result-Notes" in unchanged.headers) == (304, True)
+    of_columns = api.query("logs.all", {"project": "default", "sql": "select id from edge_logs"})
+    assert "X-Result-Notes" not in of_columns.headers
+
+
 def test_every_table_exists(api: ApiClient, compat: None, rows: None) -> None:
     counts = {table: result(api, sql=f"select count(*) as count from {table}") for table in TABLES.split()}
     assert counts == {table: [{"count": 4 if table == "edge_logs" else 0}] for table in TABLES.split()}

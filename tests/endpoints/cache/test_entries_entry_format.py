@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import random
 import re
 import zlib
@@ -49,6 +50,7 @@ def encode(body: bytes) -> bytes:
         truncated=st.booleans(),
         database_seconds=FLOATS,
         encoding_seconds=FLOATS,
+        notes=st.lists(st.text(max_size=20), max_size=3).map(tuple),
     )
 )
 def test_result_comes_back_whole(stored: Outcome) -> None:
@@ -58,6 +60,18 @@ def test_result_comes_back_whole(stored: Outcome) -> None:
     assert (header.format, header.row_count, header.truncated) == (stored.format, stored.row_count, stored.truncated)
     assert (header.database_seconds, header.encoding_seconds) == (stored.database_seconds, stored.encoding_seconds)
     assert header.body_bytes == len(stored.body)
+    assert header.notes == stored.notes
+
+
+def test_an_entry_of_an_earlier_version_has_no_notes() -> None:
+    value = encode(b"one row")
+    magic, header_length, body_length, _ = entries._PREFIX.unpack_from(value)
+    start = entries._PREFIX.size
+    header = json.dumps(json.loads(value[start : start + header_length])[:-1]).encode()
+    body = value[start + header_length :]
+    checksum = zlib.crc32(body, zlib.crc32(header))
+    earlier = entries._PREFIX.pack(magic, len(header), body_length, checksum) + header + body
+    assert decode_entry(earlier)[0].notes == ()
 
 
 @pytest.mark.parametrize(

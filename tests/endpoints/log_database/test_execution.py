@@ -23,6 +23,7 @@ from endpoints.log_database.execution import (
     run_statement,
 )
 from endpoints.log_database.gate import KEPT_QUERIES, GatePool
+from endpoints.log_database.round_trips import null_columns
 from endpoints.log_database.servers import LogServers
 from endpoints.log_database.sessions import ReaderSession
 from endpoints.results.encoding import CHUNK_ROWS
@@ -64,6 +65,17 @@ def test_returns_at_most_max_rows_and_tells_that_more_existed() -> None:
     assert ([row[0] for row in three.rows], three.truncated) == ([1, 2, 3], True)
     all_of_them = run_statement(Statement("SELECT generate_series(1, 3)"), NOBODY, max_rows=3)
     assert (len(all_of_them.rows), all_of_them.truncated) == (3, False)
+
+
+def test_tells_which_columns_are_null_in_every_row() -> None:
+    last = 2 * CHUNK_ROWS + 5
+    sql = f"SELECT NULL, x, nullif(x, x), CASE WHEN x = {last} THEN 1 END FROM generate_series(1, {last}) AS x"
+    whole = run_statement(Statement(sql), NOBODY, max_rows=1_000).rows
+    assert null_columns(whole, range(4)) == [0, 2]
+    assert null_columns(whole, [1]) == null_columns(whole, []) == []
+    without_the_last = run_statement(Statement(sql), NOBODY, max_rows=last - 1).rows
+    assert null_columns(without_the_last, range(4)) == [0, 2, 3]
+    assert null_columns(list(without_the_last), range(4)) == [0, 2, 3]
 
 
 def test_shows_the_rows_of_the_tenant_only(insert_rows: Callable[..., None]) -> None:

@@ -57,6 +57,7 @@ function describeRun(run, cacheSeconds) {
   ];
   if (run.truncated) parts.push("cut at max rows");
   if (run.shown_rows < run.row_count) parts.push(`the first ${run.shown_rows.toLocaleString("en")} are shown`);
+  parts.push(...run.notes);
   return `${parts.join(" · ")}.`;
 }
 

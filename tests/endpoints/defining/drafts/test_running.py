@@ -76,6 +76,13 @@ def result(done: DraftRun) -> Any:
     return json.loads(done.body)["result"]
 
 
+def test_names_fields_of_a_bigquery_text_that_no_row_has(rows: None) -> None:
+    draft = drafted(sandboxing=True, sandbox_dialect="bigquery")
+    text = "select m.methd from edge_logs cross join unnest(metadata) m"
+    assert run(draft, sql=text, project="acme").notes == ("metadata.methd: no sampled row has this field",)
+    assert run(draft, sql=text.replace("methd", "n"), project="acme").notes == ()
+
+
 def test_returns_rows_columns_and_the_statement(rows: None) -> None:
     done = run(drafted(), project="acme")
     assert [row["id"] for row in result(done)] == ["acme0", "acme1", "acme2"]

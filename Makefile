@@ -14,7 +14,7 @@ LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-annotat
 LINT_ENVIRONMENT := SECRET_KEY=only-for-reading-the-settings-while-checking-types
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-citus lint lock bench install-dev
+.PHONY: help demo test test-all test-citus test-shippers lint lock bench install-dev
 .DELETE_ON_ERROR:
 
 help: ## list the commands
@@ -39,6 +39,9 @@ CITUS_TESTS := tests/cluster tests/endpoints/test_stored_queries.py tests/endpoi
 test-citus: .venv/dev.stamp ## run the suite's answers on the cluster of CITUS_COORDINATOR_URL (ARGS='-k name')
 	@if [ -z "$$CITUS_COORDINATOR_URL" ]; then echo "Skipped: CITUS_COORDINATOR_URL names no cluster for tests."; \
 	else $(BIN)/python -m pytest --citus $(CITUS_TESTS) $(ARGS); fi
+
+test-shippers: .venv/dev.stamp ## install real log shippers from npm, PyPI and Debian and run them against the service
+	@$(BIN)/python -m pytest --shippers tests/shippers $(ARGS)
 
 lint: .venv/dev.stamp ## check style, format, types and import contracts
 	@$(BIN)/ruff check

@@ -49,7 +49,7 @@ def window(node: exp.Window, lowering: Lowering) -> Expression:
     if isinstance(called, PERCENTILES):
         if over.order or over.frame:
             raise refusal_of(called, "takes only PARTITION BY in its window")
-        return percentile(node.this, over, lowering)
+        return percentile(node.this, over.partition, lowering)
     value = replace(lowering, windowed=True).lower(node.this)
     if isinstance(value, Call) and value.name == "count" and value.distinct and value.condition is None:
         if over.order or over.frame:

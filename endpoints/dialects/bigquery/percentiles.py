@@ -94,10 +94,8 @@ class _Columns:
         if not any(_percentiles(part)):
             return self.add(part)
         if isinstance(part, Over) or (isinstance(part, Call) and (part.order or part.condition is not None)):
-            offset = next(_percentiles(part)).origin
-            raise Refusal(
-                "a percentile with OVER", "cannot be within another function with OVER", offset=max(offset, 0)
-            )
+            offset = max(next(_percentiles(part)).origin, 0)
+            raise Refusal("a percentile with OVER", "cannot be within another function with OVER", offset=offset)
         return replace(part, **{field.name: self.outer(getattr(part, field.name)) for field in fields(part)})
 
     def _chosen(self, node: Percentile) -> Expression:

@@ -36,7 +36,7 @@ from endpoints.dialects.bigquery.tree import (
 )
 
 PERCENTILES: Final = (exp.PercentileCont, exp.PercentileDisc)
-_COPIES: Final = 8  # of a percentile's argument and window in the result, at most
+_COPIES: Final = 8  # of an argument and its window in the result, at most
 MAX_TILES: Final = 2**31 - 1  # PostgreSQL's integer
 
 

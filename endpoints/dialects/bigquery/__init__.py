@@ -8,7 +8,8 @@ only functions of the allowlist. The stages, and where to look for a construct:
 * `parsing` reads the text; `clauses` refuses what no rule reads; `passes`, `named_windows` and `spellings` rewrite
   whole SELECTs;
 * `from_clause` has the unnest joins, `scopes` the meaning of names, `fields` how a field is read, `queries` SELECT and
-  its clauses, `qualifying` QUALIFY, `unions` the columns of UNION, `shapes` what is inside the structs of a text;
+  its clauses, `qualifying` QUALIFY, `percentiles` percentiles with OVER, `unions` the columns of UNION, `shapes` what
+  is inside the structs of a text;
 * `rules` has one function per construct and one module per family; `coercions` turns a field into the type that its
   context needs;
 * `patterns` rewrites regular expressions; `tree` defines the resulting tree, `printing` writes it.

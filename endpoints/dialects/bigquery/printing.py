@@ -121,6 +121,10 @@ class Printer:
             self.write(node.frame)
         self.write(")")
 
+    def percentile(self, node: tree.Percentile) -> None:
+        offset = node.origin if node.origin >= 0 else self.origin
+        raise Refusal("a percentile with OVER", "can only be in a select list, QUALIFY or ORDER BY", offset=offset)
+
     def infix(self, node: tree.Infix) -> None:
         precedence = _precedence(node)
         same_side = precedence + (
@@ -326,6 +330,7 @@ _EXPRESSIONS: Final[dict[type[tree.Expression], Callable[[Printer, Any], None]]]
     tree.Name: Printer.column,
     tree.Call: Printer.call,
     tree.Over: Printer.over,
+    tree.Percentile: Printer.percentile,
     tree.Infix: Printer.infix,
     tree.Chain: Printer.chain,
     tree.Prefix: Printer.prefix,

@@ -13,6 +13,7 @@ from typing import Final
 from sqlglot import exp
 
 from endpoints.dialects.bigquery.kinds import Kind
+from endpoints.dialects.bigquery.percentiles import with_percentiles
 from endpoints.dialects.bigquery.refusals import name_of, refusal_of
 from endpoints.dialects.bigquery.tree import Constant, Expression, FromItem, Name, Ordered, Output, Select
 
@@ -55,7 +56,7 @@ def qualified(select: Select, condition: Expression) -> Select:
         items=tuple(_column(number, item.kind) for number, item in enumerate(select.items, 1)),
         outputs=select.outputs,
         distinct=select.distinct,
-        from_items=(FromItem(query=inner, alias=_ALIAS),),
+        from_items=(FromItem(query=with_percentiles(inner), alias=_ALIAS),),
         where=_column(len(computed), Kind.BOOLEAN),
         order=tuple(order),
         limit=select.limit,

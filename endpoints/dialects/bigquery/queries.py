@@ -16,6 +16,7 @@ from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, number_of
 from endpoints.dialects.bigquery.named_windows import named_windows
 from endpoints.dialects.bigquery.passes import alias_references, expand_stars, output_names
+from endpoints.dialects.bigquery.percentiles import with_percentiles
 from endpoints.dialects.bigquery.qualifying import qualified, refuse_misplaced_windows, require_window
 from endpoints.dialects.bigquery.refusals import refusal_of
 from endpoints.dialects.bigquery.rules import RULES
@@ -157,7 +158,9 @@ def _select(node: exp.Select, outer: Scope) -> Select:
         limit=_row_count(node.args.get("limit"), lowering),
         offset=_row_count(node.args.get("offset"), lowering),
     )
-    return select if qualify is None else qualified(select, as_boolean(lowering.lower(qualify.this)))
+    if qualify is not None:
+        return qualified(select, as_boolean(lowering.lower(qualify.this)))
+    return with_percentiles(select)
 
 
 def _having(having: exp.Having | None, group: exp.Group | None, lowering: Lowering) -> Expression | None:

@@ -82,6 +82,17 @@ class Over(Expression):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Percentile(Expression):
+    """A percentile with OVER, for which PostgreSQL has no function: `percentiles` replaces it before it is printed."""
+
+    value: Expression
+    partition: tuple[Expression, ...]
+    fraction: float
+    continuous: bool
+    respect_nulls: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Infix(Expression):
     """Two operands and the operator between them."""
 

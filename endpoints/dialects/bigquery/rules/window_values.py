@@ -1,8 +1,7 @@
 """Values of windows for which PostgreSQL has no function: without NULLs, percentiles, numbers of distinct values.
 
-percentile_disc(x, 0.5) over (partition by g)
-  ->  (array_agg(x) filter (where x is not null) over w)[greatest(ceil(0.5 * count(x) over w), 1)],
-      w: partition by g order by x rows between unbounded preceding and unbounded following
+first_value(x ignore nulls) over (order by y)
+  ->  (array_agg(x) filter (where x is not null) over (order by y))[1]
 """
 
 from __future__ import annotations
@@ -16,11 +15,10 @@ from sqlglot import exp
 
 from endpoints.dialects.bigquery.coercions import as_json, as_number, output
 from endpoints.dialects.bigquery.kinds import NUMERIC_KINDS, Kind
-from endpoints.dialects.bigquery.lowering import Lowering, Rule, number_of
+from endpoints.dialects.bigquery.lowering import Lowering, Rule, number_of, offset_of
 from endpoints.dialects.bigquery.refusals import refusal_of
 from endpoints.dialects.bigquery.rules.gathering import present
 from endpoints.dialects.bigquery.rules.json_and_arrays import argument
-from endpoints.dialects.bigquery.rules.over import with_over
 from endpoints.dialects.bigquery.tree import (
     Call,
     Case,
@@ -28,6 +26,7 @@ from endpoints.dialects.bigquery.tree import (
     Expression,
     Ordered,
     Over,
+    Percentile,
     Subscript,
     call,
     cast,
@@ -37,8 +36,7 @@ from endpoints.dialects.bigquery.tree import (
 )
 
 PERCENTILES: Final = (exp.PercentileCont, exp.PercentileDisc)
-_WHOLE_PARTITION: Final = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
-_COPIES: Final = 8  # of a percentile's argument and window in the result, at most
+_COPIES: Final = 8  # of an argument and its window in the result, at most
 MAX_TILES: Final = 2**31 - 1  # PostgreSQL's integer
 
 
@@ -77,20 +75,20 @@ def nth_present(node: exp.Expr, lowering: Lowering) -> Expression:
 
 
 # --- Percentiles ------------------------------------------------------------------------------------------------------
-def percentile(node: exp.Expr, over: Over, lowering: Lowering) -> Expression:
+def percentile(node: exp.Expr, partition: tuple[Expression, ...], lowering: Lowering) -> Expression:
     """Return a percentile of each partition; `node` is the call, perhaps in IGNORE NULLS or RESPECT NULLS."""
     called = node.this if isinstance(node, exp.IgnoreNulls | exp.RespectNulls) else node
     lowering.scope.work.spend(_COPIES * sum(1 for _ in called.walk()))
     value = _measured(called, lowering)
-    over = replace(over, order=(Ordered(expression=value, nulls="FIRST"),), frame=_WHOLE_PARTITION)
-    condition = None if isinstance(node, exp.RespectNulls) else present(value)
-    listed = Call(kind=Kind.OTHER, name="array_agg", arguments=(value,), condition=condition)
-    counted = Call(kind=Kind.INTEGER, name="count", star=True, condition=condition)
-    values, count = (with_over(value, over, called) for value in (listed, counted))
-    fraction = _fraction(called)
-    if isinstance(called, exp.PercentileCont):
-        return _continuous(values, count, _constant(repr(fraction)))
-    return _discrete(values, count, _constant(str(Decimal(fraction))), value.kind)
+    return Percentile(
+        kind=value.kind,
+        origin=offset_of(called),
+        value=value,
+        partition=partition,
+        fraction=_fraction(called),
+        continuous=isinstance(called, exp.PercentileCont),
+        respect_nulls=isinstance(node, exp.RespectNulls),
+    )
 
 
 def percentile_of_group(node: exp.Expr, lowering: Lowering) -> Expression:
@@ -100,7 +98,12 @@ def percentile_of_group(node: exp.Expr, lowering: Lowering) -> Expression:
     if isinstance(node, exp.PercentileDisc) and Decimal(fraction) > Decimal(repr(fraction)):
         fraction = nextafter(fraction, 1)  # PostgreSQL multiplies doubles, and their product is rounded down
     name = "percentile_cont" if isinstance(node, exp.PercentileCont) else "percentile_disc"
-    return Call(kind=value.kind, name=name, arguments=(_constant(repr(fraction)),), within=(ordered(value),))
+    return Call(
+        kind=value.kind,
+        name=name,
+        arguments=(Constant(kind=Kind.NUMBER, sql=repr(fraction)),),
+        within=(ordered(value),),
+    )
 
 
 def _measured(node: exp.Expr, lowering: Lowering) -> Expression:
@@ -124,43 +127,6 @@ def _fraction(node: exp.Expr) -> float:
     if not 0 <= fraction <= 1:
         raise refusal_of(node, "needs a number from 0 to 1 as its second argument")
     return fraction
-
-
-def _constant(text: str) -> Expression:
-    return Constant(kind=Kind.NUMBER, sql=text)
-
-
-def _discrete(values: Expression, count: Expression, fraction: Expression, kind: Kind) -> Expression:
-    # the first value with at least this fraction of the rows at or before it
-    position = call("ceil", infix(fraction, "*", count, kind=Kind.NUMBER), kind=Kind.NUMBER)
-    return Subscript(
-        kind=kind, operand=values, index=_integer(call("GREATEST", position, integer(1), kind=Kind.NUMBER))
-    )
-
-
-def _continuous(values: Expression, count: Expression, fraction: Expression) -> Expression:
-    # position p of n values, from 0:  lower * (1 - p % 1) + upper * (p % 1); if one is NULL, the other
-    last = infix(count, "-", integer(1), kind=Kind.INTEGER)
-    position = infix(fraction, "*", cast(last, "numeric", Kind.NUMBER), kind=Kind.NUMBER)
-    after = infix(position, "%", integer(1), kind=Kind.NUMBER)
-    before = infix(integer(1), "-", after, kind=Kind.NUMBER)
-    lower, upper = (
-        Subscript(
-            kind=Kind.FLOAT,
-            operand=values,
-            index=infix(_integer(call(name, position, kind=Kind.NUMBER)), "+", integer(1), kind=Kind.INTEGER),
-        )
-        for name in ("floor", "ceil")
-    )
-    weighted = [
-        infix(value, "*", cast(weight, "double precision", Kind.FLOAT), kind=Kind.FLOAT)
-        for value, weight in ((lower, before), (upper, after))
-    ]
-    return call("COALESCE", infix(weighted[0], "+", weighted[1], kind=Kind.FLOAT), upper, kind=Kind.FLOAT)
-
-
-def _integer(value: Expression) -> Expression:
-    return cast(value, "integer", Kind.INTEGER)
 
 
 # --- Distinct values --------------------------------------------------------------------------------------------------

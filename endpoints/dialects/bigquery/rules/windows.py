@@ -52,7 +52,7 @@ def window(node: exp.Window, lowering: Lowering) -> Expression:
     if isinstance(called, PERCENTILES):
         if over.order or over.frame:
             raise refusal_of(called, "takes only PARTITION BY in its window")
-        return percentile(node.this, over, lowering)
+        return percentile(node.this, over.partition, lowering)
     value = replace(lowering, windowed=True).lower(node.this)
     if isinstance(value, Call) and value.name == "count" and value.distinct and value.condition is None:
         if over.order or over.frame:
@@ -60,13 +60,12 @@ def window(node: exp.Window, lowering: Lowering) -> Expression:
         return distinct_values(value.arguments[0], over, lowering)
     if isinstance(called, _ORDERED) and not over.order:
         raise refusal_of(called, "needs ORDER BY in its window")
-    is_call = isinstance(value, Call) and value.name in WINDOWED  # one of PostgreSQL's own, such as regr_slope
-    result = (
-        with_over(value, over, called) if is_call or isinstance(called, (*AGGREGATES, *_ONLY_IN_WINDOWS)) else value
-    )
-    if result is value:
-        raise refusal_of(node.this, "cannot be used with OVER")
-    return result
+    is_own = isinstance(value, Call) and value.name in WINDOWED  # one of PostgreSQL's, such as regr_slope
+    if is_own or isinstance(called, (*AGGREGATES, *_ONLY_IN_WINDOWS)):
+        result = with_over(value, over, called)
+        if result is not value:
+            return result
+    raise refusal_of(node.this, "cannot be used with OVER")
 
 
 def _over(node: exp.Window, lowering: Lowering) -> Over:
@@ -107,7 +106,7 @@ def _frame(spec: exp.WindowSpec, lowering: Lowering) -> tuple[str, bool]:
     return f"{unit} BETWEEN {bounds[0]} AND {bounds[1] if len(bounds) == 2 else 'CURRENT ROW'}", has_distance
 
 
-_FIRST: Final = 0
+_FIRST: Final = 0  # of the ranks of bounds: from UNBOUNDED PRECEDING to UNBOUNDED FOLLOWING
 _LAST: Final = 4
 
 

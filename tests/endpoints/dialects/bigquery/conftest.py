@@ -24,7 +24,7 @@ from endpoints.sql.parameters import DeclaredParameter
 from logsources.databases import owner_connection
 from tests import files
 from tests.fuzz.bigquery_oracle import Comparison, compare
-from tests.fuzz.bigquery_rows import METADATA, Row, stored, tables
+from tests.fuzz.bigquery_rows import METADATA, Row, inferred, stored, tables
 from tests.fuzz.bigquery_rows import ROWS as ROWS_FOR_BOTH
 from tests.fuzz.googlesql import GoogleSQL
 
@@ -82,9 +82,13 @@ class BothEngines:
             text, self.google, lambda asked: self.sandbox.rows(asked, TimestampForm.UNIX_MICROSECONDS), self.comparison
         )
 
+    def alone(self) -> BothEngines:
+        """Return the same engines, of which nothing was asked yet."""
+        return replace(self, comparison=Comparison())
+
     def same(self, text: str) -> bool:
         """Tell whether both answer a text alike; fails with both answers if they do not."""
-        alone = replace(self, comparison=Comparison())
+        alone = self.alone()
         alone.ask(text)
         assert alone.comparison.same, alone.comparison.summary()
         return True
@@ -143,3 +147,11 @@ def both_engines(django_db_setup: None, django_db_blocker: Any) -> Iterator[Both
     """The sandbox over rows that GoogleSQL's engine has too, for all tests of a module."""
     with _sandbox(django_db_blocker, ROWS_FOR_BOTH) as sandbox:
         yield BothEngines(sandbox, GoogleSQL(tables(ROWS_FOR_BOTH, METADATA)), Comparison())
+
+
+@pytest.fixture(scope="module")
+def cases_in_both_engines(bigquery: BigQuerySandbox) -> BothEngines:
+    """The sandbox over the rows of the cases, which GoogleSQL's engine has too."""
+    names = dict.fromkeys(row["table"] for row in ROWS)
+    metadata = {name: inferred(row["metadata"] for row in ROWS if row["table"] == name) for name in names}
+    return BothEngines(bigquery, GoogleSQL(tables(ROWS, metadata)), Comparison())

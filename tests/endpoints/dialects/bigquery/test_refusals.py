@@ -61,6 +61,13 @@ def status(text: str) -> int:
         ("select json_value(event_message, '$.a[*]') from edge_logs", "the JSON path", 1, 34),
         ("select id from edge_logs qualify id = 'x'", "QUALIFY", 1, 34),
         ("select id from edge_logs where row_number() over () = 1", "ROW_NUMBER", 1, 32),
+        ("select sum(percentile_cont(1, 0.5) over ()) over () from edge_logs", "a percentile with OVER", 1, 12),
+        (
+            "select 1 from edge_logs a join auth_logs b on percentile_cont(1, 0) over () = 1",
+            "a percentile with OVER",
+            1,
+            47,
+        ),
         ("select id, rank() over (order by id) as r from edge_logs group by id having r = 1", "RANK", 1, 12),
         ("select sum(1) over (rows between current row and 1 preceding) from edge_logs", "the window frame", 1, 8),
         ("select sum(1) over (rows 1 following) from edge_logs", "the window frame", 1, 8),

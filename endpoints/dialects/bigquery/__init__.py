@@ -30,6 +30,7 @@ from endpoints.dialects.bigquery.parsing import THE_QUERY, parse, tokens_of
 from endpoints.dialects.bigquery.printing import Printer
 from endpoints.dialects.bigquery.queries import translate_query
 from endpoints.dialects.bigquery.refusals import Refusal
+from endpoints.dialects.bigquery.results import as_results
 from endpoints.dialects.bigquery.scopes import Columns, Scope
 from endpoints.dialects.bigquery.tree import Output
 from endpoints.errors import RequestTooLarge, SandboxViolation
@@ -236,7 +237,7 @@ def _translated(sql: str, tables: tuple[BigQueryTable, ...], parameters: tuple[t
         printer = Printer()
         types = {name: kind_of_type(type_) for name, type_ in parameters}
         known = Scope(tables=_known(tables), parameters=types)
-        printer.query(translate_query(tree, Scope(parent=known)))
+        printer.query(as_results(translate_query(tree, Scope(parent=known))))
     except Refusal as refusal:
         raise _violation(sql, refusal, tables) from refusal
     except RecursionError as error:

@@ -13,12 +13,13 @@ from typing import Final
 
 from sqlglot import exp
 
-from endpoints.dialects.bigquery.coercions import as_boolean, as_json, as_timestamp
+from endpoints.dialects.bigquery.coercions import as_boolean, as_json
 from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, offset_of
 from endpoints.dialects.bigquery.refusals import refusal_of
+from endpoints.dialects.bigquery.rules.generated_arrays import series
 from endpoints.dialects.bigquery.scopes import Columns, Scope, Source
-from endpoints.dialects.bigquery.tree import TRUE, Expression, FromItem, Name, call, infix, integer
+from endpoints.dialects.bigquery.tree import TRUE, FromItem, Name, call, infix, integer
 
 _SIDES: Final = {"LEFT": "LEFT JOIN", "RIGHT": "RIGHT JOIN", "FULL": "FULL JOIN"}
 _TABLE_PARTS: Final = frozenset({"this", "alias", "joins", "db", "catalog"})
@@ -159,8 +160,7 @@ def _unnest(node: exp.Unnest, lowering: Lowering) -> FromItem:
         # t.metadata as (m): sqlglot does not keep the name
         raise refusal_of(node, "needs a plain name after AS", construct="UNNEST")
     name = columns[0].name if columns else (table_alias.name if table_alias is not None else "")
-    series = _series(array, lowering)
-    elements = series or call("json_elements", as_json(lowering.lower(array)), kind=Kind.JSON)
+    elements = series(array, lowering) or call("json_elements", as_json(lowering.lower(array)), kind=Kind.JSON)
     alias = lowering.scope.free_alias(name)
     element = Name(kind=elements.kind, owner=None, column=alias)
     source = Source(name, alias, None, element)
@@ -174,14 +174,3 @@ def _unnest(node: exp.Unnest, lowering: Lowering) -> FromItem:
     position = infix(Name(kind=Kind.INTEGER, owner=None, column=counted), "-", integer(1), kind=Kind.INTEGER)
     lowering.scope.sources.append(Source(offset_name, counted, None, position))
     return FromItem(call=elements, alias=alias, columns=(alias, counted), ordinality=True)
-
-
-def _series(array: exp.Expr, lowering: Lowering) -> Expression | None:
-    """Return the series that generates numbers or moments; None for any other array."""
-    if isinstance(array, exp.GenerateSeries):
-        values = [array.args[name] for name in ("start", "end", "step") if array.args.get(name) is not None]
-        return call("generate_series", *lowering.lower_all(values), kind=Kind.INTEGER)
-    if isinstance(array, exp.GenerateTimestampArray):
-        bounds = [as_timestamp(lowering.lower(array.args.get(name))) for name in ("start", "end")]
-        return call("generate_series", *bounds, lowering.lower(array.args.get("step")), kind=Kind.TIMESTAMP)
-    return None

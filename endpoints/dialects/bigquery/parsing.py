@@ -31,7 +31,12 @@ THE_QUERY: Final = "the query"
 
 
 class QuietBigQuery(BigQuery):
-    """sqlglot's BigQuery, except that a JSONPath stays text: sqlglot would log the parts that it cannot read."""
+    """sqlglot's BigQuery, except that formats of time and JSONPaths stay as they are written.
+
+    sqlglot would log the parts of a path that it cannot read.
+    """
+
+    TIME_MAPPING: dict[str, str] = {}
 
     def to_json_path(self, path: exp.Expr | None) -> exp.Expr | None:
         return path
@@ -136,11 +141,16 @@ def _joined_strings(tokens: list[Token], sql: str) -> list[Token]:
                 raise Refusal("a string", "is not expected here", offset=token.start)
             before.text += quote + token.text
             before.end = token.end
-        elif before.token_type in _BEFORE_NAMES:
+        elif before.token_type in _BEFORE_NAMES and not _compares(joined):
             raise Refusal("a string", "is not a table; write names alone or in backticks", offset=token.start)
         else:
             joined.append(token)
     return joined
+
+
+def _compares(tokens: list[Token]) -> bool:
+    # is distinct from 'x'
+    return len(tokens) > 1 and tokens[-2].token_type is TokenType.DISTINCT
 
 
 def _unescape(match: re.Match[str]) -> str:

@@ -10,6 +10,7 @@ from endpoints.dialects.bigquery.coercions import output
 from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule, offset_of
 from endpoints.dialects.bigquery.refusals import refusal_of
+from endpoints.dialects.bigquery.rules.functions_by_name import BY_NAME
 from endpoints.dialects.bigquery.tree import Call, Expression, Over, call
 from logsources.allowed_functions import ALLOWED_FUNCTIONS
 
@@ -79,6 +80,8 @@ def safe(node: exp.SafeFunc, lowering: Lowering) -> Expression:
 def other_function(node: exp.Anonymous, lowering: Lowering) -> Expression:
     """A function that BigQuery does not have: PostgreSQL's function, if it is allowed."""
     name = node.name.lower()
+    if name in BY_NAME:
+        return BY_NAME[name](node, lowering)
     if name not in ALLOWED_FUNCTIONS:
         raise refusal_of(node, "is not a function of the BigQuery dialect of this service")
     arguments = tuple(map(output, lowering.lower_all(node.expressions)))

@@ -4,7 +4,7 @@ A function is here only if it computes its result from its arguments (and, for t
 no file, keeps no effect, runs no text as SQL, and reveals nothing about the server, its roles, settings or catalogs.
 That must be true for **every** function of that name in schema pg_catalog, because a query chooses its arguments'
 types; a query reaches no value of a type it may not name, such as age()'s xid. Of other schemas a query reaches only
-`LOG_FUNCTIONS`, which this service makes itself (logsources.log_functions). A name that a server does not have yet is
+`OWN_FUNCTIONS`, which this service makes itself (logsources.log_functions). A name that a server does not have yet is
 harmless.
 
 Left out although they compute: functions that only fill memory (repeat, lpad, rpad), and those that read types or
@@ -127,9 +127,21 @@ RANGES: Final = FunctionGroup(
 LOG_FUNCTIONS: Final = FunctionGroup(
     "Functions that never fail on a row",
     "Functions of this service: json_elements returns the elements of an array, and an object as one element; the "
-    "others read text or jsonb, and return NULL if it is not a number, boolean, timestamp or JSON.",
-    _names("json_elements try_number try_integer try_boolean try_json try_timestamp"),
+    "others read text or jsonb, and return NULL if it is not a number, boolean, timestamp, date or JSON.",
+    _names("json_elements try_number try_float try_integer try_boolean try_json try_timestamp try_date"),
 )
+GOOGLESQL_FUNCTIONS: Final = FunctionGroup(
+    "Functions with the results of GoogleSQL",
+    "Functions of this service that the BigQuery dialect needs; they fail on no row, and what would be too large is "
+    "NULL. json_text writes JSON without blanks, number_text, moment_text and time_text write as BigQuery does.",
+    _names(
+        """json_text json_texts scalar_texts array_text reversed_elements number_series date_series split_text
+        text_part text_position initial_capitals host_of pattern_matches rounded number_text moment_text time_text
+        parsed_moment"""
+    ),
+)
+# All of this service, in schema log_functions.
+OWN_FUNCTIONS: Final = LOG_FUNCTIONS.names | GOOGLESQL_FUNCTIONS.names
 OTHERS: Final = FunctionGroup(
     "Others",
     "Series of numbers or times, identifiers, and counting nulls.",
@@ -148,6 +160,7 @@ FUNCTION_GROUPS: Final = (
     NETWORK,
     RANGES,
     LOG_FUNCTIONS,
+    GOOGLESQL_FUNCTIONS,
     OTHERS,
 )
 ALLOWED_FUNCTIONS: Final = frozenset().union(*(group.names for group in FUNCTION_GROUPS))
@@ -156,7 +169,7 @@ ALLOWED_FUNCTIONS: Final = frozenset().union(*(group.names for group in FUNCTION
 # may send `sql` may use all of them; a translation of another dialect is checked like any other text. Of guarded
 # functions it is the twin that runs.
 LOG_FUNCTIONS_SCHEMA: Final = "log_functions"
-FUNCTION_SCHEMAS: Final = dict.fromkeys(LOG_FUNCTIONS.names | GUARDED_FUNCTIONS, LOG_FUNCTIONS_SCHEMA)
+FUNCTION_SCHEMAS: Final = dict.fromkeys(OWN_FUNCTIONS | GUARDED_FUNCTIONS, LOG_FUNCTIONS_SCHEMA)
 
 # What PostgreSQL calls for SQL's own syntax (gram.y, SystemFuncName): not callable by these names unless they are
 # also listed above, but the reader of a sandbox query needs the right to execute them.

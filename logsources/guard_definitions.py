@@ -101,6 +101,12 @@ class GuardOperator:
         )
         return statement
 
+    def alter(self) -> str:
+        """Return the statement that gives an operator that exists these estimators, "" if it has none."""
+        if not self.options:
+            return ""
+        return f"ALTER OPERATOR log_functions.{self.name} ({self.left}, {self.right}) SET ({self.options})"
+
 
 Made = tuple[tuple[GuardFunction, ...], tuple[GuardOperator, ...]]
 
@@ -180,8 +186,14 @@ def _like(operator: str, left: str, right: str, number: int) -> Made:
             _inlined("boolean", f"CASE WHEN octet_length($2) > 64 THEN log_functions.{slow}($1, $2) ELSE {native} END"),
         ),
     )
-    estimators = {"~~": "like", "~~*": "iclike", "!~~": "nlike", "!~~*": "icnlike"}[operator]
-    options = f"RESTRICT = {estimators}sel, JOIN = {estimators}joinsel"
+    # nlikesel() would look for the operator's negator, which a twin does not have, and fail.
+    restrict, join = {
+        "~~": ("likesel", "likejoinsel"),
+        "~~*": ("iclikesel", "iclikejoinsel"),
+        "!~~": ("neqsel", "nlikejoinsel"),
+        "!~~*": ("neqsel", "icnlikejoinsel"),
+    }[operator]
+    options = f"RESTRICT = {restrict}, JOIN = {join}"
     return functions, (GuardOperator(operator, left, right, twin, options),)
 
 

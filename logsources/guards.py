@@ -89,6 +89,10 @@ BOUNDED_RESULTS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("json_build_array", "json_build_object", "to_json"), ("json",)),
     **dict.fromkeys(("jsonb_build_array", "jsonb_build_object", "to_jsonb"), ("jsonb",)),
     **dict.fromkeys(("jsonb_insert", "jsonb_set", "jsonb_set_lax"), ("jsonb",)),
+    # Of this service, for the BigQuery dialect.
+    "array_text": ("text",),
+    **dict.fromkeys(("split_text", "pattern_matches"), ("jsonb",)),
+    **dict.fromkeys(("number_series", "date_series"), ("jsonb",)),
     "string_agg": ("text", "bytea"),
     "array_agg": ("anyarray",),
     **dict.fromkeys(("json_agg", "json_agg_strict", "json_object_agg", "json_object_agg_strict"), ("json",)),

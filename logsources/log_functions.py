@@ -18,6 +18,7 @@ from typing import Any, Final, LiteralString
 from psycopg import Connection, sql
 
 from logsources.function_rights import FunctionName
+from logsources.googlesql_functions import GOOGLESQL_DEFINITIONS
 from logsources.guard_definitions import DOMAINS, FUNCTIONS, LARGEST_VALUE_FUNCTION, OPERATORS
 from logsources.roles import READERS, VIEW_OWNERS
 
@@ -26,7 +27,8 @@ FUNCTION_SCHEMA: Final = "log_functions"
 # The form of a number, and how long its text may be: numeric has room for far more digits.
 _NUMBER: Final[LiteralString] = r"'^\s*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?\s*$'"
 _MOMENT: Final[LiteralString] = (
-    r"'^\d{4}-\d\d?-\d\d?([T ]\d\d?:\d\d?(:\d\d?(\.\d{1,9})?)?( ?(Z|z|UTC|[+-]\d\d?(:?\d\d)?))?)?$'"
+    r"'^\d{4}-\d\d?-\d\d?([Tt ]\d\d?:\d\d?(:\d\d?(\.\d{1,9})?)?"
+    r"( ?(Z|z|UTC|[+-]\d\d?(:?\d\d)?)| [A-Z][A-Za-z_]+(/[A-Za-z0-9_+-]+){1,2})?)?$'"
 )
 _DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], LiteralString]] = {
     # Of an array its elements, of an object the object itself, of anything else nothing.
@@ -48,6 +50,16 @@ _DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], LiteralString]] = 
         LANGUAGE sql IMMUTABLE PARALLEL SAFE
         RETURN CASE jsonb_typeof(value) WHEN 'number' THEN value::numeric
             WHEN 'string' THEN log_functions.try_number(value #>> '{}') END""",
+    # What double precision has no room for is infinite or 0.
+    ("try_float", "text"): r"""
+        CREATE OR REPLACE FUNCTION log_functions.try_float(value text) RETURNS double precision
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE
+        RETURN CASE WHEN value ~* '^\s*([-+]?inf(inity)?|nan)\s*$' THEN value::double precision
+            WHEN abs(log_functions.try_number(value)) BETWEEN 1e-307 AND 1e308
+                THEN log_functions.try_number(value)::double precision
+            WHEN log_functions.try_number(value) > 1 THEN 'Infinity'
+            WHEN log_functions.try_number(value) < -1 THEN '-Infinity'
+            ELSE log_functions.try_number(value) * 0 END""",
     ("try_integer", "text"): r"""
         CREATE OR REPLACE FUNCTION log_functions.try_integer(value text) RETURNS bigint
         LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -96,10 +108,16 @@ _DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], LiteralString]] = 
         EXCEPTION WHEN data_exception THEN
             RETURN NULL;
         END $$""",
+    ("try_date", "text"): r"""
+        CREATE OR REPLACE FUNCTION log_functions.try_date(value text) RETURNS date
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE
+        RETURN CASE WHEN value ~ '^\d{4}-\d\d?-\d\d?$'
+            THEN (log_functions.try_timestamp(value) AT TIME ZONE 'UTC')::date END""",
 }
 
 LOG_FUNCTIONS: Final = frozenset(
-    FunctionName(FUNCTION_SCHEMA, name, (("pg_catalog", argument),)) for name, argument in _DEFINITIONS
+    FunctionName(FUNCTION_SCHEMA, name, tuple(("pg_catalog", argument) for argument in arguments.split(", ")))
+    for name, arguments in (*_DEFINITIONS, *GOOGLESQL_DEFINITIONS)
 )
 
 
@@ -113,9 +131,12 @@ def ensure_log_functions(conn: Connection[Any]) -> None:
         conn.execute(sql.SQL("REVOKE ALL ON SCHEMA {} FROM PUBLIC, {}").format(schema, views))
         conn.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(schema, readers))
         # A body is checked when it is created, and may name another of these functions.
-        for (name, argument), definition in _DEFINITIONS.items():
+        for definition in _DEFINITIONS.values():
             conn.execute(definition)
-            function = sql.SQL("FUNCTION {}({})").format(sql.Identifier(FUNCTION_SCHEMA, name), sql.SQL(argument))
+        for (name, _), (arguments, definition) in GOOGLESQL_DEFINITIONS.items():
+            conn.execute(f"CREATE OR REPLACE FUNCTION log_functions.{name}({arguments}) RETURNS {definition}")
+        for name, types in (*_DEFINITIONS, *GOOGLESQL_DEFINITIONS):
+            function = sql.SQL("FUNCTION {}({})").format(sql.Identifier(FUNCTION_SCHEMA, name), sql.SQL(types))
             conn.execute(sql.SQL("REVOKE ALL ON {} FROM PUBLIC").format(function))
             conn.execute(sql.SQL("GRANT EXECUTE ON {} TO {}").format(function, readers))
 
@@ -153,6 +174,8 @@ def ensure_guard_functions(conn: Connection[Any]) -> None:
             ).fetchone()
             if exists is None:
                 conn.execute(operator.create())
+            elif operator.options:
+                conn.execute(operator.alter())
 
 
 def _ensure_domain(conn: Connection[Any], name: str, type_: str, check: str) -> None:

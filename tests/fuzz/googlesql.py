@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -132,14 +132,19 @@ def python_of(value: Any, type_: Any) -> Any:
 def _time_text(packed: int) -> str:
     # Hour, minute and second in 5, 6 and 6 bits, then 30 bits of nanoseconds.
     nanoseconds, seconds = packed & (2**30 - 1), packed >> 30
-    return time(seconds >> 12, seconds >> 6 & 63, seconds & 63, nanoseconds // 1_000).isoformat()
+    return f"{seconds >> 12:02}:{seconds >> 6 & 63:02}:{seconds & 63:02}{_fraction(nanoseconds)}"
 
 
 def _datetime_text(value: Any) -> str:
     packed = value.bit_field_datetime_seconds
     parts = (packed >> 26, packed >> 22 & 15, packed >> 17 & 31, packed >> 12 & 31, packed >> 6 & 63, packed & 63)
-    seconds = "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}".format(*parts)
-    return f"{seconds}.{value.nanos // 1_000:06}" if value.nanos else seconds
+    return "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}".format(*parts) + _fraction(value.nanos)
+
+
+def _fraction(nanoseconds: int) -> str:
+    """Return a fraction of a second as GoogleSQL writes it: with no, three or six digits."""
+    digits = f"{nanoseconds // 1_000:06}"
+    return "" if not nanoseconds else f".{digits.removesuffix('000')}"
 
 
 # --- The engine -------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from psycopg.pq import TransactionStatus
 from endpoints.errors import SandboxViolation
 from endpoints.sql.sandbox import check_sandbox_query
 from endpoints.sql.sandbox.vocabulary import OPERATORS
-from logsources.allowed_functions import ALLOWED_FUNCTIONS, LOG_FUNCTIONS
+from logsources.allowed_functions import ALLOWED_FUNCTIONS, OWN_FUNCTIONS
 from logsources.guards import LARGEST_VALUE_SETTING, largest_value
 
 STATEMENT_TIMEOUT_SECONDS: Final = 1.0
@@ -120,7 +120,7 @@ class Timing:
 
 def cases(conn: Connection[Any], *, choices: int = MAX_CHOICES) -> Iterator[Case]:
     """Yield cases for each overload in pg_catalog of what the allowlist lets through: so many choices of operands."""
-    names = sorted(ALLOWED_FUNCTIONS - LOG_FUNCTIONS.names)
+    names = sorted(ALLOWED_FUNCTIONS - OWN_FUNCTIONS)
     overloads = conn.execute(
         "SELECT proname, prokind::text, ARRAY(SELECT typname FROM unnest(proargtypes) WITH ORDINALITY AS a (type,"
         " place) JOIN pg_type AS t ON t.oid = a.type ORDER BY place) FROM pg_proc"

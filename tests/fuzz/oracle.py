@@ -13,7 +13,7 @@ from typing import Any, Final
 import pglast
 from pglast import ast, enums
 
-from logsources.allowed_functions import ALLOWED_FUNCTIONS, LOG_FUNCTIONS, SYNTAX_FUNCTIONS
+from logsources.allowed_functions import ALLOWED_FUNCTIONS, OWN_FUNCTIONS, SYNTAX_FUNCTIONS
 from logsources.guards import BOUNDED_RESULTS, GUARDED_FUNCTIONS
 
 
@@ -22,8 +22,8 @@ def _words(text: str) -> frozenset[str]:
 
 
 FUNCTIONS: Final = {
-    "pg_catalog": ALLOWED_FUNCTIONS.union(*SYNTAX_FUNCTIONS.values()) - LOG_FUNCTIONS.names - GUARDED_FUNCTIONS,
-    "log_functions": LOG_FUNCTIONS.names | GUARDED_FUNCTIONS | BOUNDED_RESULTS.keys(),
+    "pg_catalog": ALLOWED_FUNCTIONS.union(*SYNTAX_FUNCTIONS.values()) - OWN_FUNCTIONS - GUARDED_FUNCTIONS,
+    "log_functions": OWN_FUNCTIONS | GUARDED_FUNCTIONS | BOUNDED_RESULTS.keys(),
 }
 TYPES: Final = _words(
     """int2 int4 int8 float4 float8 numeric bool text varchar bpchar bytea date time timetz timestamp timestamptz

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -13,8 +13,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from logsources.allowed_functions import LOG_FUNCTIONS as ALLOWED
-from logsources.allowed_functions import LOG_FUNCTIONS_SCHEMA
+from logsources.allowed_functions import LOG_FUNCTIONS_SCHEMA, OWN_FUNCTIONS
 from logsources.log_functions import FUNCTION_SCHEMA, GUARD_FUNCTIONS, LOG_FUNCTIONS, ensure_log_functions
 
 CASES = [
@@ -43,6 +42,15 @@ CASES = [
     ("try_integer(numeric)", "-2.5", -3),
     ("try_integer(numeric)", "1e30", None),
     ("try_integer(numeric)", "NaN", None),
+    ("try_float(text)", "-1.5e3", -1500.0),
+    ("try_float(text)", "1e400", float("inf")),
+    ("try_float(text)", "-1e400", float("-inf")),
+    ("try_float(text)", "1e-400", 0.0),
+    ("try_float(text)", " -Infinity ", float("-inf")),
+    ("try_float(text)", "12 ms", None),
+    ("try_date(text)", "2025-6-2", date(2025, 6, 2)),
+    ("try_date(text)", "2025-02-30", None),
+    ("try_date(text)", "2025-06-02T08:15:00Z", None),
     ("try_boolean(text)", "TRUE", True),
     ("try_boolean(text)", "false", False),
     ("try_boolean(text)", "1", None),
@@ -58,12 +66,15 @@ CASES = [
     ("try_timestamp(text)", "2025-06-02 10:15:00+02", datetime(2025, 6, 2, 8, 15, tzinfo=UTC)),
     ("try_timestamp(text)", "2025-06-02 08:15:04 UTC", datetime(2025, 6, 2, 8, 15, 4, tzinfo=UTC)),
     ("try_timestamp(text)", "2025-06-02", datetime(2025, 6, 2, tzinfo=UTC)),
+    ("try_timestamp(text)", "2025-06-02 08:15:04 Europe/Berlin", datetime(2025, 6, 2, 6, 15, 4, tzinfo=UTC)),
+    ("try_timestamp(text)", "2025-06-02 08:15:04 No/Where", None),
     ("try_timestamp(text)", "2025-02-30", None),
     ("try_timestamp(text)", "now", None),
     ("try_timestamp(text)", "infinity", None),
 ]
 
 STABLE = {"concatenated_1", "concatenated_2", "array_to_string", "measured_array_to_string", "largest_value"}
+STABLE |= {"moment_text", "time_text"}
 DEFINER = {"stored_size", "largest_value"}
 
 
@@ -123,7 +134,7 @@ def test_owns_what_it_makes_and_lets_the_readers_alone_call_it(log_database):
         "  WHERE a.grantee <> p.proowner)"
         " FROM pg_proc AS p WHERE p.pronamespace = 'log_functions'::regnamespace"
     ).fetchall()
-    assert {row[0] for row in rows} == ALLOWED.names | {function.name for function in GUARD_FUNCTIONS}
+    assert {row[0] for row in rows} == OWN_FUNCTIONS | {function.name for function in GUARD_FUNCTIONS}
     assert len(rows) == len(LOG_FUNCTIONS | GUARD_FUNCTIONS)
     for name, volatility, is_definer, is_owned, readers in rows:
         # What joins a text and a value of another type is stable in PostgreSQL too.
@@ -158,4 +169,4 @@ def test_can_be_made_again(log_database):
 
 def test_the_checker_pins_the_same_schema():
     assert LOG_FUNCTIONS_SCHEMA == FUNCTION_SCHEMA
-    assert {function.name for function in LOG_FUNCTIONS} == ALLOWED.names
+    assert {function.name for function in LOG_FUNCTIONS} == OWN_FUNCTIONS

@@ -35,8 +35,8 @@ from endpoints.dialects.bigquery.parsing import THE_QUERY, parse, tokens_of
 from endpoints.dialects.bigquery.printing import Printer
 from endpoints.dialects.bigquery.queries import translate_query
 from endpoints.dialects.bigquery.refusals import Refusal
+from endpoints.dialects.bigquery.results import as_results
 from endpoints.dialects.bigquery.scopes import Columns, Scope
-from endpoints.dialects.bigquery.shapes import with_moments_written
 from endpoints.dialects.bigquery.tree import Output
 from endpoints.dialects.field_paths import UNTRACED, FieldPath, Trace, UsedFields
 from endpoints.errors import RequestTooLarge, SandboxViolation
@@ -282,7 +282,7 @@ def _translated(
         if tree.args.get("kind") == "STRUCT":
             tree.set("kind", None)  # a result has the fields as columns
         query = translate_query(tree, Scope(parent=known))
-        printer.query(with_moments_written(query, timestamps_as))
+        printer.query(as_results(query, timestamps_as))
     except Refusal as refusal:
         violation_here = _violation(sql, refusal, tables)
         if refusal.field is not None:

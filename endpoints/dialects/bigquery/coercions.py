@@ -14,6 +14,7 @@ from typing import Final
 
 from endpoints.dialects.bigquery.fields import json_field, text_field
 from endpoints.dialects.bigquery.kinds import NUMERIC_KINDS, Kind
+from endpoints.dialects.bigquery.text_forms import in_results, text_of_scalar
 from endpoints.dialects.bigquery.tree import (
     NULL,
     Call,
@@ -23,6 +24,7 @@ from endpoints.dialects.bigquery.tree import (
     Infix,
     call,
     cast,
+    chain,
     in_utc,
     infix,
     integer,
@@ -34,6 +36,7 @@ _MOMENT: Final = re.compile(
     r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:[T ]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.[0-9]{1,9})?)?"
     r"(?: ?(?:[Zz]|UTC|[+-](?:0?[0-9]|1[0-4])(?::?[0-5][0-9])?))?)?"
 )
+_ZONE_NAME: Final = re.compile(r"[A-Z][A-Za-z_]+(?:/[A-Za-z0-9_+-]+){1,2}")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND_DIGITS: Final = 16  # of Unix time, from 2001 to 2286
 MILLISECOND_DIGITS: Final = 13
@@ -48,7 +51,7 @@ def as_json(value: Expression) -> Expression:
         return cast(value, "jsonb", Kind.JSON)
     if value.kind is Kind.TEXT and isinstance(value, Constant):
         value = cast(value, "text", Kind.TEXT)  # to_jsonb(unknown) does not exist
-    return call("to_jsonb", value, kind=Kind.JSON)
+    return call("to_jsonb", in_results(value), kind=Kind.JSON)
 
 
 def output(value: Expression) -> Expression:
@@ -56,9 +59,14 @@ def output(value: Expression) -> Expression:
 
     A field that is a JSON null is no value, like one that is not there.
     """
-    if _may_be_json_null(value):
-        return replace(call("NULLIF", as_json(value), string("null"), kind=Kind.JSON), origin=value.origin)
-    return value
+    return without_null(value) if _may_be_json_null(value) else value
+
+
+def without_null(value: Expression) -> Expression:
+    """Return JSON in which a JSON null is NULL, and anything else as it is."""
+    if value.kind is not Kind.JSON:
+        return value
+    return replace(call("NULLIF", as_json(value), string("null"), kind=Kind.JSON), origin=value.origin)
 
 
 def _may_be_json_null(value: Expression) -> bool:
@@ -77,7 +85,7 @@ def as_text(value: Expression) -> Expression:
         if isinstance(value, Infix) and value.operator == "->":
             return replace(value, operator="->>", kind=Kind.TEXT)
         return infix(value, "#>>", string("{}"), kind=Kind.TEXT)
-    return cast(value, "text", Kind.TEXT)
+    return text_of_scalar(value)
 
 
 def as_number(value: Expression) -> Expression:
@@ -126,8 +134,14 @@ def as_timestamp(value: Expression) -> Expression:
         case Kind.JSON:
             return call("try_timestamp", as_text(value), kind=Kind.TIMESTAMP)
         case Kind.TEXT:
-            if isinstance(value, Constant) and value.text is not None and _is_moment(value.text):
-                return cast(value, "timestamptz", Kind.TIMESTAMP)
+            if isinstance(value, Constant) and value.text is not None:
+                if _is_moment(value.text):
+                    return cast(value, "timestamptz", Kind.TIMESTAMP)
+                written, _, zone = value.text.rpartition(" ")
+                if _is_moment(written) and _ZONE_NAME.fullmatch(zone):
+                    # timestamp '2025-06-02 08:15:02 Europe/Berlin'
+                    local = cast(string(written), "timestamp", Kind.DATETIME)
+                    return infix(local, "AT TIME ZONE", string(zone), kind=Kind.TIMESTAMP)
             return call("try_timestamp", _typed_text(value), kind=Kind.TIMESTAMP)
         case Kind.INTEGER | Kind.NUMBER | Kind.FLOAT:
             return _unix_time(value)
@@ -151,6 +165,27 @@ def as_date(value: Expression) -> Expression:
     return cast(as_datetime(value), "date", Kind.DATE)
 
 
+def as_float(value: Expression) -> Expression:
+    """Return the value as double precision; what is too large for it is infinite."""
+    if value.kind is Kind.TEXT:
+        return call("try_float", _typed_text(value), kind=Kind.FLOAT)
+    if value.kind is Kind.JSON:
+        return call("try_float", as_text(value), kind=Kind.FLOAT)
+    number = as_number(value)
+    return number if number.kind in (Kind.FLOAT, Kind.NULL) else cast(number, "double precision", Kind.FLOAT)
+
+
+def as_time(value: Expression) -> Expression:
+    """Return the value as a time of day, in UTC."""
+    if value.kind in (Kind.TEXT, Kind.JSON):
+        # x  ->  (try_timestamp('2000-01-01 ' || x) at time zone 'UTC')::time, which fails no row
+        value = chain("||", string("2000-01-01 "), as_text(value), kind=Kind.TEXT)
+    if value.kind is Kind.TIME:
+        return value
+    moment = value if value.kind in (Kind.OTHER, Kind.NULL) else as_datetime(value)
+    return cast(moment, "time", Kind.TIME)
+
+
 def as_uuid(value: Expression) -> Expression:
     """Return the value as it is: a column of identifiers accepts the text of an identifier."""
     return value
@@ -170,6 +205,7 @@ CONVERSIONS: Final[dict[Kind, Callable[[Expression], Expression]]] = {
     Kind.TIMESTAMP: as_timestamp,
     Kind.DATETIME: as_datetime,
     Kind.DATE: as_date,
+    Kind.TIME: as_time,
     Kind.UUID: as_uuid,
 }
 
@@ -179,7 +215,7 @@ def common_kind(kinds: list[Kind]) -> Kind:
     decided = [kind for kind in kinds if kind not in (Kind.JSON, Kind.NULL, Kind.OTHER)]
     if not decided:
         return Kind.JSON if Kind.JSON in kinds and Kind.OTHER not in kinds else Kind.TEXT
-    for preferred in (Kind.TIMESTAMP, Kind.DATETIME, Kind.DATE):
+    for preferred in (Kind.TIMESTAMP, Kind.DATETIME, Kind.DATE, Kind.TIME):
         if preferred in decided:
             return preferred
     if NUMERIC_KINDS & set(decided):

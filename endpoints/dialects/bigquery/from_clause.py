@@ -13,11 +13,12 @@ from typing import Final
 
 from sqlglot import exp
 
-from endpoints.dialects.bigquery.coercions import as_boolean, as_json, as_timestamp
+from endpoints.dialects.bigquery.coercions import as_boolean, as_json
 from endpoints.dialects.bigquery.fields import path_of
 from endpoints.dialects.bigquery.kinds import Kind, Shape
 from endpoints.dialects.bigquery.lowering import Lowering, offset_of
 from endpoints.dialects.bigquery.refusals import refusal_of
+from endpoints.dialects.bigquery.rules.generated_arrays import series
 from endpoints.dialects.bigquery.scopes import Columns, Scope, Source
 from endpoints.dialects.bigquery.shapes import element_of, shape_of
 from endpoints.dialects.bigquery.tree import TRUE, Expression, FromItem, Name, call, infix, integer
@@ -190,19 +191,8 @@ def _unnest(node: exp.Unnest, lowering: Lowering) -> FromItem:
 
 def _elements(array: exp.Expr, lowering: Lowering) -> tuple[Expression, FieldPath | None, Shape | None]:
     """Return the call that returns the elements, where they are stored, and their shape."""
-    series = _series(array, lowering)
-    if series is not None:
-        return series, None, None
+    made = series(array, lowering)
+    if made is not None:
+        return made, None, None
     value = lowering.lower(array)
     return call("json_elements", as_json(value), kind=Kind.JSON), path_of(value), element_of(shape_of(value))
-
-
-def _series(array: exp.Expr, lowering: Lowering) -> Expression | None:
-    """Return the series that generates numbers or moments; None for any other array."""
-    if isinstance(array, exp.GenerateSeries):
-        values = [array.args[name] for name in ("start", "end", "step") if array.args.get(name) is not None]
-        return call("generate_series", *lowering.lower_all(values), kind=Kind.INTEGER)
-    if isinstance(array, exp.GenerateTimestampArray):
-        bounds = [as_timestamp(lowering.lower(array.args.get(name))) for name in ("start", "end")]
-        return call("generate_series", *bounds, lowering.lower(array.args.get("step")), kind=Kind.TIMESTAMP)
-    return None

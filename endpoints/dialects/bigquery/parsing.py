@@ -31,7 +31,12 @@ THE_QUERY: Final = "the query"
 
 
 class QuietBigQuery(BigQuery):
-    """sqlglot's BigQuery, except that a JSONPath stays text: sqlglot would log the parts that it cannot read."""
+    """sqlglot's BigQuery, except that formats of time and JSONPaths stay as they are written.
+
+    sqlglot would log the parts of a path that it cannot read.
+    """
+
+    TIME_MAPPING: dict[str, str] = {}
 
     def to_json_path(self, path: exp.Expr | None) -> exp.Expr | None:
         return path

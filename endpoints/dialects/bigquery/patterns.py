@@ -304,3 +304,11 @@ def translate_pattern(pattern: str) -> str:
 
 def _changes_case(pattern: str) -> bool:
     return re.search(r"\(\?[a-z]*-[a-z]*i|\(\?[a-z]*i", pattern) is not None
+
+
+_IN_PATTERN: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:[a-z]+:\]|[^\]])*\]|\((\?)?", re.DOTALL)
+
+
+def has_groups(pattern: str) -> bool:
+    """Return whether a pattern of PostgreSQL captures anything."""
+    return any(match[0] == "(" for match in _IN_PATTERN.finditer(pattern))

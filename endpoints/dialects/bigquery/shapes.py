@@ -10,36 +10,29 @@ from __future__ import annotations
 
 from typing import Final
 
-from endpoints.dialects.bigquery.coercions import CONVERSIONS, as_timestamp
+from endpoints.dialects.bigquery.coercions import CONVERSIONS
 from endpoints.dialects.bigquery.kinds import Array, Kind, Shape, Struct, moment_of
 from endpoints.dialects.bigquery.tree import (
     Call,
     Case,
+    Chain,
     Constant,
     Expression,
-    Extract,
     Fields,
-    FromItem,
     Infix,
     Name,
-    Output,
     Over,
     Query,
     Select,
     Subquery,
     Subscript,
-    call,
-    cast,
-    in_utc,
-    infix,
-    string,
 )
-from endpoints.results.outcomes import TimestampForm
 
 # Functions whose result has the shape of their first argument.
-_KEEPING: Final = frozenset(
-    ("COALESCE", "NULLIF", "first_value", "jsonb_path_query_array", "lag", "last_value", "lead", "nth_value")
-)
+_KEEPING: Final = frozenset({
+    "COALESCE", "NULLIF", "first_value", "jsonb_path_query_array", "lag", "last_value", "lead", "nth_value",
+    "reversed_elements",
+})  # fmt: skip
 
 
 def shape_of(value: Expression) -> Shape | None:
@@ -58,6 +51,8 @@ def shape_of(value: Expression) -> Shape | None:
             return query.outputs[0].shape or _of_items(query)
         case Subscript(operand=array) | Infix(operator="->", left=array):
             return element_of(shape_of(array))
+        case Chain(operator="||", operands=(first, *_)) if value.kind is Kind.JSON:
+            return shape_of(first)
         case Fields(base=base, steps=steps):
             return _at(shape_of(base), steps)
         case _:
@@ -106,70 +101,3 @@ def typed(value: Expression) -> Expression:
     """Return what a path or an element finds, as the moment that it is, if it is one."""
     shape = shape_of(value) if value.kind is Kind.JSON else None
     return CONVERSIONS[shape](value) if isinstance(shape, Kind) and shape in CONVERSIONS else value
-
-
-# --- Results ----------------------------------------------------------------------------------------------------------
-def with_moments_written(query: Query, form: TimestampForm) -> Query:
-    """Return the whole query with every TIMESTAMP inside its structs and arrays in the form of the endpoint.
-
-    Columns of type timestamptz stay: the encoding of results writes them.
-    """
-    if not any(_has_timestamp(output.shape) for output in query.outputs if output.kind is Kind.JSON):
-        return query
-    names = tuple(f"c{number}" for number in range(len(query.outputs)))
-    items = tuple(
-        _written(Name(kind=output.kind, owner="result", column=name), output.shape, form)
-        for name, output in zip(names, query.outputs, strict=True)
-    )
-    return Select(
-        outputs=query.outputs, items=items, from_items=(FromItem(query=query, alias="result", columns=names),)
-    )
-
-
-def _has_timestamp(shape: Shape | None) -> bool:
-    match shape:
-        case Struct(fields=fields):
-            return any(_has_timestamp(inner) for _, inner in fields)
-        case Array(element=element):
-            return _has_timestamp(element)
-        case _:
-            return shape is Kind.TIMESTAMP
-
-
-def _written(value: Expression, shape: Shape | None, form: TimestampForm, depth: int = 0) -> Expression:
-    if value.kind is not Kind.JSON or not _has_timestamp(shape):
-        return value
-    match shape:
-        case Struct(fields=fields):
-            # s  ->  s || jsonb_build_object('t', …): NULL stays NULL
-            pairs: list[Expression] = []
-            for name, inner in fields:
-                if _has_timestamp(inner):
-                    field = infix(value, "->", string(name), kind=Kind.JSON)
-                    pairs += [string(name), _written(field, inner, form, depth)]
-            return infix(value, "||", call("jsonb_build_object", *pairs, kind=Kind.JSON), kind=Kind.JSON)
-        case Array(element=element):
-            return _written_elements(value, element, form, depth)
-        case _:
-            return call("to_jsonb", _moment(value, form), kind=Kind.JSON)
-
-
-def _written_elements(value: Expression, element: Shape | None, form: TimestampForm, depth: int) -> Expression:
-    # a  ->  coalesce((select jsonb_agg(…) from json_elements(a) as element_0), a): an empty array stays empty
-    alias = f"element_{depth}"
-    item = _written(Name(kind=Kind.JSON, owner=None, column=alias), element, form, depth + 1)
-    elements = Select(
-        outputs=(Output("written", Kind.JSON),),
-        items=(call("jsonb_agg", item, kind=Kind.JSON),),
-        from_items=(FromItem(call=call("json_elements", value, kind=Kind.JSON), alias=alias),),
-    )
-    return call("COALESCE", Subquery(kind=Kind.JSON, query=elements), value, kind=Kind.JSON)
-
-
-def _moment(value: Expression, form: TimestampForm) -> Expression:
-    moment = as_timestamp(value)
-    if form is TimestampForm.UNIX_MICROSECONDS:
-        million = Constant(kind=Kind.NUMBER, sql="1000000")
-        epoch = infix(Extract(kind=Kind.NUMBER, part="epoch", operand=moment), "*", million, kind=Kind.NUMBER)
-        return cast(epoch, "bigint", Kind.INTEGER)
-    return call("to_char", in_utc(moment, Kind.DATETIME), string('YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), kind=Kind.TEXT)

@@ -6,23 +6,31 @@ from typing import Final
 
 from sqlglot import exp
 
-from endpoints.dialects.bigquery.coercions import as_number, as_text, as_timestamp
+from endpoints.dialects.bigquery.coercions import as_integer, as_number, as_text, as_timestamp
 from endpoints.dialects.bigquery.kinds import MOMENT_KINDS, NUMERIC_KINDS, Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule, number_of
-from endpoints.dialects.bigquery.tree import Cast, Chain, Expression, Prefix, call, cast, chain, infix, integer
+from endpoints.dialects.bigquery.refusals import refusal_of
+from endpoints.dialects.bigquery.tree import (
+    Case,
+    Cast,
+    Chain,
+    Constant,
+    Expression,
+    Prefix,
+    call,
+    cast,
+    chain,
+    infix,
+    integer,
+)
 
 _OPERATORS: Final[dict[type[exp.Expr], str]] = {
     exp.Add: "+",
     exp.Sub: "-",
     exp.Mul: "*",
-    exp.SafeAdd: "+",
-    exp.SafeSubtract: "-",
-    exp.SafeMultiply: "*",
     exp.BitwiseAnd: "&",
     exp.BitwiseOr: "|",
     exp.BitwiseXor: "#",
-    exp.BitwiseLeftShift: "<<",
-    exp.BitwiseRightShift: ">>",
 }
 _ONE_NUMBER: Final[dict[type[exp.Expr], str]] = {
     exp.Abs: "abs",
@@ -51,7 +59,7 @@ def operation(node: exp.Binary, lowering: Lowering) -> Expression:
     if left.kind in MOMENT_KINDS or right.kind in MOMENT_KINDS or Kind.INTERVAL in (left.kind, right.kind):
         return _with_moments(left, operator, right)
     left, right = as_number(left), as_number(right)
-    if operator in "&|#<<>>":
+    if operator in "&|#":
         left, right = (
             value if value.kind is Kind.INTEGER else cast(value, "bigint", Kind.INTEGER) for value in (left, right)
         )
@@ -68,6 +76,8 @@ def _with_moments(left: Expression, operator: str, right: Expression) -> Express
         left, right = (
             cast(value, "integer", Kind.INTEGER) if value.kind in NUMERIC_KINDS else value for value in (left, right)
         )
+    if Kind.DATE in (left.kind, right.kind) and Kind.INTERVAL in (left.kind, right.kind):
+        return infix(left, operator, right, kind=Kind.DATETIME)
     kind = (
         Kind.INTERVAL
         if both
@@ -79,12 +89,19 @@ def _with_moments(left: Expression, operator: str, right: Expression) -> Express
 def division(node: exp.Div, lowering: Lowering) -> Expression:
     # a / b  ->  a::double precision / b
     left, right = (as_number(value) for value in lowering.lower_all([node.this, node.expression]))
-    return infix(_float(left), "/", right, kind=Kind.FLOAT)
+    return infix(_float(left), "/", not_zero(right), kind=Kind.FLOAT)
+
+
+def not_zero(value: Expression) -> Expression:
+    """Return a divisor; 0 becomes NULL, as other values that do not fit."""
+    if isinstance(value, Constant) and any(digit in "123456789" for digit in value.sql):
+        return value
+    return call("NULLIF", value, integer(0), kind=value.kind)
 
 
 def safe_division(node: exp.SafeDivide, lowering: Lowering) -> Expression:
     left, right = (as_number(value) for value in lowering.lower_all([node.this, node.expression]))
-    return infix(_float(left), "/", call("NULLIF", right, integer(0), kind=right.kind), kind=Kind.FLOAT)
+    return infix(_float(left), "/", not_zero(right), kind=Kind.FLOAT)
 
 
 def _float(value: Expression) -> Expression:
@@ -94,14 +111,14 @@ def _float(value: Expression) -> Expression:
 def whole_division(node: exp.IntDiv, lowering: Lowering) -> Expression:
     left, right = (as_number(value) for value in lowering.lower_all([node.this, node.expression]))
     if left.kind is Kind.INTEGER and right.kind is Kind.INTEGER:
-        return infix(left, "/", right, kind=Kind.INTEGER)
-    quotient = call("trunc", infix(_float(left), "/", right, kind=Kind.FLOAT), kind=Kind.FLOAT)
+        return infix(left, "/", not_zero(right), kind=Kind.INTEGER)
+    quotient = call("trunc", infix(_float(left), "/", not_zero(right), kind=Kind.FLOAT), kind=Kind.FLOAT)
     return cast(quotient, "bigint", Kind.INTEGER)
 
 
 def remainder(node: exp.Mod, lowering: Lowering) -> Expression:
     left, right = (_numeric(as_number(value)) for value in lowering.lower_all([node.this, node.expression]))
-    return infix(left, "%", right, kind=kind_of_both(left, right))
+    return infix(left, "%", not_zero(right), kind=kind_of_both(left, right))
 
 
 def _numeric(value: Expression) -> Expression:
@@ -113,13 +130,18 @@ def rounding(node: exp.Round | exp.Trunc, lowering: Lowering) -> Expression:
     name = "round" if isinstance(node, exp.Round) else "trunc"
     value = as_number(lowering.lower(node.this))
     decimals = node.args.get("decimals")
+    if node.args.get("truncate") is not None:
+        raise refusal_of(node, "with a rounding mode is not supported", construct="ROUND")
+    if name == "round" and value.kind in (Kind.NUMBER, Kind.FLOAT):
+        places = integer(0) if decimals is None else as_integer(lowering.lower(decimals))
+        return call("rounded", _float(value), places, kind=Kind.FLOAT)
     if decimals is None:
         value = _numeric(value)  # halves away from zero, as in BigQuery
         return call(name, value, kind=Kind.NUMBER)
-    places = number_of(decimals)
+    number = number_of(decimals)
     count = (
-        integer(places)
-        if places is not None and places >= 0
+        integer(number)
+        if number is not None and number >= 0
         else cast(as_number(lowering.lower(decimals)), "integer", Kind.INTEGER)
     )
     rounded = call(name, cast(value, "numeric", Kind.NUMBER), count, kind=Kind.NUMBER)
@@ -129,7 +151,19 @@ def rounding(node: exp.Round | exp.Trunc, lowering: Lowering) -> Expression:
 def one_number(node: exp.Func, lowering: Lowering) -> Expression:
     value = as_number(lowering.lower(node.this))
     name = _ONE_NUMBER[type(node)]
-    return call(name, value, kind=value.kind if name in ("abs", "ceil", "floor", "sign") else Kind.FLOAT)
+    if name in ("abs", "ceil", "floor", "sign"):
+        return call(name, value, kind=value.kind)
+    if name != "exp":
+        value = only(value, ">" if name == "ln" else ">=")
+    return call(name, _float(value), kind=Kind.FLOAT)
+
+
+def only(value: Expression, operator: str) -> Expression:
+    """Return a number of which a function is defined, compared with 0; others become NULL."""
+    if isinstance(value, Constant) and value.sql[:1].isdigit() and any(digit in "123456789" for digit in value.sql):
+        return value
+    condition = infix(value, operator, integer(0), kind=Kind.BOOLEAN)
+    return Case(kind=value.kind, operand=None, branches=((condition, value),), default=None)
 
 
 def power(node: exp.Pow, lowering: Lowering) -> Expression:
@@ -139,11 +173,14 @@ def power(node: exp.Pow, lowering: Lowering) -> Expression:
 
 def logarithm(node: exp.Log, lowering: Lowering) -> Expression:
     # log(x) is natural; for log(x, base) sqlglot puts the base first
-    base = _float(as_number(lowering.lower(node.this)))
+    base = only(as_number(lowering.lower(node.this)), ">")
+    divisor = call("ln", _float(base), kind=Kind.FLOAT)
     if node.args.get("expression") is None:
-        return call("ln", base, kind=Kind.FLOAT)
-    value = _float(as_number(lowering.lower(node.expression)))
-    return infix(call("ln", value, kind=Kind.FLOAT), "/", call("ln", base, kind=Kind.FLOAT), kind=Kind.FLOAT)
+        return divisor
+    value = only(as_number(lowering.lower(node.expression)), ">")
+    if isinstance(base, Constant) and base.sql == "10":
+        return call("log", _float(value), kind=Kind.FLOAT)  # exact for powers of 10
+    return infix(call("ln", _float(value), kind=Kind.FLOAT), "/", not_zero(divisor), kind=Kind.FLOAT)
 
 
 def negative(node: exp.Neg, lowering: Lowering) -> Expression:

@@ -10,19 +10,20 @@ from endpoints.dialects.bigquery.coercions import CONVERSIONS, alike, as_boolean
 from endpoints.dialects.bigquery.kinds import NUMERIC_KINDS, Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule
 from endpoints.dialects.bigquery.refusals import refusal_of
+from endpoints.dialects.bigquery.rules.json_and_arrays import argument
 from endpoints.dialects.bigquery.tree import (
     NULL,
     Between,
     Call,
     Case,
     Chain,
+    Constant,
     Expression,
     FromItem,
     In,
     Name,
     Output,
     Select,
-    Subquery,
     Test,
     call,
     chain,
@@ -65,9 +66,16 @@ def coalesce(node: exp.Coalesce, lowering: Lowering) -> Expression:
 
 
 def extremum(node: exp.Greatest | exp.Least, lowering: Lowering) -> Expression:
-    values = alike(lowering.lower_all([node.this, *node.expressions]))
-    name = "GREATEST" if isinstance(node, exp.Greatest) else "LEAST"
-    return call(name, *values, kind=values[0].kind)
+    # greatest(a, b)  ->  case when num_nulls(a, b) = 0 then greatest(a, b) end: PostgreSQL's passes over NULLs
+    values, kind = of_one_kind(lowering.lower_all([node.this, *node.expressions]))
+    if kind is Kind.NULL:
+        return NULL
+    extreme = call("GREATEST" if isinstance(node, exp.Greatest) else "LEAST", *values, kind=kind)
+    variable = [value for value in values if not isinstance(value, Constant) or value.kind is Kind.NULL]
+    if not variable:
+        return extreme
+    nulls = infix(call("num_nulls", *map(argument, variable), kind=Kind.INTEGER), "=", integer(0), kind=Kind.BOOLEAN)
+    return Case(kind=kind, operand=None, branches=((nulls, extreme),), default=None)
 
 
 def null_if(node: exp.Nullif, lowering: Lowering) -> Expression:
@@ -209,15 +217,17 @@ def _in_query(operand: Expression, node: exp.Expr, lowering: Lowering) -> Expres
         raise refusal_of(node, "returns more than one column", construct="the query after IN")
     given = Name(kind=query.outputs[0].kind, owner=None, column="")
     wanted, converted = alike([operand, given])
+    if wanted.kind is Kind.JSON:
+        wanted, converted = as_text(wanted), as_text(given)
     if converted is not given:
-        query = _converted(query.outputs[0], FromItem(query=query, alias="listed"), operand)
-        wanted = operand
+        query = _converted(query.outputs[0], FromItem(query=query, alias="listed"), wanted)
     return In(kind=Kind.BOOLEAN, operand=output(wanted), query=query)
 
 
 def _converted(column: Output, listed: FromItem, operand: Expression) -> Select:
     # x in (select field …)  ->  x in (select (listed.field)::text from (select field …) as listed)
-    _, item = alike([operand, Name(kind=column.kind, owner="listed", column=column.name)])
+    given = Name(kind=column.kind, owner="listed", column=column.name)
+    item = as_text(given) if operand.kind is Kind.TEXT else alike([operand, given])[1]
     return Select(outputs=(Output(column.name, item.kind),), items=(item,), from_items=(listed,))
 
 
@@ -232,13 +242,12 @@ def _in_array(operand: Expression, node: exp.Expr, lowering: Lowering) -> Expres
     wanted, given = alike([operand, element])
     if wanted.kind is Kind.JSON:
         wanted, given = as_text(wanted), as_text(given)
-    found = Select(
-        outputs=(Output("found", Kind.INTEGER),),
-        items=(integer(1),),
+    elements = Select(
+        outputs=(Output("listed", given.kind),),
+        items=(given,),
         from_items=(FromItem(call=call("json_elements", array, kind=Kind.JSON), alias=alias),),
-        where=infix(given, "=", wanted, kind=Kind.BOOLEAN),
     )
-    return Subquery(kind=Kind.BOOLEAN, query=found, word="EXISTS")
+    return In(kind=Kind.BOOLEAN, operand=wanted, query=elements)
 
 
 RULES: Final[dict[type[exp.Expr], Rule]] = {

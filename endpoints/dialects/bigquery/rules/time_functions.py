@@ -1,4 +1,4 @@
-"""Moments: the clock, truncation, adding and subtracting, differences, Unix time, parsing."""
+"""Moments: the clock, intervals, adding and subtracting, truncation, buckets, Unix time."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from typing import Final
 
 from sqlglot import exp
 
-from endpoints.dialects.bigquery.coercions import as_date, as_datetime, as_number, as_text, as_timestamp
+from endpoints.dialects.bigquery.coercions import as_date, as_datetime, as_number, as_time, as_timestamp
 from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule, number_of, text_of
 from endpoints.dialects.bigquery.refusals import refusal_of
-from endpoints.dialects.bigquery.rules.time_parts import INTERVAL_UNITS, MICROSECONDS, TRUNCATION_UNITS, unit_of
+from endpoints.dialects.bigquery.rules.time_parts import (
+    DAYS_BEHIND_MONDAY,
+    INTERVAL_UNITS,
+    TRUNCATION_UNITS,
+    number_of_part,
+    unit_of,
+)
+from endpoints.dialects.bigquery.rules.time_zones import in_zone, is_utc, zone_of
 from endpoints.dialects.bigquery.tree import (
     Call,
     Constant,
@@ -25,23 +32,29 @@ from endpoints.dialects.bigquery.tree import (
     string,
 )
 
-_ISO_FORMAT: Final = re.compile(r"%(?:Y-%m-%d|F)(?:[T ](?:%H:%M(?::%(?:E\*?\d?)?S)?|%T)(?:Z| ?%E?z)?)?")
+
+# --- The clock --------------------------------------------------------------------------------------------------------
+def now(node: exp.Expr, lowering: Lowering) -> Expression:
+    """CURRENT_TIMESTAMP, CURRENT_DATETIME, CURRENT_DATE and CURRENT_TIME, the last three in UTC or a given zone."""
+    moment = call("now", kind=Kind.TIMESTAMP)
+    if isinstance(node, exp.CurrentTimestamp):
+        return moment
+    zone = node.this
+    local = in_utc(moment, Kind.DATETIME) if zone is None else in_zone(moment, zone_of(zone, lowering), Kind.DATETIME)
+    if isinstance(node, exp.CurrentDate):
+        return cast(local, "date", Kind.DATE)
+    return cast(local, "time", Kind.TIME) if isinstance(node, exp.CurrentTime) else local
 
 
-def now(node: exp.Expr, _: Lowering) -> Expression:
-    return call("now", kind=Kind.TIMESTAMP)
-
-
-def today(node: exp.Expr, _: Lowering) -> Expression:
-    return cast(in_utc(call("now", kind=Kind.TIMESTAMP), Kind.DATETIME), "date", Kind.DATE)
-
-
-def local_now(node: exp.Expr, _: Lowering) -> Expression:
-    return in_utc(call("now", kind=Kind.TIMESTAMP), Kind.DATETIME)
+# --- Intervals --------------------------------------------------------------------------------------------------------
+_SPANS: Final = {"YEAR-MONTH": r"-?\d{1,5}-\d{1,2}", "DAY-SECOND": r"-?\d{1,7} \d{1,5}:\d{1,2}:\d{1,2}(\.\d{1,6})?",
+          "HOUR-SECOND": r"-?\d{1,5}:\d{1,2}:\d{1,2}(\.\d{1,6})?"}  # fmt: skip
 
 
 def interval(count: Expression, unit: str, node: exp.Expr) -> Expression:
     """Return an interval: INTERVAL 24 HOUR  ->  INTERVAL '24 hour'."""
+    if unit not in INTERVAL_UNITS and unit.removesuffix("S") in INTERVAL_UNITS:
+        unit = unit.removesuffix("S")  # interval '24 hours', PostgreSQL's
     if unit not in INTERVAL_UNITS:
         raise refusal_of(node, construct=f"INTERVAL … {unit}")
     word, factor = INTERVAL_UNITS[unit]
@@ -58,8 +71,16 @@ def _plain_number(value: Expression) -> Expression:
 
 
 def interval_literal(node: exp.Interval, lowering: Lowering) -> Expression:
-    if node.this is None or isinstance(node.args.get("unit"), exp.IntervalSpan):
-        raise refusal_of(node, construct="INTERVAL of several parts")
+    unit = node.args.get("unit")
+    if isinstance(unit, exp.IntervalSpan):
+        # interval '1-2' year to month
+        parts = f"{unit.this.name}-{unit.expression.name}".upper()
+        written = text_of(node.this) or ""
+        if parts not in _SPANS or not re.fullmatch(_SPANS[parts], written):
+            raise refusal_of(node, construct=f"INTERVAL … {parts.replace('-', ' TO ')}")
+        return Constant(kind=Kind.INTERVAL, sql=f"INTERVAL '{written}'")
+    if node.this is None or unit is None:
+        raise refusal_of(node, "needs a number and a unit, such as INTERVAL 24 HOUR", construct="INTERVAL")
     return interval(_count(node.this, lowering), unit_of(node), node)
 
 
@@ -74,7 +95,7 @@ def _count(node: exp.Expr, lowering: Lowering) -> Expression:
 def _added(operator: str) -> Rule:
     def rule(node: exp.Func, lowering: Lowering) -> Expression:
         # timestamp_sub(t, interval 24 hour)  ->  t - interval '24 hour'
-        moment = _moment(node, lowering.lower(node.this))
+        moment = moment_of(node, lowering.lower(node.this))
         amount = node.expression
         if isinstance(amount, exp.Interval):
             span = lowering.lower(amount)
@@ -86,54 +107,76 @@ def _added(operator: str) -> Rule:
     return rule
 
 
-def _moment(node: exp.Expr, value: Expression) -> Expression:
+def moment_of(node: exp.Expr, value: Expression) -> Expression:
+    """Return the argument of TIMESTAMP_ADD, DATE_TRUNC and the like in the type of the function's name.
+
+    DATE_ADD, DATE_TRUNC and DATETIME_ADD also take a TIMESTAMP or DATETIME, and return the same.
+    """
     name = type(node).__name__
     if name.startswith("Timestamp"):
-        return as_timestamp(value)
-    if name.startswith("Datetime"):
-        return as_datetime(value)
-    return value if value.kind in (Kind.TIMESTAMP, Kind.DATETIME) and "Trunc" in name else as_date(value)
+        return as_datetime(value) if value.kind in (Kind.DATETIME, Kind.DATE) else as_timestamp(value)
+    if name.startswith("Time"):
+        return as_time(value)
+    if value.kind in (Kind.TIMESTAMP, Kind.DATETIME):
+        return value
+    return as_datetime(value) if name.startswith("Datetime") else as_date(value)
 
 
+# --- Truncation -------------------------------------------------------------------------------------------------------
 def truncation(node: exp.Func, lowering: Lowering) -> Expression:
     # timestamp_trunc(t, minute)  ->  date_trunc('minute', t, 'UTC')
-    moment = _moment(node, lowering.lower(node.this))
+    moment = moment_of(node, lowering.lower(node.this))
+    written = node.args.get("zone")
+    zone = string("UTC") if written is None else zone_of(written, lowering)
     unit = unit_of(node)
-    if unit not in TRUNCATION_UNITS:
-        raise refusal_of(node, construct=f"{unit}")
-    sunday = unit == "WEEK"
-    day = Constant(kind=Kind.INTERVAL, sql="INTERVAL '1 day'")
-    if sunday:
-        moment = infix(moment, "+", day, kind=Kind.DATETIME if moment.kind is Kind.DATE else moment.kind)
-    arguments = [string(TRUNCATION_UNITS[unit]), moment]
+    if moment.kind is Kind.TIME:
+        if unit not in ("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR"):
+            raise refusal_of(node, construct=unit)
+        span = cast(moment, "interval", Kind.INTERVAL)
+        whole = call("date_trunc", string(TRUNCATION_UNITS[unit]), span, kind=Kind.INTERVAL)
+        return cast(whole, "time", Kind.TIME)
     if moment.kind is Kind.TIMESTAMP:
-        zone = node.args.get("zone")
-        arguments.append(as_text(lowering.lower(zone)) if zone is not None else string("UTC"))
-    result: Expression = Call(kind=moment.kind, name="date_trunc", arguments=tuple(arguments))
-    if sunday:
-        result = infix(result, "-", day, kind=moment.kind)
-    is_date = (isinstance(node, exp.DateTrunc) and moment.kind not in (Kind.TIMESTAMP, Kind.DATETIME)) or (
-        isinstance(node, exp.DateTrunc) and sunday
-    )
-    return cast(result, "date", Kind.DATE) if is_date else result
+        if unit in TRUNCATION_UNITS and zone.kind is Kind.TEXT:
+            return call("date_trunc", string(TRUNCATION_UNITS[unit]), moment, zone, kind=Kind.TIMESTAMP)
+        if unit in ("WEEK", "ISOWEEK", "WEEK(SUNDAY)", "WEEK(MONDAY)") and is_utc(zone):
+            return _week(moment, DAYS_BEHIND_MONDAY[unit], zone)
+        local = truncated(in_zone(moment, zone, Kind.DATETIME), unit, node)
+        return in_zone(local, zone, Kind.TIMESTAMP)
+    return truncated(moment, unit, node)
 
 
-def difference(node: exp.Func, lowering: Lowering) -> Expression:
-    """Whole units between two moments; for dates, days and longer units are counted by their boundaries."""
-    unit = unit_of(node)
-    if isinstance(node, exp.DateDiff | exp.DatetimeDiff) and unit == "DAY":
-        left, right = (as_date(value) for value in lowering.lower_all([node.this, node.expression]))
-        return infix(left, "-", right, kind=Kind.INTEGER)
-    if unit not in MICROSECONDS or isinstance(node, exp.DateDiff):
-        raise refusal_of(node, construct=f"a difference in {unit}")
-    convert = as_datetime if isinstance(node, exp.DatetimeDiff) else as_timestamp
-    left, right = (convert(value) for value in lowering.lower_all([node.this, node.expression]))
-    seconds = Extract(kind=Kind.NUMBER, part="epoch", operand=infix(left, "-", right, kind=Kind.INTERVAL))
-    micros = infix(seconds, "*", integer(1_000_000), kind=Kind.NUMBER)
-    units = infix(micros, "/", integer(MICROSECONDS[unit]), kind=Kind.NUMBER)
-    return cast(call("trunc", units, kind=Kind.NUMBER), "bigint", Kind.INTEGER)
+def truncated(moment: Expression, unit: str, node: exp.Expr) -> Expression:
+    """Return the beginning of the unit around a DATETIME or DATE."""
+    result: Expression
+    if unit in DAYS_BEHIND_MONDAY:
+        result = _week(moment, DAYS_BEHIND_MONDAY[unit])
+    elif unit == "ISOYEAR":
+        result = beginning_of_iso_year(number_of_part("isoyear", moment))
+    elif unit in TRUNCATION_UNITS:
+        result = Call(kind=moment.kind, name="date_trunc", arguments=(string(TRUNCATION_UNITS[unit]), moment))
+    else:
+        raise refusal_of(node, construct=unit)
+    return cast(result, "date", Kind.DATE) if moment.kind is Kind.DATE else result
 
 
+def _week(moment: Expression, days: int, *zone: Expression) -> Expression:
+    # PostgreSQL's week begins on Monday: the moment so many days before, and its week so many days later
+    days = days - 7 if days == DAYS_BEHIND_MONDAY["WEEK"] else days
+    shift = Constant(kind=Kind.INTERVAL, sql=f"INTERVAL '{abs(days)} day'")
+    kind = Kind.DATETIME if moment.kind is Kind.DATE else moment.kind
+    if days:
+        moment = infix(moment, "-" if days > 0 else "+", shift, kind=kind)
+    week = call("date_trunc", string("week"), moment, *zone, kind=kind)
+    return infix(week, "+" if days > 0 else "-", shift, kind=kind) if days else week
+
+
+def beginning_of_iso_year(year: Expression) -> Expression:
+    """Return the Monday of the week with 4 January as DATETIME."""
+    fourth = call("make_date", year, integer(1), integer(4), kind=Kind.DATE)
+    return call("date_trunc", string("week"), cast(fourth, "timestamp", Kind.DATETIME), kind=Kind.DATETIME)
+
+
+# --- Unix time --------------------------------------------------------------------------------------------------------
 def _unix(factor: int) -> Rule:
     def rule(node: exp.Func, lowering: Lowering) -> Expression:
         seconds = Extract(kind=Kind.NUMBER, part="epoch", operand=as_timestamp(lowering.lower(node.this)))
@@ -153,53 +196,28 @@ def from_unix(node: exp.UnixToTime, lowering: Lowering) -> Expression:
     return call("to_timestamp", value, kind=Kind.TIMESTAMP)
 
 
-def to_timestamp(node: exp.Func, lowering: Lowering) -> Expression:
-    zone = node.args.get("zone")
-    if zone is not None and (text_of(zone) or "").upper() not in ("UTC", "+00", "+00:00"):
-        raise refusal_of(node, construct="TIMESTAMP with a time zone")
-    return as_timestamp(lowering.lower(node.this))
+_EPOCH_DATE: Final = cast(string("1970-01-01"), "date", Kind.DATE)
 
 
-def to_datetime(node: exp.Func, lowering: Lowering) -> Expression:
-    value = lowering.lower(node.this)
-    zone = node.args.get("expression")
-    if zone is None:
-        return as_datetime(value)
-    return infix(as_timestamp(value), "AT TIME ZONE", as_text(lowering.lower(zone)), kind=Kind.DATETIME)
+def unix_date(node: exp.UnixDate, lowering: Lowering) -> Expression:
+    return infix(as_date(lowering.lower(node.this)), "-", _EPOCH_DATE, kind=Kind.INTEGER)
 
 
-def to_date(node: exp.Func, lowering: Lowering) -> Expression:
-    if node.args.get("zone") is not None or node.args.get("expressions"):
-        raise refusal_of(node, construct="DATE with a time zone")
-    return as_date(lowering.lower(node.this))
-
-
-def parse(node: exp.StrToTime, lowering: Lowering) -> Expression:
-    # parse_timestamp('%Y-%m-%dT%H:%M:%E*S%Ez', x)  ->  try_timestamp(x)
-    written = text_of(node.args.get("format")) or ""
-    if not _ISO_FORMAT.fullmatch(written):
-        raise refusal_of(node, "reads only ISO 8601 formats", construct="PARSE_TIMESTAMP")
-    return as_timestamp(lowering.lower(node.this))
+def from_unix_date(node: exp.DateFromUnixDate, lowering: Lowering) -> Expression:
+    days = cast(as_number(lowering.lower(node.this)), "integer", Kind.INTEGER)
+    return infix(_EPOCH_DATE, "+", days, kind=Kind.DATE)
 
 
 RULES: Final[dict[type[exp.Expr], Rule]] = {
-    exp.CurrentTimestamp: now,
-    exp.CurrentDate: today,
-    exp.CurrentDatetime: local_now,
+    **dict.fromkeys((exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentDatetime, exp.CurrentTime), now),
     exp.Interval: interval_literal,
-    **dict.fromkeys((exp.TimestampAdd, exp.DatetimeAdd, exp.DateAdd), _added("+")),
-    **dict.fromkeys((exp.TimestampSub, exp.DatetimeSub, exp.DateSub), _added("-")),
-    **dict.fromkeys((exp.TimestampTrunc, exp.DatetimeTrunc, exp.DateTrunc), truncation),
-    **dict.fromkeys((exp.TimestampDiff, exp.DatetimeDiff, exp.DateDiff), difference),
+    **dict.fromkeys((exp.TimestampAdd, exp.DatetimeAdd, exp.DateAdd, exp.TimeAdd), _added("+")),
+    **dict.fromkeys((exp.TimestampSub, exp.DatetimeSub, exp.DateSub, exp.TimeSub), _added("-")),
+    **dict.fromkeys((exp.TimestampTrunc, exp.DatetimeTrunc, exp.DateTrunc, exp.TimeTrunc), truncation),
     exp.UnixSeconds: _unix(1),
     exp.UnixMillis: _unix(1_000),
     exp.UnixMicros: _unix(1_000_000),
     exp.UnixToTime: from_unix,
-    exp.Timestamp: to_timestamp,
-    exp.TsOrDsToTimestamp: to_timestamp,
-    exp.TsOrDsToDatetime: to_datetime,
-    exp.Datetime: to_datetime,
-    exp.Date: to_date,
-    exp.TsOrDsToDate: to_date,
-    exp.StrToTime: parse,
+    exp.UnixDate: unix_date,
+    exp.DateFromUnixDate: from_unix_date,
 }

@@ -1,20 +1,19 @@
-"""EXTRACT and FORMAT_TIMESTAMP: parts of a moment, in UTC."""
+"""Parts and units of time: their names in BigQuery and in PostgreSQL, EXTRACT, and weeks that begin on any day."""
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from sqlglot import exp
 
 from endpoints.dialects.bigquery.coercions import as_date, as_datetime, as_timestamp
 from endpoints.dialects.bigquery.kinds import Kind
-from endpoints.dialects.bigquery.lowering import Lowering, Rule, text_of
-from endpoints.dialects.bigquery.refusals import Refusal, origin, refusal_of
-from endpoints.dialects.bigquery.tree import Expression, Extract, call, cast, infix, integer, string
+from endpoints.dialects.bigquery.lowering import Lowering, Rule
+from endpoints.dialects.bigquery.refusals import refusal_of
+from endpoints.dialects.bigquery.rules.time_zones import in_zone, zone_of
+from endpoints.dialects.bigquery.tree import Expression, Extract, call, cast, infix, integer
 
-# --- Time units -------------------------------------------------------------------------------------------------------
-# Parts of time: their names in BigQuery and in PostgreSQL, and their lengths.
+# --- Units ------------------------------------------------------------------------------------------------------------
 # BigQuery's unit → PostgreSQL's unit of an interval, and the number of them.
 INTERVAL_UNITS: Final = {
     "MICROSECOND": ("microsecond", 1),
@@ -28,7 +27,7 @@ INTERVAL_UNITS: Final = {
     "QUARTER": ("month", 3),
     "YEAR": ("year", 1),
 }
-# The units of date_trunc(); its week begins on Monday, BigQuery's on Sunday unless it is an ISOWEEK.
+# The units of date_trunc(); its week begins on Monday, so other weeks and ISOYEAR need more.
 TRUNCATION_UNITS: Final = {
     "MICROSECOND": "microseconds",
     "MILLISECOND": "milliseconds",
@@ -36,8 +35,6 @@ TRUNCATION_UNITS: Final = {
     "MINUTE": "minute",
     "HOUR": "hour",
     "DAY": "day",
-    "WEEK": "week",
-    "ISOWEEK": "week",
     "MONTH": "month",
     "QUARTER": "quarter",
     "YEAR": "year",
@@ -50,82 +47,89 @@ MICROSECONDS: Final = {
     "HOUR": 3_600_000_000,
     "DAY": 86_400_000_000,
 }
+# The days on which a week may begin, and how many days they are behind Monday.
+_WEEKDAYS: Final = ("MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY")
+DAYS_BEHIND_MONDAY: Final = {
+    "WEEK": 6,
+    "ISOWEEK": 0,
+    **{f"WEEK({day})": number for number, day in enumerate(_WEEKDAYS)},
+}
 
 
-def unit_of(node: exp.Expr) -> str:
-    """Return the unit in a function call, in capitals; WEEK if its week begins on Sunday."""
+def unit_of(node: exp.Expr, default: str = "DAY") -> str:
+    """Return the unit in a function call, in capitals: DAY, WEEK, WEEK(TUESDAY)."""
     unit = node.args.get("unit")
-    if isinstance(unit, exp.WeekStart):
-        day = unit.name.upper()
-        if day not in ("SUNDAY", "MONDAY"):
-            raise refusal_of(node, construct=f"WEEK({day})")
-        return "WEEK" if day == "SUNDAY" else "ISOWEEK"
     if unit is None:
-        return "DAY"
+        return default
+    return named_unit(unit, node)
+
+
+def named_unit(unit: exp.Expr, node: exp.Expr) -> str:
+    """Return the name of a unit in capitals. Raises Refusal for a week that begins on no day."""
+    if isinstance(unit, exp.WeekStart):
+        name = f"WEEK({unit.name.upper()})"
+        if name not in DAYS_BEHIND_MONDAY:
+            raise refusal_of(node, construct=name)
+        return name
     name = str(unit.name).upper()
     if not name:
         raise refusal_of(node, construct=unit.sql("bigquery"))
     return name
 
 
-# --- Time parts -------------------------------------------------------------------------------------------------------
+# --- EXTRACT ----------------------------------------------------------------------------------------------------------
 _PARTS: Final = {
     "MICROSECOND": "microseconds", "MILLISECOND": "milliseconds", "SECOND": "second", "MINUTE": "minute",
     "HOUR": "hour", "DAY": "day", "DAYOFWEEK": "dow", "DAYOFYEAR": "doy", "ISOWEEK": "week", "MONTH": "month",
     "QUARTER": "quarter", "YEAR": "year", "ISOYEAR": "isoyear",
 }  # fmt: skip
 _PER_MINUTE: Final = {"MICROSECOND": 1_000_000, "MILLISECOND": 1_000}  # PostgreSQL counts the seconds in
-# strftime → to_char; only unambiguous parts.
-_FORMATS: Final = {
-    "%Y": "YYYY", "%m": "MM", "%d": "DD", "%H": "HH24", "%M": "MI", "%S": "SS", "%F": "YYYY-MM-DD", "%T": "HH24:MI:SS",
-    "%R": "HH24:MI", "%E*S": "SS.US", "%E6S": "SS.US", "%E3S": "SS.MS", "%y": "YY", "%b": "Mon", "%B": "FMMonth",
-    "%a": "Dy", "%A": "FMDay", "%j": "DDD", "%I": "HH12", "%p": "AM", "%Z": '"UTC"', "%z": '"+0000"',
-    "%Ez": '"+00:00"', "%e": "FMDD", "%%": '"%"', "%s": "",
-}  # fmt: skip
-_DIRECTIVE: Final = re.compile(r"%(?:E[*0-9]?[A-Za-z]|.)|[^%]+", re.DOTALL)
+_OF_TIME: Final = frozenset({"MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR"})
+
+
+def number_of_part(part: str, value: Expression) -> Expression:
+    """Return a part of a moment in PostgreSQL's name as a whole number."""
+    number: Expression = Extract(kind=Kind.NUMBER, part=part, operand=value)
+    return cast(number, "integer", Kind.INTEGER)
+
+
+def week_of_year(value: Expression, days_behind_monday: int) -> Expression:
+    """Return the number of the week, 0 before the first day on which weeks begin.
+
+    (day of the year + 6 - days since the week began) / 7
+    """
+    # dow counts from Sunday; 13 keeps the operand of % above zero
+    since = infix(number_of_part("dow", value), "+", integer(13 - days_behind_monday), kind=Kind.INTEGER)
+    since = infix(since, "%", integer(7), kind=Kind.INTEGER)
+    days = infix(number_of_part("doy", value), "+", integer(6), kind=Kind.INTEGER)
+    return infix(infix(days, "-", since, kind=Kind.INTEGER), "/", integer(7), kind=Kind.INTEGER)
 
 
 def extract(node: exp.Extract, lowering: Lowering) -> Expression:
-    operand, part = node.expression, node.name.upper()
+    operand = node.expression
+    part = named_unit(node.this, node)
     if isinstance(operand, exp.AtTimeZone):
-        value: Expression = infix(
-            as_timestamp(lowering.lower(operand.this)),
-            "AT TIME ZONE",
-            lowering.lower(operand.args.get("zone")),
-            kind=Kind.DATETIME,
-        )
+        zone = zone_of(operand.args["zone"], lowering)
+        value = in_zone(as_timestamp(lowering.lower(operand.this)), zone, Kind.DATETIME)
     else:
-        value = as_datetime(lowering.lower(operand))
-    if part == "DATE":
-        return as_date(value)
+        value = lowering.lower(operand)
+        value = value if value.kind is Kind.TIME and part in _OF_TIME else as_datetime(value)
+    if part in ("DATE", "TIME", "DATETIME"):
+        return as_date(value) if part == "DATE" else value if part == "DATETIME" else cast(value, "time", Kind.TIME)
+    if part != "ISOWEEK" and part in DAYS_BEHIND_MONDAY:
+        return week_of_year(value, DAYS_BEHIND_MONDAY[part])
     if part not in _PARTS:
         raise refusal_of(node, construct=f"EXTRACT({part} …)")
-    number = cast(Extract(kind=Kind.NUMBER, part=_PARTS[part], operand=value), "bigint", Kind.INTEGER)
     if part == "SECOND":
         seconds = call("floor", Extract(kind=Kind.NUMBER, part="second", operand=value), kind=Kind.NUMBER)
         return cast(seconds, "bigint", Kind.INTEGER)
+    number: Expression = Extract(kind=Kind.NUMBER, part=_PARTS[part], operand=value)
+    if part == "MILLISECOND":
+        number = call("floor", number, kind=Kind.NUMBER)
+    number = cast(number, "bigint", Kind.INTEGER)
     if part in _PER_MINUTE:
         return infix(number, "%", integer(_PER_MINUTE[part]), kind=Kind.INTEGER)
     return infix(number, "+", integer(1), kind=Kind.INTEGER) if part == "DAYOFWEEK" else number
 
 
-def format_moment(node: exp.TimeToStr, lowering: Lowering) -> Expression:
-    # format_timestamp('%Y-%m-%d', t)  ->  to_char(t at time zone 'UTC', 'YYYY-MM-DD')
-    written = text_of(node.args.get("format"))
-    if written is None or node.args.get("zone") is not None:
-        raise refusal_of(node, construct="FORMAT_TIMESTAMP")
-    pieces: list[str] = []
-    for piece in _DIRECTIVE.findall(written):
-        if not piece.startswith("%"):
-            pieces.append('"' + piece.replace("\\", "\\\\").replace('"', '\\"') + '"')
-        elif _FORMATS.get(piece):
-            pieces.append(_FORMATS[piece])
-        else:
-            raise Refusal(piece, "is not a supported part of a time format", offset=origin(node))
-    return call("to_char", as_datetime(lowering.lower(node.this)), string("".join(pieces)), kind=Kind.TEXT)
-
-
-RULES: Final[dict[type[exp.Expr], Rule]] = {
-    exp.Extract: extract,
-    exp.TimeToStr: format_moment,
-}
+RULES: Final[dict[type[exp.Expr], Rule]] = {exp.Extract: extract}

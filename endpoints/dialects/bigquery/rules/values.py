@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import date
 from typing import Final
 
 from sqlglot import exp
@@ -12,10 +13,12 @@ from endpoints.dialects.bigquery.coercions import (
     as_boolean,
     as_date,
     as_datetime,
+    as_float,
     as_integer,
     as_json,
     as_number,
     as_text,
+    as_time,
     as_timestamp,
     output,
 )
@@ -24,7 +27,19 @@ from endpoints.dialects.bigquery.lowering import Lowering, Rule, offset_of
 from endpoints.dialects.bigquery.refusals import refusal_of
 from endpoints.dialects.bigquery.scopes import parts_of, resolve
 from endpoints.dialects.bigquery.shapes import typed
-from endpoints.dialects.bigquery.tree import NULL, Constant, Expression, Fields, Subquery, cast, chain, string
+from endpoints.dialects.bigquery.tree import (
+    NULL,
+    Case,
+    Constant,
+    Expression,
+    Fields,
+    Subquery,
+    call,
+    cast,
+    infix,
+    integer,
+    string,
+)
 
 # --- Names ------------------------------------------------------------------------------------------------------------
 # Literals, parameters, names and paths, brackets, and queries as values.
@@ -124,42 +139,59 @@ def to_number(value: Expression) -> Expression:
     return cast(as_number(value), "numeric", Kind.NUMBER) if value.kind is Kind.FLOAT else as_number(value)
 
 
-def to_float(value: Expression) -> Expression:
-    number = as_number(value)
-    return number if number.kind in (Kind.FLOAT, Kind.NULL) else cast(number, "double precision", Kind.FLOAT)
+def to_date(value: Expression) -> Expression:
+    # Unlike DATE(), a cast reads no time of day.
+    if isinstance(value, Constant) and value.text is not None and _is_date(value.text):
+        return cast(value, "date", Kind.DATE)
+    return call("try_date", as_text(value), kind=Kind.DATE) if value.kind in (Kind.TEXT, Kind.JSON) else as_date(value)
 
 
-def to_timestamp(value: Expression) -> Expression:
-    return as_timestamp(value)
+def _is_date(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
-def to_time(value: Expression) -> Expression:
-    if value.kind in (Kind.TEXT, Kind.JSON):
-        # x  ->  (try_timestamp('2000-01-01 ' || x) at time zone 'UTC')::time, which fails no row
-        value = chain("||", string("2000-01-01 "), as_text(value), kind=Kind.TEXT)
-    moment = value if value.kind in (Kind.TIME, Kind.OTHER, Kind.NULL) else as_datetime(value)
-    return cast(moment, "time", Kind.TIME)
+def to_boolean(value: Expression) -> Expression:
+    # Of a field that is a number: whether it is not 0.
+    if value.kind is not Kind.JSON:
+        return as_boolean(value)
+    is_number = infix(call("jsonb_typeof", as_json(value), kind=Kind.TEXT), "=", string("number"), kind=Kind.BOOLEAN)
+    of_number = infix(as_number(value), "<>", integer(0), kind=Kind.BOOLEAN)
+    return Case(kind=Kind.BOOLEAN, operand=None, branches=((is_number, of_number),), default=as_boolean(value))
 
 
 _CONVERSIONS: Final[dict[object, Callable[[Expression], Expression]]] = {
     **dict.fromkeys((_T.TEXT, _T.VARCHAR, _T.CHAR, _T.NVARCHAR), as_text),
     **dict.fromkeys((_T.BIGINT, _T.INT, _T.SMALLINT, _T.TINYINT), as_integer),
-    **dict.fromkeys((_T.DOUBLE, _T.FLOAT), to_float),
+    **dict.fromkeys((_T.DOUBLE, _T.FLOAT), as_float),
     **dict.fromkeys((_T.DECIMAL, _T.BIGDECIMAL), to_number),
-    _T.BOOLEAN: as_boolean,
-    **dict.fromkeys((_T.TIMESTAMPTZ, _T.TIMESTAMPLTZ), to_timestamp),
+    _T.BOOLEAN: to_boolean,
+    **dict.fromkeys((_T.TIMESTAMPTZ, _T.TIMESTAMPLTZ), as_timestamp),
     **dict.fromkeys((_T.TIMESTAMP, _T.DATETIME), as_datetime),
-    _T.DATE: as_date,
-    _T.TIME: to_time,
+    _T.DATE: to_date,
+    _T.TIME: as_time,
     **dict.fromkeys((_T.JSON, _T.JSONB), as_json),
 }
 
 
 def conversion(node: exp.Cast, lowering: Lowering) -> Expression:
     convert = _CONVERSIONS.get(node.to.this)
-    if convert is None or node.args.get("format") is not None:
+    if node.args.get("format") is not None:
+        reason = "is not supported; use FORMAT_TIMESTAMP, PARSE_TIMESTAMP and similar functions"
+        raise refusal_of(node, reason, construct="CAST … FORMAT")
+    if convert is None:
         raise refusal_of(node, construct=f"CAST to {node.to.sql('bigquery')}")
     return convert(lowering.lower(node.this))
+
+
+def text_of_value(node: exp.String, lowering: Lowering) -> Expression:
+    # string(t, 'Asia/Kolkata')  ->  format_timestamp('%F %H:%M:%E*S%Ez', …) with no, three or six digits
+    value = lowering.lower(node.this)
+    if node.args.get("zone") is not None:
+        raise refusal_of(node, "is not supported; use FORMAT_TIMESTAMP", construct="STRING with a time zone")
+    return as_text(value)
 
 
 def _function(convert: Callable[[Expression], Expression]) -> Rule:
@@ -184,7 +216,7 @@ RULES: Final[dict[type[exp.Expr], Rule]] = {
     exp.Cast: conversion,
     exp.TryCast: conversion,
     exp.Int64: _function(as_integer),
-    exp.Float64: _function(to_float),
+    exp.Float64: _function(as_float),
     exp.JSONBool: _function(as_boolean),
-    exp.String: _function(as_text),
+    exp.String: text_of_value,
 }

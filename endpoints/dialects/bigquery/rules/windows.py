@@ -14,6 +14,7 @@ from endpoints.dialects.bigquery.lowering import Lowering, Rule, number_of, offs
 from endpoints.dialects.bigquery.passes import AGGREGATES
 from endpoints.dialects.bigquery.refusals import refusal_of
 from endpoints.dialects.bigquery.rules.comparisons import of_one_kind
+from endpoints.dialects.bigquery.rules.functions_by_name import BY_NAME
 from endpoints.dialects.bigquery.rules.json_and_arrays import argument
 from endpoints.dialects.bigquery.rules.over import WINDOWED, with_over
 from endpoints.dialects.bigquery.rules.window_values import (
@@ -171,6 +172,8 @@ def safe(node: exp.SafeFunc, lowering: Lowering) -> Expression:
 def other_function(node: exp.Anonymous, lowering: Lowering) -> Expression:
     """A function that BigQuery does not have: PostgreSQL's function, if it is allowed."""
     name = node.name.lower()
+    if name in BY_NAME:
+        return BY_NAME[name](node, lowering)
     if name not in ALLOWED_FUNCTIONS:
         similar = similar_names(name, FUNCTION_NAMES)
         raise refusal_of(node, "is not a function of the BigQuery dialect of this service", similar=similar)

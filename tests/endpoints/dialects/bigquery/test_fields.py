@@ -17,8 +17,8 @@ BOT = SampledFields(frozenset({"botManagement"}))
 
 def over(*records: dict[str, Any]) -> str:
     """FROM over records, as if a table contained them."""
-    text = json.dumps(json.dumps(records))
-    return f"from unnest(json_query_array({text})) as m"
+    texts = ", ".join(f"parse_json({json.dumps(json.dumps(record))})" for record in records)
+    return f"from unnest([{texts}]) as m"
 
 
 def sql_of(text: str, sampled: SampledFields | None = None) -> str:

@@ -33,4 +33,4 @@ def test_writes(pair):
 def test_has_a_pair_for_every_module_that_rewrites():
     folder = Path(bigquery.__file__).parent / "rules"
     rules = {f"rules/{path.stem}" for path in folder.glob("*.py") if path.stem != "__init__"}
-    assert rules | {"passes", "from_clause", "scopes", "queries"} == {pair["module"] for pair in ALL}
+    assert rules | {"passes", "from_clause", "scopes", "queries", "results"} == {pair["module"] for pair in ALL}

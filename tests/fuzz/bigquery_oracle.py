@@ -45,7 +45,10 @@ class Comparison:
 def compare(
     text: str, google: GoogleSQL, ours: Callable[[str], Rows], into: Comparison, *, in_order: bool = False
 ) -> None:
-    """Answer a text in both engines, whose rows have one order if `in_order`; `ours` raises EndpointError or StatementFailed for a text without an answer."""
+    """Answer a text in both engines; the rows of both have one order if `in_order`.
+
+    `ours` raises EndpointError or StatementFailed for a text without an answer.
+    """
     try:
         expected = google.answer(text)
     except GoogleSQLError as error:

@@ -76,11 +76,12 @@ class BothEngines:
     google: GoogleSQL
     comparison: Comparison
 
-    def ask(self, text: str) -> None:
-        """Answer a text in both."""
-        compare(
-            text, self.google, lambda asked: self.sandbox.rows(asked, TimestampForm.UNIX_MICROSECONDS), self.comparison
-        )
+    def ask(self, text: str, *, in_order: bool = False) -> None:
+        """Answer a text in both; `in_order` if its rows have one order."""
+        compare(text, self.google, self._rows, self.comparison, in_order=in_order)
+
+    def _rows(self, text: str) -> list[dict[str, Any]]:
+        return self.sandbox.rows(text, TimestampForm.UNIX_MICROSECONDS)
 
     def alone(self) -> BothEngines:
         """Return the same engines, of which nothing was asked yet."""

@@ -151,8 +151,13 @@ def rounding(node: exp.Round | exp.Trunc, lowering: Lowering) -> Expression:
 def one_number(node: exp.Func, lowering: Lowering) -> Expression:
     value = as_number(lowering.lower(node.this))
     name = _ONE_NUMBER[type(node)]
-    if name in ("abs", "ceil", "floor", "sign"):
+    if name == "abs":
         return call(name, value, kind=value.kind)
+    if name in ("ceil", "floor", "sign"):
+        # Of an integer PostgreSQL makes a floating-point number, and so does BigQuery, except of its sign.
+        kind = Kind.FLOAT if value.kind is Kind.INTEGER else value.kind
+        made = call(name, value, kind=kind)
+        return cast(made, "bigint", Kind.INTEGER) if name == "sign" and value.kind is Kind.INTEGER else made
     if name != "exp":
         value = only(value, ">" if name == "ln" else ">=")
     return call(name, _float(value), kind=Kind.FLOAT)

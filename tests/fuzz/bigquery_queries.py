@@ -126,7 +126,7 @@ class Queries:
         return made()
 
     def _fill(self, shape: str, values: Values, depth: int = 1) -> str:
-        for type_ in "IFSBTDLAN":
+        for type_ in "IFSBTDLMAN":
             while "{" + type_ + "}" in shape:
                 shape = shape.replace("{" + type_ + "}", values.value(type_, depth), 1)
         return shape.replace("{key}", "t.id, t.timestamp")
@@ -136,7 +136,7 @@ class Queries:
         return source, Values(self._random, columns)
 
     def _items(self, values: Values, most: int = 4) -> str:
-        types = self._random.choices("IIFSSSBTTDLAN", k=self._random.randint(1, most))
+        types = self._random.choices("IIFSSSBTTDLMAN", k=self._random.randint(1, most))
         items = [values.value(type_) for type_ in types]
         if self._random.random() < 0.15:
             items.append(self._fill(self._random.choice(_STRUCTURES), values))

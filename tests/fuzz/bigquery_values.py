@@ -1,8 +1,7 @@
 """Random expressions that GoogleSQL accepts, each of a known type, over the columns that a query has.
 
-Every function that the dialect translates is in one of the tables; `{I}`, `{S}` and so on stand for an expression of that
-type. A table has the shapes that cannot fail in a row: a division by zero or a text that is no number would end the
-whole query in BigQuery, while it is NULL here.
+`{I}`, `{S}` and so on stand for an expression of that type. A table has the shapes that cannot fail in a row: a
+division by zero or a text that is no number would end the whole query in BigQuery, while it is NULL here.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Final
 
-# I INT64, F FLOAT64, S STRING, B BOOL, T TIMESTAMP, D DATE, L DATETIME, A ARRAY<STRING>, N ARRAY<INT64>
+# I INT64, F FLOAT64, S STRING, B BOOL, T TIMESTAMP, D DATE, L DATETIME, M TIME, A ARRAY<STRING>, N ARRAY<INT64>
 CONSTANTS: Final[Mapping[str, Sequence[str]]] = {
     "I": ("0", "1", "2", "-3", "200", "404", "1000"),
     "F": ("0.5", "2.5", "-1.25", "100.0", "1e3"),
@@ -21,18 +20,30 @@ CONSTANTS: Final[Mapping[str, Sequence[str]]] = {
     "T": ("timestamp '2025-06-02T08:15:02Z'", "timestamp('2025-06-02 08:15:40.5')", "timestamp_seconds(1748852102)"),
     "D": ("date '2025-06-02'", "date '2024-12-31'", "date(2025, 3, 30)"),
     "L": ("datetime '2025-06-02 08:15:40.5'", "datetime '2024-02-29 00:00:00'"),
+    "M": ("time '08:15:02.5'", "time(23, 59, 59)"),
     "A": ("['a', 'b']", "['b']", "split('a,b,,c')", "split('x y z', ' ')"),
     "N": ("[1, 2, 3]", "[5]", "generate_array(1, 4)"),
 }
 _UNITS: Final = ("microsecond", "millisecond", "second", "minute", "hour", "day")
 _DATE_UNITS: Final = ("day", "week", "isoweek", "week(monday)", "month", "quarter", "year")
 SHAPES: Final[Mapping[str, Sequence[str]]] = {
+    "M": (
+        "time({T})", "time({L})", "time_trunc({M}, {timeunit})", "time_add({M}, interval 5 minute)",
+        "time_sub({M}, interval 90 second)", "time({T}, 'Europe/Berlin')", "if({B}, {M}, {M})", "cast({L} as time)",
+    ),
     "I": (
+        "extract(hour from {M})", "extract(microsecond from {M})", "time_diff({M}, {M}, {timeunit})",
+        "regexp_instr({S}, '[a-z]', 2)", "instr({S}, 'e', 1, 2)", "extract(week(tuesday) from {D})",
+        "datetime_diff({L}, {L}, {dateunit})", "date_diff({D}, {D}, isoyear)", "date_diff({D}, {D}, week(wednesday))",
+        "unix_micros(timestamp({L}))", "octet_length({S})", "unicode({S})",
+        "array_length(json_query_array({J}, '$.a.b'))",
+        "safe_add({I}, {I})", "safe_subtract({I}, 1)", "cast(trunc({F}) as int64)", "ifnull(sign({I}), {I})",
         "{I} + {I}", "{I} - {I}", "({I}) * {i}", "-({I})", "abs({I})", "sign({I})", "mod({I}, {p})", "div({I}, {p})",
         "length({S})", "char_length({S})", "strpos({S}, {S})", "array_length({A})", "array_length({N})",
         "ifnull({I}, {I})", "coalesce({I}, {I}, {I})", "nullif({I}, {I})", "if({B}, {I}, {I})",
         "case when {B} then {I} when {B} then {I} else {I} end", "case {I} when {i} then {I} else {I} end",
-        "greatest({I}, {I})", "least({I}, {I}, {I})", "cast({B} as int64)", "cast({F} as int64)", "safe_cast({S} as int64)",
+        "greatest({I}, {I})", "least({I}, {I}, {I})", "cast({B} as int64)", "cast({F} as int64)",
+        "safe_cast({S} as int64)",
         "extract({part} from {T})", "extract({datepart} from {D})", "extract({part} from {L})",
         "extract(hour from {T} at time zone 'Europe/Berlin')",
         "unix_seconds({T})", "unix_millis({T})", "unix_micros({T})", "timestamp_diff({T}, {T}, {unit})",
@@ -45,16 +56,29 @@ SHAPES: Final[Mapping[str, Sequence[str]]] = {
     ),
     "F": (
         "{F} + {F}", "{I} + {F}", "{F} - {F}", "{I} / {p}", "safe_divide({F}, {I})", "safe_divide({I}, {I})",
-        "round({F}, 1)", "round({F})", "trunc({F}, 1)", "trunc({F})", "ceil({F})", "floor({F})", "abs({F})", "sqrt(abs({F}))",
+        "round({F}, 1)", "round({F})", "trunc({F}, 1)", "trunc({F})", "ceil({F})", "floor({F})", "abs({F})",
+        "sqrt(abs({F}))",
         "pow({F}, 2)", "cast({I} as float64)", "ifnull({F}, {F})", "if({B}, {F}, {I})", "safe_cast({S} as float64)",
         "greatest({F}, {F})", "least({F}, {I})", "exp({f})", "ln(abs({F}) + 1)", "log10(abs({F}) + 1)", "log(8, 2)",
         "sign({F})", "-({F})", "(select avg(x) from unnest({N}) as x)", "cast({I} as float64) * 0.5",
         "safe_multiply({F}, {F})", "safe_add({F}, 1.5)", "safe_negate({F})", "mod({I}, {p}) / 4",
     ),
     "S": (
+        "format_time('%H:%M:%E3S %p', {M})", "cast({M} as string)", "format_timestamp('%c %D %x %X', {T})",
+        "format_date('%A %B %U %W %Q', {D})", "format('%t|%T', {I}, {S})", "format('%.3f|%10.1f', {F}, {F})",
+        "format('%+d|%,d', {I}, {I})", "substr({S}, 0)", "substr({S}, -10, 12)", "left({S}, {i})",
+        "cast({F} as string)",
+        "json_extract({J}, '$.a')", "json_extract({J}, '$')", "to_json_string({F})", "to_json_string({L})",
+        "to_json_string([{S}, 'b'])", "to_json_string(struct({F} as f, [{T}] as ts, {D} as d, struct({B} as b) as s))",
+        "to_hex(sha512({S}))", "to_base64(sha256({S}))", "ifnull({S}, 'x') || cast({D} as string)",
+        "upper(substr({S}, 2, 4))",
+        "string({T}, 'America/New_York')", "format_timestamp('%Y-%m-%dT%H:%M:%E6S%Ez', {T})", "chr({p})",
+        "regexp_replace({S}, r'(\\w)(\\w)', r'\\2\\1')", "regexp_extract({S}, r'(?:GET|info) (.*)')",
+        "initcap({S}, ' |')",
         "{S} || {S}", "concat({S}, {S}, '-')", "lower({S})", "upper({S})", "substr({S}, 2)", "substr({S}, 1, 3)",
         "substr({S}, -3)", "substr({S}, -3, 2)", "substr({S}, {i}, 2)", "left({S}, 3)", "right({S}, 3)", "trim({S})",
-        "ltrim({S})", "rtrim({S})", "trim({S}, '/ ')", "replace({S}, {S}, 'x')", "replace({S}, '/', '')", "reverse({S})",
+        "ltrim({S})", "rtrim({S})", "trim({S}, '/ ')", "replace({S}, {S}, 'x')", "replace({S}, '/', '')",
+        "reverse({S})",
         "initcap({S})", "initcap({S}, '/')", "regexp_extract({S}, r'/([a-z]+)')", "regexp_extract({S}, '[0-9]+')",
         "regexp_replace({S}, r'[0-9]', '#')", "regexp_replace({S}, r'([a-z]+)/', r'\\1-')",
         "format_timestamp('%Y-%m-%d %H:%M:%S', {T})", "format_timestamp('%F %T %a %b %j', {T})",
@@ -76,22 +100,34 @@ SHAPES: Final[Mapping[str, Sequence[str]]] = {
         "array_to_string(array_concat({A}, {A}), ',')", "array_to_string(array_reverse({A}), ',')",
         "array_to_string(regexp_extract_all({S}, '[a-z]([a-z])'), '|')", "regexp_extract({S}, '[a-z]+', 2)",
         "regexp_extract({S}, '[a-z]+', 1, 2)", "string(parse_json('\"x\"'))", "soundex('Robert')",
-        "(select any_value(x) from unnest([{S}]) x)", "array_to_string(array(select upper(x) from unnest({A}) x order by x), '')",
+        "(select any_value(x) from unnest([{S}]) x)",
+        "array_to_string(array(select upper(x) from unnest({A}) x order by x), '')",
     ),
     "B": (
+        "is_nan({F})", "is_inf({F})", "{M} < {M}", "{D} between {D} and {D}", "{N} is not null",
+        "({S}, {I}) in (('GET', 200), ('a', 1))", "{S} not like any ('a%', '%z')", "not ({I} > {I} and {S} is null)",
         "{I} = {I}", "{I} < {I}", "{I} >= {F}", "{F} > {F}", "{S} = {S}", "{S} != {S}", "{S} < {S}", "{T} < {T}",
-        "{T} >= {T}", "{D} = {D}", "{L} > {L}", "{B} and {B}", "{B} or {B}", "not {B}", "{S} is null", "{I} is not null",
+        "{T} >= {T}", "{D} = {D}", "{L} > {L}", "{B} and {B}", "{B} or {B}", "not {B}", "{S} is null",
+        "{I} is not null",
         "{B} is true", "{B} is not false", "{I} in (200, 404, {i})", "{S} in ('GET', 'info', {S})",
         "{S} not in ('GET', 'PUT')", "{I} not in (200, {I})", "{I} between {I} and {I}", "{I} not between 1 and {I}",
-        "{T} between {T} and {T}", "{S} like '%e%'", "{S} not like 'G_T'", "{S} like {S}", "regexp_contains({S}, r'^/[a-z]+')",
+        "{T} between {T} and {T}", "{S} like '%e%'", "{S} not like 'G_T'", "{S} like {S}",
+        "regexp_contains({S}, r'^/[a-z]+')",
         "regexp_contains({S}, '(?i)get|error')", "starts_with({S}, {S})", "ends_with({S}, {S})", "'a' in unnest({A})",
-        "{I} in unnest({N})", "{S} in (select x from unnest({A}) x)", "exists(select 1 from unnest({A}) x where x = 'a')",
+        "{I} in unnest({N})", "{S} in (select x from unnest({A}) x)",
+        "exists(select 1 from unnest({A}) x where x = 'a')",
         "if({B}, {B}, {B})", "ifnull({B}, false)", "{I} is distinct from {I}", "{S} is not distinct from {S}",
         "{S} like any ('%a%', 'G%')", "{S} like all ('%e%', '%o%')", "safe_cast({S} as bool)", "cast({I} as bool)",
         "{A} is null", "coalesce({B}, {B}, true)", "{I} != {I} or {B}", "{S} || 'x' = {S}",
     ),
     "T": (
-        "timestamp_trunc({T}, {truncunit})", "timestamp_add({T}, interval {i} {unit})", "timestamp_sub({T}, interval 2 hour)",
+        "timestamp_trunc({T}, week(thursday))", "timestamp_trunc({T}, isoyear)", "parse_timestamp('%s', '1748852102')",
+        "parse_timestamp('%d/%b/%Y:%H:%M:%S %z', '02/Jun/2025:08:15:02 +0200')",
+        "timestamp_bucket({T}, interval 7 day)",
+        "timestamp(date '2025-03-30', 'Europe/Berlin')", "timestamp_add({T}, interval -3 {unit})",
+        "timestamp_seconds({p})",
+        "timestamp_trunc({T}, {truncunit})", "timestamp_add({T}, interval {i} {unit})",
+        "timestamp_sub({T}, interval 2 hour)",
         "timestamp({D})", "timestamp({L})", "timestamp({L}, 'Europe/Berlin')", "timestamp_millis({I})",
         "timestamp_micros(unix_micros({T}))", "cast('2025-06-02 08:15:02+02' as timestamp)", "cast({D} as timestamp)",
         "parse_timestamp('%Y-%m-%dT%H:%M:%E*SZ', '2025-06-02T08:15:02.25Z')", "ifnull({T}, {T})", "if({B}, {T}, {T})",
@@ -101,26 +137,40 @@ SHAPES: Final[Mapping[str, Sequence[str]]] = {
         "timestamp_bucket({T}, interval 15 minute)", "coalesce({T}, {T})", "struct({T} as t, 1 as one).t",
     ),
     "D": (
+        "date_trunc({D}, week(friday))", "date_trunc({D}, isoyear)", "last_day({D}, week)", "last_day({D}, quarter)",
+        "parse_date('%d %b %Y', '02 Jun 2025')", "date_sub({D}, interval 5 quarter)", "{D} + 3", "{D} - {i}",
+        "date_bucket({D}, interval 3 day)", "extract(date from {L})", "least({D}, {D})",
+        "date_add({D}, interval 1 year)",
         "date({T})", "date({T}, 'Europe/Berlin')", "date({L})", "date_trunc({D}, {dateunit})", "extract(date from {T})",
         "date_add({D}, interval {i} {plaindateunit})", "date_sub({D}, interval 1 month)", "cast({T} as date)",
-        "safe_cast('2025-06-02' as date)", "last_day({D})", "ifnull({D}, {D})", "date(2024, 2, 29)", "greatest({D}, {D})",
+        "safe_cast('2025-06-02' as date)", "last_day({D})", "ifnull({D}, {D})", "date(2024, 2, 29)",
+        "greatest({D}, {D})",
         "parse_date('%Y-%m-%d', '2025-06-02')", "last_day({D}, year)", "date_from_unix_date({i})",
     ),
     "L": (
+        "datetime_bucket({L}, interval 2 hour)", "parse_datetime('%F %T', '2025-06-02 08:15:02')", "datetime({D}, {M})",
+        "datetime_trunc({L}, week(monday))", "datetime_add({L}, interval 1 quarter)", "datetime({D})",
         "datetime({T})", "datetime({T}, 'Europe/Berlin')", "cast({T} as datetime)", "datetime_trunc({L}, {dateunit})",
-        "datetime_add({L}, interval {i} {unit})", "datetime_sub({L}, interval 1 month)", "datetime(2025, 6, 2, 8, 15, 40)",
+        "datetime_add({L}, interval {i} {unit})", "datetime_sub({L}, interval 1 month)",
+        "datetime(2025, 6, 2, 8, 15, 40)",
         "datetime_trunc({L}, hour)", "cast({D} as datetime)", "if({B}, {L}, {L})", "ifnull({L}, {L})",
     ),
     "A": (
-        "split({S}, '/')", "array_concat({A}, {A})", "array_reverse({A})", "array(select x from unnest({A}) x order by x)",
-        "regexp_extract_all({S}, '[a-z]+')", "if({B}, {A}, {A})", "array(select distinct x from unnest({A}) x order by 1)",
+        "json_query_array({J}, '$.a.b')", "json_extract_string_array({J}, '$.a.b')", "split({S})", "[{S}, {S}]",
+        "array(select distinct x from unnest({A}) x where x like '%a%' order by x desc)",
+        "split({S}, '/')", "array_concat({A}, {A})", "array_reverse({A})",
+        "array(select x from unnest({A}) x order by x)",
+        "regexp_extract_all({S}, '[a-z]+')", "if({B}, {A}, {A})",
+        "array(select distinct x from unnest({A}) x order by 1)",
         "ifnull({A}, ['q'])", "json_value_array('[\"p\", \"q\"]', '$')", "split({S}, '')",
     ),
-    "N": ("generate_array(1, {p})", "array_concat({N}, {N})", "array(select x * 2 from unnest({N}) x where x > 1 order by x)",
+    "N": ("generate_array(1, {p})", "array_concat({N}, {N})",
+    "array(select x * 2 from unnest({N}) x where x > 1 order by x)",
           "generate_array(10, 1, -3)", "array_reverse({N})"),
 }  # fmt: skip
 _ATOMS: Final[Mapping[str, Sequence[str]]] = {
     "i": ("0", "1", "2", "3", "5"), "p": ("1", "2", "3", "7"), "f": ("0.5", "-2.0", "1.5"),
+    "timeunit": ("microsecond", "millisecond", "second", "minute", "hour"),
     "unit": _UNITS, "dateunit": _DATE_UNITS, "plaindateunit": ("day", "week", "month", "quarter", "year"),
     "truncunit": (*_UNITS, *_DATE_UNITS),
     "part": ("microsecond", "millisecond", "second", "minute", "hour", "day", "dayofweek", "dayofyear", "week",

@@ -41,6 +41,7 @@ MAX_BAD_ROWS_LISTED: Final = 100
 # an outage that began just after the rows were stored.
 RETRY_HOURS: Final = 1
 _UNREADABLE: Final = (BadJSON, BadOTLP)
+_NODES: Final = 2**48  # different last parts of a UUID
 LOCK_TIMEOUT: Final = "5s"  # for an earlier sending of the same rows, or for an ALTER of the table
 STATEMENT_TIMEOUT_SECONDS: Final = 60
 
@@ -178,7 +179,10 @@ def current_position(conn: Connection[Any], topology: Topology) -> str:
 
 
 class _MadeIds:
-    """Ids for rows without one, the same each time the same body arrives (UUID version 8, RFC 9562)."""
+    """Ids for rows without one, the same each time the same body arrives (UUID version 8, RFC 9562).
+
+    Those of one body follow one another, because an index takes neighbours faster than ids from everywhere.
+    """
 
     def __init__(self, body: bytes, sending: str) -> None:
         self._body = body
@@ -186,14 +190,15 @@ class _MadeIds:
         self.index = 0
 
     @cached_property
-    def _key(self) -> bytes:
+    def _beginning(self) -> tuple[str, int]:
         person = blake2b(self._sending.encode(), digest_size=16).digest()
-        return blake2b(self._body, digest_size=32, person=person).digest()
+        digits = blake2b(self._body, digest_size=16, person=person).hexdigest()
+        variant = "89ab"[int(digits[16], 16) & 3]
+        return f"{digits[:8]}-{digits[8:12]}-8{digits[13:16]}-{variant}{digits[17:20]}-", int(digits[20:], 16)
 
     def make(self) -> str:
-        digits = blake2b(self.index.to_bytes(8, "big"), digest_size=16, key=self._key).hexdigest()
-        variant = "89ab"[int(digits[16], 16) & 3]
-        return f"{digits[:8]}-{digits[8:12]}-8{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+        beginning, first = self._beginning
+        return f"{beginning}{(first + self.index) % _NODES:012x}"
 
 
 def _prepare_days(conn: Connection[Any], source: RolledSource, days: set[date]) -> None:

@@ -112,7 +112,13 @@ def read_row(
 # --- Metadata ---------------------------------------------------------------------------------------------------------
 
 
+class StoredMetadata(list[dict[str, Any]]):
+    """Metadata that is in stored form already; its first object belongs to the row, and may get the project."""
+
+
 def _read_metadata(value: object) -> list[dict[str, Any]]:
+    if value.__class__ is StoredMetadata:
+        return value
     # Never an empty array: a query that unnests metadata would drop the row.
     if not value and (value is None or isinstance(value, (dict, list))):
         return [{}]
@@ -128,16 +134,17 @@ def _wrap_object(members: dict[str, Any]) -> dict[str, Any]:
     return {
         key: [_wrap_object(value)]
         if value.__class__ is dict
-        else _wrap_items(value)
+        else wrap_items(value)
         if value.__class__ is list
         else value
         for key, value in members.items()
     }
 
 
-def _wrap_items(items: list[Any]) -> list[Any]:
+def wrap_items(items: list[Any]) -> list[Any]:
+    """Return an array of metadata in stored form."""
     return [
-        _wrap_object(item) if item.__class__ is dict else _wrap_items(item) if item.__class__ is list else item
+        _wrap_object(item) if item.__class__ is dict else wrap_items(item) if item.__class__ is list else item
         for item in items
     ]
 

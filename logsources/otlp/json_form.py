@@ -16,7 +16,7 @@ import orjson
 
 from logsources.json_batches import VALUES_PER_ROW, TooManyRows, holds_more_than
 from logsources.ndjson import BYTE_ORDER_MARK, BadJSON, exact_decoder
-from logsources.otlp.records import Allowance, BadOTLP, LogRecord, Origin, origin_of, row_of
+from logsources.otlp.records import Allowance, BadOTLP, LogRecord, Origin, origin_of, row_of, stored
 
 _BEGINNINGS: Final = (b",", b"[", b"{")
 _MAX_INTEGER_CHARACTERS: Final = 20  # of 64 bits; Python refuses to read a number of thousands of digits
@@ -102,15 +102,20 @@ def _row(sent: Any, origin: Origin) -> dict[str, Any] | BadOTLP:
 
 
 def _attributes(sent: Any) -> dict[str, Any]:
+    """Return attributes by name, each value in stored form."""
     found: dict[str, Any] = {}
     for pair in _items(sent, "attributes"):
-        key = pair.get("key") if pair.__class__ is dict else None
-        if key.__class__ is not str:
-            raise BadOTLP("an attribute must be an object with a key")
-        value = pair.get("value")
+        value = pair.get("value") if pair.__class__ is dict else None
         text = value.get("stringValue") if value.__class__ is dict else None
-        found[key] = text if text.__class__ is str else _value(value)
+        found[_key(pair)] = text if text.__class__ is str else stored(_value(value))
     return found
+
+
+def _key(pair: Any) -> str:
+    key = pair.get("key") if pair.__class__ is dict else None
+    if key.__class__ is not str:
+        raise BadOTLP("an attribute must be an object with a key")
+    return str(key)
 
 
 def _value(sent: Any) -> Any:
@@ -170,7 +175,9 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "doubleValue": _double,
     "bytesValue": _string,  # base64, as it is stored
     "arrayValue": lambda value: [_value(item) for item in _items(_object(value, "arrayValue").get("values"), "values")],
-    "kvlistValue": lambda value: _attributes(_object(value, "kvlistValue").get("values")),
+    "kvlistValue": lambda value: {
+        _key(pair): _value(pair.get("value")) for pair in _items(_object(value, "kvlistValue").get("values"), "values")
+    },
 }
 
 

@@ -16,7 +16,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationSc
 from opentelemetry.proto.logs.v1 import logs_pb2
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
-from logsources.otlp.records import Allowance, BadOTLP, LogRecord, Origin, origin_of, row_of
+from logsources.otlp.records import Allowance, BadOTLP, LogRecord, Origin, origin_of, row_of, stored
 
 # A parsed message takes up to thirty times its bytes.
 MAX_MESSAGE_BYTES: Final = 2 * 1024 * 1024
@@ -96,7 +96,7 @@ def _parsed(kind: Any, encoded: bytes, what: str) -> Any:
 def _attributes(sent: Any, allowance: Allowance) -> dict[str, Any]:
     allowance.take_values(len(sent))
     # A text that is not empty needs no question which of its fields an AnyValue has.
-    return {pair.key: (value := pair.value).string_value or _value(value, allowance) for pair in sent}
+    return {pair.key: (value := pair.value).string_value or stored(_value(value, allowance)) for pair in sent}
 
 
 def _value(sent: AnyValue, allowance: Allowance) -> Any:
@@ -108,7 +108,9 @@ def _value(sent: AnyValue, allowance: Allowance) -> Any:
     if kind == "bool_value":
         return sent.bool_value
     if kind == "kvlist_value":
-        return _attributes(sent.kvlist_value.values, allowance)
+        members = sent.kvlist_value.values
+        allowance.take_values(len(members))
+        return {pair.key: _value(pair.value, allowance) for pair in members}
     if kind == "array_value":
         items = sent.array_value.values
         allowance.take_values(len(items))

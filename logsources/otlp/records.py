@@ -17,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any, Final
 
 import orjson
 
 from logsources.json_batches import VALUES_PER_ROW, TooManyRows
+from logsources.rows import StoredMetadata, wrap_items
 
 PROJECT_ATTRIBUTE: Final = "project"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -68,7 +68,7 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What the records of one scope share: resource and scope as metadata, or what is wrong with them."""
+    """What the records of one scope share: resource and scope as stored metadata, or what is wrong with them."""
 
     metadata: Mapping[str, Any] = field(default_factory=dict)
     project: object = None
@@ -83,7 +83,7 @@ class LogRecord:
     time: int = 0
     observed_time: int = 0
     body: Any = None
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # each value as `stored` returns it
     severity_number: int = 0
     severity_text: str = ""
     trace_id: str = ""
@@ -99,16 +99,16 @@ def origin_of(
     """Return what the records share, from the attributes of the resource and from the scope."""
     metadata: dict[str, Any] = {}
     if resource:
-        metadata["resource"] = nested(resource)
+        metadata["resource"] = [stored_form(resource)]
     scope: dict[str, Any] = {}
     if name:
         scope["name"] = name
     if version:
         scope["version"] = version
     if attributes:
-        scope["attributes"] = nested(attributes)
+        scope["attributes"] = [stored_form(attributes)]
     if scope:
-        metadata["scope"] = scope
+        metadata["scope"] = [scope]
     project = resource.get(PROJECT_ATTRIBUTE)
     if project.__class__ is int:
         project = str(project)
@@ -122,12 +122,8 @@ def row_of(record: LogRecord, origin: Origin) -> dict[str, Any]:
     """Return the raw row of a record. Raises BadOTLP."""
     metadata = dict(origin.metadata)
     if record.attributes:
-        metadata["attributes"] = nested(record.attributes)
-    for name in (
-        "severity_number", "severity_text", "trace_id", "span_id", "flags", "event_name", "dropped_attributes_count",
-    ):  # fmt: skip
-        if value := getattr(record, name):
-            metadata[name] = value
+        metadata["attributes"] = [stored_form(record.attributes)]
+    _put_facts(metadata, record)
     body = record.body
     if body.__class__ is str:
         message = body
@@ -138,14 +134,32 @@ def row_of(record: LogRecord, origin: Origin) -> dict[str, Any]:
             message = orjson.dumps(body).decode()
         except TypeError as fault:
             raise BadOTLP(f"the body cannot be stored: {fault}") from None
-        if body.__class__ in (dict, list):
-            metadata["body"] = body
+        if body.__class__ is dict or body.__class__ is list:
+            metadata["body"] = stored(body)
     return {
         "event_message": message,
         "timestamp": _moment(record.time or record.observed_time),
         "project": origin.project,
-        "metadata": metadata,
+        "metadata": StoredMetadata((metadata,)),
     }
+
+
+def _put_facts(metadata: dict[str, Any], record: LogRecord) -> None:
+    # One by one: this runs for each record, and a loop over the names takes twice as long.
+    if record.severity_number:
+        metadata["severity_number"] = record.severity_number
+    if record.severity_text:
+        metadata["severity_text"] = record.severity_text
+    if record.trace_id:
+        metadata["trace_id"] = record.trace_id
+    if record.span_id:
+        metadata["span_id"] = record.span_id
+    if record.flags:
+        metadata["flags"] = record.flags
+    if record.event_name:
+        metadata["event_name"] = record.event_name
+    if record.dropped_attributes_count:
+        metadata["dropped_attributes_count"] = record.dropped_attributes_count
 
 
 def _moment(nanoseconds: int) -> datetime | None:
@@ -157,44 +171,69 @@ def _moment(nanoseconds: int) -> datetime | None:
 
 
 # --- Names with dots --------------------------------------------------------------------------------------------------
+# Where a name belongs: the path of its object, and its name there. Filled as names come, and begun anew when full.
+_places: dict[str, tuple[str, str]] = {}
+_MOST_PLACES: Final = 4096
 
 
-def nested(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes with objects for names with dots.
+def stored_form(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes, whose values are in stored form, with objects for names with dots.
 
     A name whose place is taken keeps its dots: `a` and `a.b` -> `{"a": …, "a.b": …}`.
     """
-    found = {name: value for name, value in attributes.items() if "." not in name}
-    if len(found) == len(attributes):
-        return found
-    objects: dict[str, dict[str, Any] | None] = {"": found}  # by the names on the way; None where a value is
+    found: dict[str, Any] = {}
+    objects = {"": found}  # by path
     for name, value in attributes.items():
-        if "." not in name:
-            continue
-        outer, last = _split(name) if len(name) <= _MAX_DOTTED_CHARACTERS else ("", name)
-        place = objects[outer] if outer in objects else _object_at(objects, outer)
-        if place is None or last in place:
-            found[name] = value
-        else:
-            place[last] = value
+        outer, last = _places.get(name) or _place(name)
+        members = objects.get(outer)
+        if members is None:
+            members = _object_at(objects, outer)
+        if members is None or last in members:
+            return _stored_in_order(attributes)
+        members[last] = value
     return found
 
 
-def _object_at(objects: dict[str, dict[str, Any] | None], path: str) -> dict[str, Any] | None:
+def _stored_in_order(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the same where places are wanted twice: names without dots come first, and names with dots give way."""
+    found = {name: value for name, value in attributes.items() if "." not in name}
+    objects = {"": found}
+    for name, value in attributes.items():
+        if "." in name:
+            outer, last = _place(name)
+            members = objects.get(outer) or _object_at(objects, outer)
+            if members is None or last in members:
+                members, last = found, name
+            members[last] = value
+    return found
+
+
+def _object_at(objects: dict[str, dict[str, Any]], path: str) -> dict[str, Any] | None:
     """Return the object for a path, a new one if it is missing; None if a value is in its place or on the way."""
+    if path in objects:
+        return objects[path]
     outer, _, last = path.rpartition(".")
-    place = objects[outer] if outer in objects else _object_at(objects, outer)
-    inner: dict[str, Any] | None = None
-    if place is not None and last not in place:
-        inner = place[last] = {}
+    members = _object_at(objects, outer)
+    if members is None or last in members:
+        return None
+    inner: dict[str, Any] = {}
+    members[last] = [inner]
     objects[path] = inner
     return inner
 
 
-@lru_cache(maxsize=2048)
-def _split(name: str) -> tuple[str, str]:
-    """Return the path of the object that a name belongs into, and its name there."""
-    parts = name.split(".")
-    if not all(parts) or len(parts) > _MAX_PARTS:
-        return "", name
-    return ".".join(parts[:-1]), parts[-1]
+def _place(name: str) -> tuple[str, str]:
+    parts = name.split(".") if len(name) <= _MAX_DOTTED_CHARACTERS else ()
+    place = (".".join(parts[:-1]), parts[-1]) if 1 < len(parts) <= _MAX_PARTS and all(parts) else ("", name)
+    if len(name) <= _MAX_DOTTED_CHARACTERS:
+        if len(_places) >= _MOST_PLACES:
+            _places.clear()
+        _places[name] = place
+    return place
+
+
+def stored(value: Any) -> Any:
+    """Return a value of an attribute as metadata has it: an object is an array of one, also inside of others."""
+    if value.__class__ is dict:
+        return wrap_items([value])
+    return wrap_items(value) if value.__class__ is list else value

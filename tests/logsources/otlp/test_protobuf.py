@@ -45,7 +45,7 @@ def test_merges_what_is_there_twice() -> None:
     names = [message(1, b"\x0a\x01" + name + message(2, message(1, b"x"))) for name in (b"a", b"b")]
     body = b"".join(message(1, name) for name in names) + message(2, message(2, b""))
     (row,) = read_rows(message(1, body), max_rows=10)
-    assert row["metadata"]["resource"] == {"a": "x", "b": "x"}
+    assert row["metadata"][0]["resource"] == [{"a": "x", "b": "x"}]
 
 
 def test_skips_unknown_fields_of_every_type() -> None:

@@ -9,12 +9,13 @@ import pytest
 
 from logsources.json_batches import TooManyRows
 from logsources.otlp import json_form, protobuf, records
-from logsources.otlp.records import BadOTLP, nested
+from logsources.otlp.records import BadOTLP, stored_form
+from logsources.rows import read_row
 from tests.logsources.otlp.requests import NANOSECONDS, RESOURCE, as_json, as_protobuf, record, request
 
 FORMS = {"protobuf": (protobuf.read_rows, as_protobuf), "JSON": (json_form.read_rows, as_json)}
 MOMENT = datetime(2025, 11, 24, 16, 0, 0, 123456, tzinfo=UTC)
-SHARED = {"resource": {"project": "acme", "service": {"name": "shop"}}}
+SHARED = {"resource": [{"project": "acme", "service": [{"name": "shop"}]}]}
 
 read_forms = pytest.mark.parametrize("form", FORMS)
 
@@ -45,18 +46,20 @@ def test_a_record_becomes_a_row(form: str) -> None:
             "event_message": "a line",
             "timestamp": MOMENT,
             "project": "acme",
-            "metadata": {
-                **SHARED,
-                "scope": {"name": "orders", "version": "1.2", "attributes": {"a": {"b": True}}},
-                "attributes": {"http": {"response": {"status_code": 201}}, "user": {"id": "u1"}},
-                "severity_number": 9,
-                "severity_text": "INFO",
-                "trace_id": "5b8efff798038103d269b633813fc60c",
-                "span_id": "eee19b7ec3c1b174",
-                "flags": 1,
-                "event_name": "order.placed",
-                "dropped_attributes_count": 2,
-            },
+            "metadata": [
+                {
+                    **SHARED,
+                    "scope": [{"name": "orders", "version": "1.2", "attributes": [{"a": [{"b": True}]}]}],
+                    "attributes": [{"http": [{"response": [{"status_code": 201}]}], "user": [{"id": "u1"}]}],
+                    "severity_number": 9,
+                    "severity_text": "INFO",
+                    "trace_id": "5b8efff798038103d269b633813fc60c",
+                    "span_id": "eee19b7ec3c1b174",
+                    "flags": 1,
+                    "event_name": "order.placed",
+                    "dropped_attributes_count": 2,
+                }
+            ],
         }
     ]
 
@@ -78,7 +81,7 @@ VALUES = {
     "infinity": ({"doubleValue": "-Infinity"}, '"-Infinity"', None),
     "boolean": ({"boolValue": False}, "false", None),
     "bytes": ({"bytesValue": "AAH/"}, '"AAH/"', None),
-    "object": (STRUCTURE, '{"n":[1,null]}', {"n": [1, None]}),
+    "object": (STRUCTURE, '{"n":[1,null]}', [{"n": [1, None]}]),
     "array": ({"arrayValue": {"values": [{"stringValue": "x"}]}}, '["x"]', ["x"]),
     "empty array": ({"arrayValue": {}}, "[]", []),
 }
@@ -90,7 +93,7 @@ def test_a_body_of_any_type_is_the_message(form: str, body: object, message: str
     (row,) = read(form, request(record(body)))
     # A text that stands alone has no quotes around it in a message.
     assert row["event_message"] == (message.strip('"') if message.startswith('"') else message)
-    assert row["metadata"].get("body") == kept
+    assert row["metadata"][0].get("body") == kept
 
 
 @read_forms
@@ -130,18 +133,35 @@ def test_the_project_is_an_attribute_of_the_resource(form: str, value: object, p
 @pytest.mark.parametrize(
     ("attributes", "expected"),
     [
-        ({"a.b": 1, "a.c": 2, "d": 3}, {"a": {"b": 1, "c": 2}, "d": 3}),
+        ({"a.b": 1, "a.c": 2, "d": 3}, {"a": [{"b": 1, "c": 2}], "d": 3}),
         ({"a.b": 1, "a": 2}, {"a": 2, "a.b": 1}),
-        ({"a.b.c": 1, "a.b": 2}, {"a": {"b": {"c": 1}}, "a.b": 2}),
-        ({"a.b": 2, "a.b.c": 1}, {"a": {"b": 2}, "a.b.c": 1}),
-        ({"a": {"x": 1}, "a.b": 2}, {"a": {"x": 1}, "a.b": 2}),
+        ({"a": 2, "a.b": 1}, {"a": 2, "a.b": 1}),
+        ({"a.b.c": 1, "a.b": 2}, {"a": [{"b": [{"c": 1}]}], "a.b": 2}),
+        ({"a.b": 2, "a.b.c": 1}, {"a": [{"b": 2}], "a.b.c": 1}),
+        ({"a": [{"x": 1}], "a.b": 2}, {"a": [{"x": 1}], "a.b": 2}),
+        ({"a.b": 2, "a": [{"x": 1}]}, {"a": [{"x": 1}], "a.b": 2}),
         ({"a..b": 1, ".c": 2, "d.": 3}, {"a..b": 1, ".c": 2, "d.": 3}),
         ({"a.b.c.d.e.f.g.h.i": 1}, {"a.b.c.d.e.f.g.h.i": 1}),
         ({"a." + "b" * 200: 1}, {"a." + "b" * 200: 1}),
     ],
 )
 def test_names_with_dots_become_objects_and_lose_nothing(attributes: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert nested(attributes) == expected
+    for _ in range(2):  # the second time with names that are known
+        assert stored_form(attributes) == expected
+
+
+def test_what_was_stored_form_before_is_that_of_every_row() -> None:
+    """As if the metadata had been sent with objects: `read_row` wraps nothing that is wrapped."""
+    (row,) = read("JSON", request(record(STRUCTURE, attributes=[{"key": "a.b", "value": STRUCTURE}])))
+    plain = {**row, "metadata": list(row["metadata"])}
+    options: dict[str, Any] = {"project_path": None, "now": MOMENT}
+    assert read_row(row, **options, new_id=str) == read_row(plain, **options, new_id=str)
+
+
+def test_more_names_than_are_remembered_are_placed_too() -> None:
+    for number in range(2 * records._MOST_PLACES):
+        assert stored_form({f"a.n{number}": 1}) == {"a": [{f"n{number}": 1}]}
+    assert len(records._places) <= records._MOST_PLACES
 
 
 # --- Bounds -----------------------------------------------------------------------------------------------------------
@@ -250,4 +270,4 @@ def test_unknown_names_and_nulls_mean_nothing() -> None:
     document = request({**record(), "severityText": None, "attributes": None, "new": {"a": 1}}, resource=RESOURCE)
     document["new"] = 1
     (row,) = read("JSON", document)
-    assert row["metadata"] == SHARED
+    assert row["metadata"] == [SHARED]

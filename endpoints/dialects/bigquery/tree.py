@@ -111,7 +111,7 @@ class Chain(Expression):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prefix(Expression):
-    """NOT or a sign before an operand."""
+    """NOT, a sign or ``~`` before an operand."""
 
     operator: str
     operand: Expression

@@ -124,7 +124,7 @@ def trim(node: exp.Trim, lowering: Lowering) -> Expression:
 def capitals(node: exp.Initcap, lowering: Lowering) -> Expression:
     value, delimiters = map(as_text, lowering.lower_all([node.this, node.args.get("expression")]))
     if isinstance(delimiters, Constant) and delimiters.text == _INITCAP_DEFAULT:
-        delimiters = string(' \t\n\r[](){}/|<>!?@"^#$&~_,.:;*%+-')
+        delimiters = string(' \t\n\r\\[](){}/|<>!?@"^#$&~_,.:;*%+-')
     return call("initial_capitals", value, delimiters, kind=Kind.TEXT)
 
 

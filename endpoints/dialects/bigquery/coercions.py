@@ -6,13 +6,12 @@ text; and in a select list it stays JSON.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from endpoints.dialects.bigquery.fields import as_field, parent_of, step_of
 from endpoints.dialects.bigquery.kinds import NUMERIC_KINDS, Kind
 from endpoints.dialects.bigquery.text_forms import in_results, text_of_scalar
 from endpoints.dialects.bigquery.tree import (
@@ -20,7 +19,6 @@ from endpoints.dialects.bigquery.tree import (
     Constant,
     Expression,
     Fields,
-    Name,
     call,
     cast,
     chain,
@@ -45,7 +43,7 @@ _WITHOUT_TEXT: Final = frozenset({Kind.NULL, Kind.OTHER})
 def as_json(value: Expression) -> Expression:
     """Return the value as jsonb."""
     if value.kind is Kind.JSON:
-        return _json_field(value) if isinstance(value, Fields) else value
+        return as_field(value) if isinstance(value, Fields) else value
     if value.kind is Kind.NULL:
         return cast(value, "jsonb", Kind.JSON)
     if value.kind is Kind.TEXT and isinstance(value, Constant):
@@ -63,8 +61,8 @@ def as_text(value: Expression) -> Expression:
     if value.kind is Kind.TEXT or value.kind in _WITHOUT_TEXT:
         return value
     if value.kind is Kind.JSON:
-        if isinstance(value, Fields) and (base := _parent(value)) is not None:
-            return infix(base, "->>", _step(value.steps[-1]), kind=Kind.TEXT)
+        if isinstance(value, Fields) and (base := parent_of(value)) is not None:
+            return infix(base, "->>", step_of(value.steps[-1]), kind=Kind.TEXT)
         return infix(as_json(value), "#>>", string("{}"), kind=Kind.TEXT)
     return text_of_scalar(value)
 
@@ -252,42 +250,9 @@ def _is_moment(text: str) -> bool:
     return True
 
 
-# ── fields
-
-
-def _step(step: str | int) -> Constant:
-    return integer(step) if isinstance(step, int) else string(step)
-
-
-def _parent(value: Fields) -> Expression | None:
-    """Return the value to which ``->>`` applies the last step; None if only a path finds it."""
-    if not _plain(value):
-        return None
-    return _json_field(replace(value, steps=value.steps[:-1])) if len(value.steps) > 1 else value.base
-
-
-def _plain(value: Fields) -> bool:
-    """Whether every name directly follows an element: then ``->`` finds it; otherwise an array may be in between."""
-    is_element = isinstance(value.base, Name) and value.base.owner is None
-    for step in value.steps:
-        if isinstance(step, str) and not is_element:
-            return False
-        is_element = isinstance(step, int)
-    return True
-
-
-def _json_field(value: Expression) -> Expression:
-    if not isinstance(value, Fields):
-        return value
-    if _plain(value):
-        result = value.base
-        for step in value.steps:
-            result = infix(result, "->", _step(step), kind=Kind.JSON)
-        return replace(result, origin=value.origin)
-    # m.request.path over {"request": [{"path": …}]}: a lax path goes through arrays of one record by itself.
-    path = "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{json.dumps(step)}" for step in value.steps)
-    found = call("jsonb_path_query_first", value.base, string(path), kind=Kind.JSON)
-    return replace(found, origin=value.origin)
+def without_null(value: Expression) -> Expression:
+    """Return JSON that is compared with other JSON; a JSON null is no value, as in BigQuery."""
+    return call("NULLIF", as_json(value), string("null"), kind=Kind.JSON) if value.kind is Kind.JSON else value
 
 
 def null_of(kind: Kind) -> Expression:

@@ -31,7 +31,7 @@ def _precedence(node: tree.Expression) -> int:
         case tree.Infix() | tree.Chain():
             return _PRECEDENCE.get(node.operator, _OTHER)
         case tree.Prefix():
-            return _NOT if node.operator == "NOT" else _SIGN
+            return {"NOT": _NOT, "~": _OTHER}.get(node.operator, _SIGN)
         case tree.Test():
             return _IS
         case tree.Between() | tree.In():

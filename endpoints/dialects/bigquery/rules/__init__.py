@@ -11,6 +11,7 @@ from endpoints.dialects.bigquery.rules import (
     aggregates,
     arithmetic,
     comparisons,
+    conditionals,
     generated_arrays,
     json_and_arrays,
     json_functions,
@@ -32,6 +33,7 @@ from endpoints.dialects.bigquery.rules import (
 RULES: Final[dict[type[exp.Expr], Rule]] = {
     **values.RULES,
     **comparisons.RULES,
+    **conditionals.RULES,
     **arithmetic.RULES,
     **numbers.RULES,
     **text_functions.RULES,

@@ -152,7 +152,11 @@ def one_number(node: exp.Func, lowering: Lowering) -> Expression:
     value = as_number(lowering.lower(node.this))
     name = _ONE_NUMBER[type(node)]
     if name in ("abs", "ceil", "floor", "sign"):
-        return call(name, value, kind=value.kind)
+        if value.kind is not Kind.INTEGER or name == "abs":
+            return call(name, value, kind=value.kind)
+        # PostgreSQL's are double precision.
+        number = call(name, value, kind=Kind.FLOAT)
+        return cast(number, "bigint", Kind.INTEGER) if name == "sign" else number
     if name != "exp":
         value = only(value, ">" if name == "ln" else ">=")
     return call(name, _float(value), kind=Kind.FLOAT)

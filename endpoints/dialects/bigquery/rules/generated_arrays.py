@@ -6,11 +6,10 @@ from typing import Final
 
 from sqlglot import exp
 
-from endpoints.dialects.bigquery.coercions import as_date, as_json, as_number, as_timestamp
+from endpoints.dialects.bigquery.coercions import as_date, as_json, as_number, as_timestamp, without_null
 from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule
 from endpoints.dialects.bigquery.refusals import refusal_of
-from endpoints.dialects.bigquery.rules.comparisons import without_null
 from endpoints.dialects.bigquery.tree import Constant, Expression, call, chain, infix, integer
 
 _DAY: Final = Constant(kind=Kind.INTERVAL, sql="INTERVAL '1 day'")

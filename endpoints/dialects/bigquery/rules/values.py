@@ -33,6 +33,7 @@ from endpoints.dialects.bigquery.tree import (
     Constant,
     Expression,
     Fields,
+    Name,
     Subquery,
     call,
     cast,
@@ -82,7 +83,7 @@ def path(node: exp.Expr, lowering: Lowering) -> Expression:
         return _field_of_value(node, lowering)
     identifiers, steps = parts
     value = resolve(identifiers, steps, lowering.scope)
-    if lowering.grouped and value.kind is Kind.JSON and isinstance(value, Fields | Call):
+    if lowering.grouped and value.kind is Kind.JSON and isinstance(value, Fields | Call | Name):
         # Rows without the field and rows in which it is a JSON null form one group.
         return replace(call("NULLIF", as_json(value), string("null"), kind=Kind.JSON), origin=value.origin)
     return value

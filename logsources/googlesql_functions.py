@@ -31,13 +31,17 @@ def _elements(value: LiteralString, result: LiteralString) -> LiteralString:
 # (name, types of the arguments) → arguments with names, and the rest of the definition.
 GOOGLESQL_DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], tuple[LiteralString, LiteralString]]] = {
     # --- JSON: text without blanks between the tokens; numbers and the order of keys as jsonb has them
+    # Of the parts between quotes, each second one is outside of strings. If a string contains a quote, it takes the
+    # pattern, which is half as fast.
     ("json_text", "jsonb"): (
         "value jsonb",
         immutable(
             "text",
-            r"""CASE WHEN jsonb_typeof(value) IN ('object', 'array')
-                THEN regexp_replace(value::text, '("(?:[^"\\]|\\.)*")|([:,]) ', '\1\2', 'g')
-                WHEN jsonb_typeof(value) <> 'null' THEN value::text END""",
+            r"""CASE WHEN jsonb_typeof(value) NOT IN ('object', 'array') THEN NULLIF(value::text, 'null')
+                WHEN strpos(value::text, '\"') = 0 THEN
+                (SELECT string_agg(CASE WHEN n & 1 = 1 THEN replace(part, ' ', '') ELSE part END, '"' ORDER BY n)
+                FROM unnest(string_to_array(value::text, '"')) WITH ORDINALITY AS t(part, n))
+                ELSE regexp_replace(value::text, '((?:[^" ]|"(?:[^"\\]|\\.)*")*) ', '\1', 'g') END""",
         ),
     ),
     ("json_texts", "jsonb"): (
@@ -124,7 +128,7 @@ GOOGLESQL_DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], tuple[Lit
         "value text, place bigint",
         immutable(
             "text",
-            """CASE WHEN place > 2147483647 THEN substr(value, 2147483647)
+            """CASE WHEN place IS NULL THEN NULL WHEN place > 2147483647 THEN substr(value, 2147483647)
                 WHEN place >= 0 THEN substr(value, greatest(place, 1)::integer)
                 ELSE right(value, (-greatest(place, -2147483647))::integer) END""",
         ),
@@ -159,7 +163,7 @@ GOOGLESQL_DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], tuple[Lit
                 -- Backwards: the mirror image, from where the last possible match begins.
                 source := reverse(value);
                 pattern := reverse(wanted);
-                at := greatest(at - length(wanted) + 1, 1);
+                at := greatest(at - greatest(length(wanted), 1) + 1, 1);
             END IF;
             FOR round IN 1..occurrence LOOP
                 found := strpos(substr(source, at::integer), pattern);
@@ -177,7 +181,8 @@ GOOGLESQL_DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], tuple[Lit
         immutable(
             "text",
             f"""CASE WHEN octet_length(value) <= {_LONGEST_CAPITALS} AND octet_length(delimiters) <= 256 THEN
-                (SELECT coalesce(string_agg(CASE WHEN strpos(delimiters, before) > 0 THEN upper(letter)
+                (SELECT coalesce(string_agg(CASE WHEN strpos(delimiters, letter) > 0 THEN letter
+                WHEN strpos(delimiters, before) > 0 THEN upper(letter)
                 ELSE lower(letter) END, '' ORDER BY n), '') FROM
                 (SELECT letter, n, lag(letter, 1, '') OVER (ORDER BY n) AS before
                 FROM unnest(string_to_array(value, NULL)) WITH ORDINALITY AS t(letter, n)) AS letters) END""",  # noqa: S608

@@ -21,7 +21,7 @@ MOMENT_DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], tuple[Litera
         "value double precision, places bigint",
         immutable(
             "double precision",
-            """CASE WHEN abs(value) < 1e300 AND abs(value) > 1e-300
+            """CASE WHEN places IS NULL THEN NULL WHEN abs(value) < 1e300 AND abs(value) > 1e-300
                 THEN round(to_char(value, '9.9999999999999999999999999EEEE')::numeric,
                     least(greatest(places, -400), 400)::integer)::double precision ELSE value END""",
         ),

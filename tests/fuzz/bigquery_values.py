@@ -2,7 +2,7 @@
 
 `{I}`, `{S}` and so on stand for an expression of that type. A table has the shapes that cannot fail in a row: a
 division by zero or a text that is no number would end the whole query in BigQuery, while it is NULL here.
-"""
+        """
 
 from __future__ import annotations
 
@@ -53,6 +53,12 @@ SHAPES: Final[Mapping[str, Sequence[str]]] = {
         "(select max(x) from unnest({N}) x where x > {i})", "byte_length({S})", "ascii('x')",
         "bit_count({I})", "array_length(regexp_extract_all({S}, r'[a-z]+'))", "regexp_instr({S}, '[a-z]')",
         "cast(format_timestamp('%s', {T}) as int64)", "int64(parse_json('5'))", "array_length(generate_array(1, 7, 2))",
+        "instr({S}, {S}, -1)", "instr({S}, {S}, 1, 2)", "unicode({S})", "safe_add({I}, {I})", "safe_negate({I})",
+        "{I} >> 2",
+        "extract(week(thursday) from {D})", "time_diff(time({T}), time({L}), minute)", "date_diff({D}, {D}, isoyear)",
+        "datetime_diff({L}, {L}, {dateunit})", "regexp_instr({S}, '([a-z])', 1, 2)",
+        "extract({part} from {T} at time zone '+05:30')",
+        "zeroifnull({I})", "nullifzero({I})",
     ),
     "F": (
         "{F} + {F}", "{I} + {F}", "{F} - {F}", "{I} / {p}", "safe_divide({F}, {I})", "safe_divide({I}, {I})",
@@ -61,6 +67,8 @@ SHAPES: Final[Mapping[str, Sequence[str]]] = {
         "pow({F}, 2)", "cast({I} as float64)", "ifnull({F}, {F})", "if({B}, {F}, {I})", "safe_cast({S} as float64)",
         "greatest({F}, {F})", "least({F}, {I})", "exp({f})", "ln(abs({F}) + 1)", "log10(abs({F}) + 1)", "log(8, 2)",
         "sign({F})", "-({F})", "(select avg(x) from unnest({N}) as x)", "cast({I} as float64) * 0.5",
+        "round({F}, 2)", "round({F}, -1)", "cbrt({F})", "sin({F})", "zeroifnull({F})", "log({p}, 3)",
+        "safe_cast({S} as float64)",
         "safe_multiply({F}, {F})", "safe_add({F}, 1.5)", "safe_negate({F})", "mod({I}, {p}) / 4",
     ),
     "S": (
@@ -93,6 +101,14 @@ SHAPES: Final[Mapping[str, Sequence[str]]] = {
         "json_value({J}, '$.a.b[1]')", "json_query({J}, '$.a')", "json_value({J}, '$.n')", "json_query({J}, '$.t')",
         "json_extract_scalar({J}, '$.t')", "to_json_string({S})", "to_json_string({I})", "to_json_string({A})",
         "to_json_string({T})", "to_json_string(struct({S} as a, {I} as b, {T} as c))", "to_json_string({B})",
+        "format_timestamp('%z %Ez %Z', {T}, 'Asia/Kolkata')", "format_timestamp('%s|%C|%Q|%U|%W', {T})",
+        "format_datetime('%E4Y %E*S %j', {L})", "format_time('%T|%E*S', time({T}))", "substr({S}, {I})",
+        "left({S}, {i})",
+        "substr({S}, {I}, {i})", "to_json_string({L})", "to_json_string({F})", "to_json_string([{S}, {S}])",
+        "to_json_string(struct([{I}, 1] as z, struct({S} as y) as x))", "cast({F} as string)",
+        "cast(time({T}) as string)",
+        "to_hex(sha512({S}))", "format('%5.1f|%e|%g', {F}, {F}, {F})", "format('%+d|%-4d|%t', {I}, {I}, {S})",
+        "array_to_string(split({S}, ''), '.')", "rpad({S}, 70, 'ab')", "initcap({S}, 'e')",
         "lpad({S}, 6)", "lpad({S}, 8, '*')", "rpad({S}, 8, 'ab')", "repeat({S}, 2)", "net.host({S})",
         "format('%d-%s', {I}, ifnull({S}, 'n'))", "format('%05d|%5s|%-5s|%x', {i}, 'a', 'b', 255)",
         "(select string_agg(x, '+' order by x) from unnest({A}) x)", "regexp_substr({S}, '[a-z]+')",
@@ -134,6 +150,9 @@ SHAPES: Final[Mapping[str, Sequence[str]]] = {
         "greatest({T}, {T})", "least({T}, {T})", "{T} - interval 90 second", "{T} + interval 1 day",
         "timestamp_trunc({T}, day, 'Asia/Kolkata')", "timestamp '2025-06-02 08:15:02 Europe/Berlin'",
         "timestamp('2025-06-02 08:15:02', 'America/New_York')", "safe_cast({S} as timestamp)",
+        "timestamp_trunc({T}, week(friday))", "timestamp_trunc({T}, isoyear, 'America/New_York')",
+        "timestamp_bucket({T}, interval 2 day, {T})", "parse_timestamp('%s', '1748852102')",
+        "parse_timestamp('%d/%b/%Y:%H:%M:%S %z', '02/Jun/2025:08:15:02 +0200')",
         "timestamp_bucket({T}, interval 15 minute)", "coalesce({T}, {T})", "struct({T} as t, 1 as one).t",
     ),
     "D": (
@@ -145,6 +164,7 @@ SHAPES: Final[Mapping[str, Sequence[str]]] = {
         "date_add({D}, interval {i} {plaindateunit})", "date_sub({D}, interval 1 month)", "cast({T} as date)",
         "safe_cast('2025-06-02' as date)", "last_day({D})", "ifnull({D}, {D})", "date(2024, 2, 29)",
         "greatest({D}, {D})",
+        "last_day({D}, {lastunit})", "date_bucket({D}, interval 3 day)", "array_last([{D}, {D}])",
         "parse_date('%Y-%m-%d', '2025-06-02')", "last_day({D}, year)", "date_from_unix_date({i})",
     ),
     "L": (
@@ -153,6 +173,7 @@ SHAPES: Final[Mapping[str, Sequence[str]]] = {
         "datetime({T})", "datetime({T}, 'Europe/Berlin')", "cast({T} as datetime)", "datetime_trunc({L}, {dateunit})",
         "datetime_add({L}, interval {i} {unit})", "datetime_sub({L}, interval 1 month)",
         "datetime(2025, 6, 2, 8, 15, 40)",
+        "datetime({D}, time({T}))", "datetime_trunc({L}, isoyear)", "datetime_bucket({L}, interval 5 hour)",
         "datetime_trunc({L}, hour)", "cast({D} as datetime)", "if({B}, {L}, {L})", "ifnull({L}, {L})",
     ),
     "A": (
@@ -172,6 +193,7 @@ _ATOMS: Final[Mapping[str, Sequence[str]]] = {
     "i": ("0", "1", "2", "3", "5"), "p": ("1", "2", "3", "7"), "f": ("0.5", "-2.0", "1.5"),
     "timeunit": ("microsecond", "millisecond", "second", "minute", "hour"),
     "unit": _UNITS, "dateunit": _DATE_UNITS, "plaindateunit": ("day", "week", "month", "quarter", "year"),
+    "lastunit": ("week", "week(tuesday)", "isoweek", "month", "quarter", "year", "isoyear"),
     "truncunit": (*_UNITS, *_DATE_UNITS),
     "part": ("microsecond", "millisecond", "second", "minute", "hour", "day", "dayofweek", "dayofyear", "week",
              "isoweek", "month", "quarter", "year", "isoyear", "week(monday)"),

@@ -11,8 +11,9 @@ only functions of the allowlist. The stages, and where to look for a construct:
   its clauses, `qualifying` QUALIFY, `percentiles` percentiles with OVER, `unions` the columns of UNION, `shapes` what
   is inside the structs of a text;
 * `rules` has one function per construct and one module per family; `coercions` turns a field into the type that its
-  context needs;
-* `patterns` rewrites regular expressions; `tree` defines the resulting tree, `printing` writes it.
+  context needs, `fields` finds it, `text_forms` writes values as BigQuery does;
+* `results` gives the moments of a whole text BigQuery's form; `patterns` rewrites regular expressions; `tree` defines
+  the resulting tree, `printing` writes it.
 
 Every struct and array of BigQuery is jsonb here. Stored records are arrays of one object at every level, as BigQuery
 stores repeated records; paths go through them whether they were unnested or not.

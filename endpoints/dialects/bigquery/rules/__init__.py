@@ -12,6 +12,7 @@ from endpoints.dialects.bigquery.rules import (
     approximations,
     arithmetic,
     comparisons,
+    conditionals,
     gathering,
     generated_arrays,
     json_and_arrays,
@@ -37,6 +38,7 @@ from endpoints.dialects.bigquery.rules import (
 RULES: Final[dict[type[exp.Expr], Rule]] = {
     **values.RULES,
     **comparisons.RULES,
+    **conditionals.RULES,
     **matching.RULES,
     **arithmetic.RULES,
     **numbers.RULES,

@@ -7,8 +7,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from endpoints.dialects.bigquery.coercions import as_integer, as_number, as_text
-from endpoints.dialects.bigquery.kinds import NUMERIC_KINDS, Kind
+from endpoints.dialects.bigquery.coercions import as_float, as_integer, as_number, as_text
+from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule, text_of
 from endpoints.dialects.bigquery.refusals import Refusal, origin, refusal_of
 from endpoints.dialects.bigquery.rules.json_functions import json_of
@@ -28,6 +28,7 @@ from endpoints.dialects.bigquery.tree import (
 
 _DIRECTIVE: Final = re.compile(r"%(?P<flags>[-+ 0#']*)(?P<width>\d+)?(?:\.(?P<places>\d+))?(?P<letter>[A-Za-z%])")
 _LARGEST_PLACES: Final = 30  # digits behind the point
+_EXACT_DIGITS: Final = 15  # of double precision in to_char()
 
 
 def formatted(node: exp.Format, lowering: Lowering) -> Expression:
@@ -127,16 +128,16 @@ def _in_base(value: Expression, letter: str, flags: str, node: exp.Expr) -> Expr
 
 
 def _fixed(value: Expression, places: int, flags: str) -> Expression:
-    number = as_number(value)
-    if number.kind not in NUMERIC_KINDS:
-        number = cast(number, "numeric", Kind.NUMBER)
-    if number.kind is not Kind.FLOAT:
-        number = cast(number, "numeric", Kind.NUMBER)
-        return _with_sign(cast(_rounded(number, places), "text", Kind.TEXT), number, flags)
-    finite = infix(call("abs", number, kind=Kind.FLOAT), "<", cast(string("1e300"), "double precision", Kind.FLOAT),
-                   kind=Kind.BOOLEAN)  # fmt: skip
-    text = cast(_rounded(cast(number, "numeric", Kind.NUMBER), places), "text", Kind.TEXT)
-    either = Case(kind=Kind.TEXT, operand=None, branches=((finite, text),), default=as_text(number))
+    # %.2f  ->  to_char(x, 'FM999999999999990.00'), which rounds as C does: 0.25 is 0.2
+    number = as_float(value)
+    template = "FM" + "9" * (_EXACT_DIGITS - 1) + "0" + ("." + "0" * places if places else "")
+    short = call("to_char", number, string(template), kind=Kind.TEXT)
+    absolute = call("abs", number, kind=Kind.FLOAT)
+    exact = infix(absolute, "<", Constant(kind=Kind.NUMBER, sql=f"1e{_EXACT_DIGITS}"), kind=Kind.BOOLEAN)
+    finite = infix(absolute, "<", Constant(kind=Kind.NUMBER, sql="1e300"), kind=Kind.BOOLEAN)
+    rounded = call("round", cast(number, "numeric", Kind.NUMBER), integer(places), kind=Kind.NUMBER)
+    long = cast(rounded, "text", Kind.TEXT)
+    either = Case(kind=Kind.TEXT, operand=None, branches=((exact, short), (finite, long)), default=as_text(number))
     return _with_sign(either, number, flags)
 
 
@@ -160,10 +161,6 @@ def _general(value: Expression, digits: int) -> Expression:
     arguments = (written, string(r"\.?0*e"), string("e"))
     exponential = call("regexp_replace", *arguments, kind=Kind.TEXT)
     return Case(kind=Kind.TEXT, operand=None, branches=((large, exponential), (small, exponential)), default=plain)
-
-
-def _rounded(value: Expression, places: int) -> Expression:
-    return call("round", value, integer(places), kind=Kind.NUMBER)
 
 
 def _padded(text: Expression, flags: str, width: int, *, numeric: bool) -> Expression:

@@ -180,8 +180,9 @@ def md5(node: exp.MD5 | exp.MD5Digest, lowering: Lowering) -> Expression:
 
 def net_function(node: exp.NetFunc, lowering: Lowering) -> Expression:
     if not isinstance(node.this, exp.Host):
-        name = node.this.name if isinstance(node.this, exp.Anonymous) else node.this.sql_name()
-        raise refusal_of(node, construct=f"NET.{name.upper()}")
+        name = node.this.sql_name() if isinstance(node.this, exp.Func) else ""
+        name = node.this.name if isinstance(node.this, exp.Anonymous) else name
+        raise refusal_of(node, construct=f"NET.{name.upper() or 'FUNC'}")
     return call("host_of", as_text(lowering.lower(node.this.this)), kind=Kind.TEXT)
 
 

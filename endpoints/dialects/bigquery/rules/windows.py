@@ -13,7 +13,7 @@ from endpoints.dialects.bigquery.kinds import NUMERIC_KINDS, Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule, number_of, offset_of
 from endpoints.dialects.bigquery.passes import AGGREGATES
 from endpoints.dialects.bigquery.refusals import refusal_of
-from endpoints.dialects.bigquery.rules.comparisons import of_one_kind
+from endpoints.dialects.bigquery.rules.conditionals import of_one_kind
 from endpoints.dialects.bigquery.rules.functions_by_name import BY_NAME
 from endpoints.dialects.bigquery.rules.json_and_arrays import argument
 from endpoints.dialects.bigquery.rules.over import WINDOWED, with_over

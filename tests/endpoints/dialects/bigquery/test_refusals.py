@@ -297,6 +297,8 @@ def test_answers_any_words(words):
         "select m.level from edge_logs t, unnest(t.metadata) as m, m.request as (r)",
         "select 1 from edge_logs t cross join unnest(t.metadata) as m (a, b)",
         "select replace('a', 'b')",
+        "select safe.case((select 1), hour) from edge_logs",
+        "select net_func(id) from edge_logs",
         "select replace('a')",
         "select strpos('a')",
     ],

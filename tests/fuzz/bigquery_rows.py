@@ -43,7 +43,7 @@ ROWS: Final[tuple[Row, ...]] = (
                response={"ratio": -1.5})),
     _row("edge_logs", 4, "2025-06-03T00:00:00.000000Z", '{"a": {"b": [1, "x"]}, "n": 5, "t": true}',
          _edge("PUT", "/storage/v1/object/ä ö.png", 503, 0, cached=True, tags=["x,y", "", "Z"], sizes=[0, -5],
-               request={"search": None, "host": "acme.example.com"}, response={"ratio": 0.0})),
+               request={"search": None, "host": "acme.example.com"}, response={"ratio": 0.75})),
     _row("edge_logs", 5, "2024-12-31T23:59:59.999999Z", "  padded\ttext  ",
          _edge("get", "", 500, 1200, cached=False, response={"ratio": 100.125})),
     _row("edge_logs", 6, "2025-06-08T12:00:00.120000Z", "404", _edge(None, None, None, -7)),

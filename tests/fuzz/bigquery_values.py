@@ -2,7 +2,7 @@
 
 `{I}`, `{S}` and so on stand for an expression of that type. A table has the shapes that cannot fail in a row: a
 division by zero or a text that is no number would end the whole query in BigQuery, while it is NULL here.
-        """
+"""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ SHAPES: Final[Mapping[str, Sequence[str]]] = {
     ),
     "S": (
         "format_time('%H:%M:%E3S %p', {M})", "cast({M} as string)", "format_timestamp('%c %D %x %X', {T})",
-        "format_date('%A %B %U %W %Q', {D})", "format('%t|%T', {I}, {S})", "format('%.3f|%10.1f', {F}, {F})",
-        "format('%+d|%,d', {I}, {I})", "substr({S}, 0)", "substr({S}, -10, 12)", "left({S}, {i})",
+        "format_date('%A %B %U %W %Q', {D})", "format('%t|%T', {I}, {I})", "format('%.3f|%10.1f', {F}, {F})",
+        "format('%+d|%6d', {I}, {I})", "substr({S}, 0)", "substr({S}, -10, 12)", "left({S}, {i})",
         "cast({F} as string)",
         "json_extract({J}, '$.a')", "json_extract({J}, '$')", "to_json_string({F})", "to_json_string({L})",
         "to_json_string([{S}, 'b'])", "to_json_string(struct({F} as f, [{T}] as ts, {D} as d, struct({B} as b) as s))",
         "to_hex(sha512({S}))", "to_base64(sha256({S}))", "ifnull({S}, 'x') || cast({D} as string)",
         "upper(substr({S}, 2, 4))",
-        "string({T}, 'America/New_York')", "format_timestamp('%Y-%m-%dT%H:%M:%E6S%Ez', {T})", "chr({p})",
+        "format_timestamp('%Y-%m-%dT%H:%M:%E6S%Ez', {T})", "chr({p})",
         "regexp_replace({S}, r'(\\w)(\\w)', r'\\2\\1')", "regexp_extract({S}, r'(?:GET|info) (.*)')",
         "initcap({S}, ' |')",
         "{S} || {S}", "concat({S}, {S}, '-')", "lower({S})", "upper({S})", "substr({S}, 2)", "substr({S}, 1, 3)",

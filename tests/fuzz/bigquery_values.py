@@ -54,7 +54,7 @@ SHAPES: Final[Mapping[str, Sequence[str]]] = {
         "bit_count({I})", "array_length(regexp_extract_all({S}, r'[a-z]+'))", "regexp_instr({S}, '[a-z]')",
         "cast(format_timestamp('%s', {T}) as int64)", "int64(parse_json('5'))", "array_length(generate_array(1, 7, 2))",
         "instr({S}, {S}, -1)", "instr({S}, {S}, 1, 2)", "unicode({S})", "safe_add({I}, {I})", "safe_negate({I})",
-        "{I} >> 2",
+        "abs({I}) >> 2",
         "extract(week(thursday) from {D})", "time_diff(time({T}), time({L}), minute)", "date_diff({D}, {D}, isoyear)",
         "datetime_diff({L}, {L}, {dateunit})", "regexp_instr({S}, '([a-z])', 1, 2)",
         "extract({part} from {T} at time zone '+05:30')",

@@ -167,7 +167,7 @@ GOOGLESQL_DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], tuple[Lit
             END IF;
             FOR round IN 1..occurrence LOOP
                 found := strpos(substr(source, at::integer), pattern);
-                IF found = 0 THEN
+                IF found = 0 OR at > length(source) + 1 THEN
                     RETURN 0;
                 END IF;
                 at := at + found;

@@ -86,8 +86,8 @@ def _directive(match: re.Match[str], value: Expression, node: exp.Expr) -> Expre
 
 
 def _shown(value: Expression) -> Expression:
-    if value.kind in (Kind.NUMBER, Kind.FLOAT):
-        # %t of a whole FLOAT64 is 2.0
+    if value.kind is Kind.FLOAT or (value.kind is Kind.NUMBER and isinstance(value, Constant)):
+        # %t of a whole FLOAT64 is 2.0; of a field nobody knows whether it is one, and most are INT64.
         text = as_text(value)
         whole = infix(text, "~", string(r"^-?\d+$"), kind=Kind.BOOLEAN)
         text = Case(kind=Kind.TEXT, operand=None, branches=((whole, chain("||", text, string(".0"), kind=Kind.TEXT)),),

@@ -136,7 +136,7 @@ def test_a_chart_is_chosen_by_the_columns_and_can_be_changed(open_page: OpenPage
     run(page)
     expect(said_of_the_run(page)).to_contain_text("3 rows")
     assert "Bar chart of n across level: 3 values from 3 to 40" in panel(page, "Chart")
-    page.get_by_role("combobox", name="Chart").select_option("line")
+    page.get_by_role("tabpanel", name="Chart").get_by_role("combobox", name="Chart").select_option("line")
     expect(page.get_by_role("img", name="Line chart of n across level")).to_be_visible()
     page.get_by_text("The same as numbers").click()
     expect(page.get_by_role("cell", name="40", exact=True)).to_be_visible()

@@ -198,6 +198,7 @@ def time_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that stands still for half a second is no database that hangs."""
     for module in (directory, services, calls, sampled_names):
         monkeypatch.setattr(module, "READ_SECONDS", 20.0)
+    monkeypatch.setattr(directory, "RENEW_SECONDS", 20.0)
     monkeypatch.setattr(field_samples, "SAMPLE_SECONDS", 20.0)
     first = SharedWork("first field names", sampled_names._sample, seconds=20.0, in_background=True)
     monkeypatch.setattr(sampled_names, "_first", first)

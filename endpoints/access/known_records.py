@@ -32,7 +32,8 @@ from endpoints.models import AccessToken, Endpoint
 CAPACITY: Final = 1000  # items
 FRESH_SECONDS: Final = 30.0  # also the longest that a change goes unseen when Redis could not be told of it
 LONGEST_REFERENCE: Final = 100  # characters, as Endpoint.name; every way to write a UUID is shorter
-READ_SECONDS: Final = 0.5  # a call has more to wait for than this
+READ_SECONDS: Final = 1.5  # to connect takes a busy machine longer than half a second, and the call would fail
+RENEW_SECONDS: Final = 0.5  # where the call can go on without the answer
 PAUSE_SECONDS: Final = 1.0  # in which a database that did not answer is left alone, by all threads
 # last_used_at is for people: to the minute is enough, and a write a call is not worth it.
 LAST_USED_PRECISION: Final = timedelta(minutes=1)
@@ -115,7 +116,9 @@ class KnownRecords:
         # The condition again in SQL: of many calls at the same moment, in all processes, one writes.
         not_noted = Q(last_used_at=None) | Q(last_used_at__lte=due)
         try:
-            self._ask(lambda: AccessToken.objects.filter(not_noted, pk=token.pk).update(last_used_at=now))
+            self._ask(
+                lambda: AccessToken.objects.filter(not_noted, pk=token.pk).update(last_used_at=now), RENEW_SECONDS
+            )
         except DatabaseUnavailable:
             return
         with self._lock:
@@ -130,7 +133,7 @@ class KnownRecords:
         if item is not None and started - item.read_at < FRESH_SECONDS:
             return cast("Value", item.value)
         try:
-            value = self._ask(read)
+            value = self._ask(read, READ_SECONDS if item is None else RENEW_SECONDS)
         except DatabaseUnavailable:
             if item is None:
                 raise
@@ -155,15 +158,15 @@ class KnownRecords:
                 self._items.move_to_end(key)
                 _shorten(self._items, self._capacity)
 
-    def _ask(self, question: Callable[[], Value]) -> Value:
-        """Ask the database within READ_SECONDS. Raises DatabaseUnavailable, at once where it was so a moment ago."""
+    def _ask(self, question: Callable[[], Value], seconds: float) -> Value:
+        """Ask the database within so many seconds. Raises DatabaseUnavailable, at once where it was so a moment ago."""
         self._refuse_in_pause()
         connection = connections["default"]
         if not connection.in_atomic_block:
             # As Django does at the beginning of each of its own requests: too old, or broken by the last question.
             connection.close_if_unusable_or_obsolete()
         try:
-            with answer_within(READ_SECONDS):
+            with answer_within(seconds):
                 answer = question()
         except (OperationalError, InterfaceError) as error:
             if self._retry_at is None:

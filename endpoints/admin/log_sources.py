@@ -23,6 +23,15 @@ from logsources.models import ExtractedColumn, LogSource
 from logsources.services import SourceTableError
 from logsources.tables import ColumnType, ExtractedColumnShape
 
+_FIELDS = (
+    "name",
+    "holds",
+    "project_location",
+    "project_path",
+    "default_project",
+    "retention_days",
+    "producer_names",
+)
 _TABLE_ERROR = "log_source_table_error"  # name of a request attribute
 
 
@@ -34,15 +43,7 @@ class LogSourceForm(ConflictForm):
 
     class Meta:
         model = LogSource
-        fields = (
-            "name",
-            "holds",
-            "project_location",
-            "project_path",
-            "default_project",
-            "retention_days",
-            "producer_names",
-        )
+        fields = _FIELDS
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
@@ -71,15 +72,7 @@ class ExtractedColumnInline(TabularInline):  # type: ignore[misc]
 @admin.register(LogSource)
 class LogSourceAdmin(ConflictAdmin, MeasuredAdmin):
     form = LogSourceForm
-    fields = (
-        "name",
-        "holds",
-        "project_location",
-        "project_path",
-        "default_project",
-        "retention_days",
-        "producer_names",
-    )
+    fields = _FIELDS
     inlines = (ExtractedColumnInline,)
     list_display = ("named", *MeasuredAdmin.measured_columns, "kept_for", "project")
     list_per_page = 50  # each is measured

@@ -72,8 +72,7 @@ class Source:
 
     def row(self) -> Name:
         """Return the whole row of a table, CTE or subquery."""
-        outputs = self.columns.outputs if self.columns is not None else ()
-        shape = Struct(tuple((output.name, output.shape or moment_of(output.kind)) for output in outputs))
+        shape = Struct(tuple((output.name, output.shape or moment_of(output.kind)) for output in self.outputs))
         return Name(kind=Kind.OTHER, owner=None, column=self.alias, shape=shape)
 
 
@@ -170,10 +169,6 @@ class Scope:
                 self.work.spend(1 + len(outputs) // _NAMES_PER_WORK)
                 yield from (source.name, *(output.name for output in outputs))
             yield from level.aliases[:MAX_NAMES_OF_SOURCE]
-
-    def has_column(self, name: str) -> bool:
-        """Whether a FROM item of this level has such a column or such a name."""
-        return any(source.column(name) or source.name.casefold() == name.casefold() for source in self.sources)
 
 
 def parts_of(node: exp.Expr) -> tuple[list[exp.Identifier], list[Step]] | None:

@@ -32,6 +32,7 @@ PAUSE_SECONDS = 1.5
 @pytest.fixture(autouse=True)
 def longer_deadlines(time_to_read: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(directory_module, "READ_SECONDS", READ_SECONDS)
+    monkeypatch.setattr(directory_module, "RENEW_SECONDS", READ_SECONDS)
     monkeypatch.setattr(directory_module, "PAUSE_SECONDS", PAUSE_SECONDS)
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from endpoints.dialects.bigquery.coercions import CONVERSIONS, alike, as_boolean, as_json, as_text, output
+from endpoints.dialects.bigquery.coercions import CONVERSIONS, alike, as_boolean, as_text
 from endpoints.dialects.bigquery.kinds import NUMERIC_KINDS, Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule
 from endpoints.dialects.bigquery.refusals import refusal_of
@@ -42,7 +42,7 @@ def of_one_kind(values: list[Expression]) -> tuple[list[Expression], Kind]:
         if kind in CONVERSIONS:
             converted = [value if value.kind is Kind.NULL else CONVERSIONS[kind](value) for value in values]
             return converted, Kind.NUMBER if kind in NUMERIC_KINDS else kind
-    return [value if value.kind is Kind.NULL else as_json(output(value)) for value in values], Kind.JSON
+    return [value if value.kind is Kind.NULL else CONVERSIONS[Kind.JSON](value) for value in values], Kind.JSON
 
 
 def coalesce(node: exp.Coalesce, lowering: Lowering) -> Expression:

@@ -26,6 +26,7 @@ from endpoints.errors import (
     TooManyCalls,
     TooManySandboxQueries,
 )
+from endpoints.log_database.servers import log_servers
 from endpoints.models import Endpoint
 from tests.endpoints.cache.own_redis import OwnRedis
 from tests.endpoints.conftest import own_redis, redis_not_met_yet
@@ -36,6 +37,7 @@ Clock = Any
 
 @pytest.fixture(autouse=True)
 def nobody_waits(settings: Any) -> None:
+    log_servers()  # made before, as for all other tests: they keep these pools
     settings.ENDPOINTS_POOL_WAIT_SECONDS = 0.0
 
 

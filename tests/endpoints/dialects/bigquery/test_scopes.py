@@ -34,7 +34,7 @@ def scope_of(columns: int) -> Scope:
 @pytest.mark.parametrize("name", ["c0", "C7", "unknown"])
 def test_a_column_is_looked_up_not_searched(name: str) -> None:
     narrow, wide = scope_of(8), scope_of(800)
-    assert work_of(lambda: wide.has_column(name)) == work_of(lambda: narrow.has_column(name))
+    assert work_of(lambda: wide.sources[0].column(name)) == work_of(lambda: narrow.sources[0].column(name))
 
 
 def test_a_free_alias_is_found_without_a_walk_over_the_columns() -> None:

@@ -34,6 +34,7 @@ from endpoints.errors import (
     StoredQueryFailed,
 )
 from endpoints.log_database.publishing import published_schemas
+from endpoints.log_database.servers import log_servers
 from endpoints.models import Endpoint
 from endpoints.results.outcomes import Column
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
@@ -269,6 +270,7 @@ def test_digits_are_kept() -> None:
 
 
 def test_drafts_leave_connections_to_calls(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    log_servers()  # made before: other tests keep these pools
     settings.ENDPOINTS_POOL_SIZE = 2
     monkeypatch.setattr(running, "_running", 1)
     with pytest.raises(Overloaded):

@@ -241,6 +241,8 @@ def test_a_call_that_meets_a_lock_of_replay_runs_on_the_primary(
     with _owner() as primary, ExitStack() as stack:
         with primary.transaction():
             primary.execute("LOCK TABLE logs.edge_logs IN ACCESS EXCLUSIVE MODE")
+            with _owner() as another:
+                another.execute("SELECT pg_current_xact_id()")  # its commit sends the standby what was logged so far
             locked = "SELECT EXISTS (SELECT FROM pg_locks WHERE mode = 'AccessExclusiveLock')"
             until(lambda: bool(value(_logs_of(pair), locked)), seconds=SECONDS, pause=0.01)
             stack.enter_context(pair.replay_paused())

@@ -13,7 +13,7 @@ import pytest
 from endpoints.calling import field_samples
 from endpoints.calling.field_samples import absent_fields
 from endpoints.calling.prepared_queries import sandbox_session
-from endpoints.calling.producing import sandbox_of
+from endpoints.calling.producing import publish, sandbox_of
 from endpoints.dialects.field_paths import FieldPath, FieldUse
 from endpoints.log_database.sessions import ReaderSession
 from endpoints.models import Endpoint
@@ -30,6 +30,7 @@ def field(*steps: str | int, any_case: str = "", table: str = "edge_logs") -> Fi
 def session_of(log_database: psycopg.Connection[Any]) -> Callable[[str], ReaderSession]:
     """Return a session of the shipped endpoint's sandbox for a project."""
     endpoint = Endpoint.objects.get(name="logs.all").as_version()
+    publish(endpoint)  # a sample does not: another test may have left the log database without it
     sandbox = sandbox_of(endpoint)
     names = {parameter.name: None for parameter in endpoint.parameters}
     return lambda project: sandbox_session(endpoint, sandbox.schema, {**names, "project": project})

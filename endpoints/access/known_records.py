@@ -30,6 +30,7 @@ from endpoints.errors import DatabaseUnavailable, EndpointNotFound
 from endpoints.models import AccessToken, Endpoint
 
 CAPACITY: Final = 1000  # items
+_TURNS: Final = 64  # two items that share one wait for each other, seldom
 FRESH_SECONDS: Final = 30.0  # also the longest that a change goes unseen when Redis could not be told of it
 LONGEST_REFERENCE: Final = 100  # characters, as Endpoint.name; every way to write a UUID is shorter
 READ_SECONDS: Final = 1.5  # to connect takes a busy machine longer than half a second, and the call would fail
@@ -72,6 +73,9 @@ class _Item:
     marker: str
     read_at: float  # time.monotonic()
 
+    def is_fresh(self) -> bool:
+        return monotonic() - self.read_at < FRESH_SECONDS
+
 
 class KnownRecords:
     """The known items of one process, for all its threads: values that nobody can write to."""
@@ -82,6 +86,7 @@ class KnownRecords:
         self._lock = threading.Lock()
         self._items: OrderedDict[tuple[str, str], _Item] = OrderedDict()
         self._uses: OrderedDict[str, datetime] = OrderedDict()  # by the prefix of the access token
+        self._turns = [threading.Lock() for _ in range(_TURNS)]
         self._retry_at: float | None = None  # None: the database answers
 
     def endpoint(self, reference: str) -> Version:
@@ -110,9 +115,13 @@ class KnownRecords:
     def note_use(self, token: KnownToken, *, now: datetime) -> None:
         """Write down, to the minute, that an access token is in use; while the database is away, nothing is."""
         due = now - LAST_USED_PRECISION
-        noted = self._uses.get(token.prefix) or token.last_used_at
-        if noted is not None and noted > due:
-            return
+        with self._lock:
+            before = self._uses.get(token.prefix)
+            noted = before or token.last_used_at
+            if noted is not None and noted > due:
+                return
+            self._uses[token.prefix] = now  # at once: of many threads one writes
+            _shorten(self._uses, self._capacity)
         # The condition again in SQL: of many calls at the same moment, in all processes, one writes.
         not_noted = Q(last_used_at=None) | Q(last_used_at__lte=due)
         try:
@@ -120,18 +129,34 @@ class KnownRecords:
                 lambda: AccessToken.objects.filter(not_noted, pk=token.pk).update(last_used_at=now), RENEW_SECONDS
             )
         except DatabaseUnavailable:
-            return
-        with self._lock:
-            self._uses[token.prefix] = now
-            _shorten(self._uses, self._capacity)
+            with self._lock:
+                if before is None:
+                    self._uses.pop(token.prefix, None)
+                else:
+                    self._uses[token.prefix] = before
 
     def _known(self, key: tuple[str, str], read: Callable[[], Value | None]) -> Value | None:
         # Asked before the database: what is read after a change is then never kept under the marker before it.
         marker = self._marker()
         item = self._recall(key, marker)
-        started = monotonic()
-        if item is not None and started - item.read_at < FRESH_SECONDS:
+        if item is not None and item.is_fresh():
             return cast("Value", item.value)
+        # One thread asks: after a change all of them want the same item, and each would have to connect.
+        turn = self._turns[hash(key) % _TURNS]
+        has_turn = turn.acquire(timeout=0 if item is not None else READ_SECONDS)
+        if not has_turn and item is not None:
+            return cast("Value", item.value)
+        try:
+            return self._read(key, marker, read)
+        finally:
+            if has_turn:
+                turn.release()
+
+    def _read(self, key: tuple[str, str], marker: str | None, read: Callable[[], Value | None]) -> Value | None:
+        item = self._recall(key, marker)
+        if item is not None and item.is_fresh():
+            return cast("Value", item.value)
+        started = monotonic()
         try:
             value = self._ask(read, READ_SECONDS if item is None else RENEW_SECONDS)
         except DatabaseUnavailable:

@@ -274,6 +274,22 @@ def test_of_many_threads_one_looks_whether_the_database_is_back(
     assert waits[-2] < READ_SECONDS - 0.1
 
 
+def test_of_many_threads_that_want_the_same_item_one_reads_it(directory: KnownRecords, server: DrillServer) -> None:
+    reads: list[str] = []
+
+    def look(_: int) -> str:
+        connections["default"] = own = django_connection(server)
+        try:
+            with own.execute_wrapper(lambda execute, *query: reads.append(query[0]) or execute(*query)):
+                return directory.endpoint("logs.test").name
+        finally:
+            own.close()
+
+    with ThreadPoolExecutor(12) as executor:
+        assert set(executor.map(look, range(12))) == {"logs.test"}
+    assert len(reads) == 1
+
+
 def test_notes_the_use_of_an_access_token_to_the_minute(
     directory: KnownRecords, database: DatabaseWrapper, generations: Generations
 ) -> None:

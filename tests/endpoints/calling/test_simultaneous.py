@@ -10,7 +10,8 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import connection
 
-from endpoints.access.access_tokens import authenticate_access_token, issue_access_token
+from endpoints.access.access_tokens import issue_access_token
+from endpoints.access.known_records import KnownRecords
 from endpoints.defining.saving import save_endpoint
 from endpoints.models import AccessToken, Endpoint
 
@@ -53,18 +54,30 @@ def at_the_same_moment(count: int, beginning: str, work: Callable[[int], None]) 
     return touched
 
 
-def test_of_many_calls_one_writes_the_last_use(committed: None) -> None:
+def test_of_many_processes_one_writes_the_last_use(committed: None) -> None:
     issued = issue_access_token(name="busy")
-
-    def call(number: int) -> None:
-        authenticate_access_token(issued.secret, now=NOON)
-
+    processes = [KnownRecords(lambda: None) for _ in range(4)]
+    token = processes[0].access_token(issued.access_token.prefix)
+    assert token is not None
     try:
-        touched = at_the_same_moment(4, "UPDATE", call)
+        touched = at_the_same_moment(4, "UPDATE", lambda number: processes[number].note_use(token, now=NOON))
     finally:
         issued.access_token.delete()
         AccessToken.history.filter(name="busy").delete()
     assert sorted(touched) == [0, 0, 0, 1]
+
+
+def test_of_many_threads_one_writes_the_last_use(committed: None) -> None:
+    issued = issue_access_token(name="busy")
+    known = KnownRecords(lambda: None)
+    token = known.access_token(issued.access_token.prefix)
+    assert token is not None
+    try:
+        assert at_the_same_moment(1, "UPDATE", lambda number: known.note_use(token, now=NOON)) == [1]
+        assert at_the_same_moment(3, "UPDATE", lambda number: known.note_use(token, now=NOON)) == []
+    finally:
+        issued.access_token.delete()
+        AccessToken.history.filter(name="busy").delete()
 
 
 def test_savers_of_one_endpoint_get_different_versions(committed: None) -> None:

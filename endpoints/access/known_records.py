@@ -143,14 +143,14 @@ class KnownRecords:
             return cast("Value", item.value)
         # One thread asks: after a change all of them want the same item, and each would have to connect.
         turn = self._turns[hash(key) % _TURNS]
-        has_turn = turn.acquire(timeout=0 if item is not None else READ_SECONDS)
-        if not has_turn and item is not None:
+        if not turn.acquire(timeout=0 if item is not None else READ_SECONDS):
+            if item is None:
+                raise DatabaseUnavailable  # it has waited as long as the thread that asks
             return cast("Value", item.value)
         try:
             return self._read(key, marker, read)
         finally:
-            if has_turn:
-                turn.release()
+            turn.release()
 
     def _read(self, key: tuple[str, str], marker: str | None, read: Callable[[], Value | None]) -> Value | None:
         item = self._recall(key, marker)

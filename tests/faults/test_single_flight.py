@@ -78,13 +78,6 @@ def test_every_thread_of_many_waits_for_the_same_statement(installation: Install
         callers = [stack.enter_context(installation.caller(port=port)) for _ in range(150)]
         for caller in callers:  # each process reads what it has to know about the access token, and connects
             assert caller.query(CACHED).status == 200
-        # Each thread connects to the service's database when it first looks an endpoint up. Sixty that do so at once
-        # may take longer than a call waits for a database, so they do it before.
-        for number in range(5):
-            before = f"{name}-before-{number}"
-            installation.save(before, "SELECT @label AS label", parameters=LABEL, cache_seconds=600)
-            if {answer.status for answer in call_at_once(callers, before)} == {200}:
-                break
         mark = installation.servers.mark()
         answers = call_at_once(callers, name)
     assert Counter((answer.status, answer.code) for answer in answers) == {(200, ""): 150}

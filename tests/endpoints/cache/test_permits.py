@@ -82,7 +82,8 @@ def test_calls_one_after_the_other_ask_redis_once(name: str, monkeypatch: pytest
     for _ in range(50):
         assert process.takes(name)
         process.give_back(name)
-    assert len(asked) == 1
+    # The process's own permits may be renewed by their thread meanwhile.
+    assert len([given for given in asked if name in str(given)]) == 1
 
 
 def test_a_process_that_has_everything_hands_a_share_to_one_that_comes(name: str, later: None) -> None:

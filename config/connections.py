@@ -9,17 +9,13 @@ import os
 import secrets
 import socket
 import struct
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from time import monotonic, sleep
 from typing import Any, Final
-
-from granian.server import mp
 
 _OPEN_STATES: Final = (1, 8)  # TCP_ESTABLISHED; TCP_CLOSE_WAIT: the client sends no more but may still read
 # struct tcp_info of linux/tcp.h, since 4.19: tcpi_unacked, tcpi_bytes_acked, tcpi_notsent_bytes, tcpi_bytes_sent.
@@ -109,52 +105,9 @@ MOST_ROUNDS: Final = 8  # on a busy machine a piece may be sent together with th
 ROUND_SECONDS: Final = 0.1
 _LONGEST_BLANKS: Final = 400
 
-# PEP 3333. A request must not see the process's own environment, which contains secrets.
-_ENVIRON: Final[Mapping[str, Any]] = {
-    "GATEWAY_INTERFACE": "CGI/1.1",
-    "SCRIPT_NAME": "",
-    "SERVER_SOFTWARE": "granian",
-    "wsgi.errors": sys.stderr,
-    "wsgi.input_terminated": True,  # the server reports the end of a body in chunks
-    "wsgi.multiprocess": True,
-    "wsgi.multithread": True,
-    "wsgi.run_once": False,
-    "wsgi.version": (1, 0),
-}
-
 Headers = Sequence[tuple[str, str]]
-Application = Callable[[dict[str, Any], Callable[..., None]], list[bytes]]
-Runner = Callable[[Any, dict[str, Any]], None]
 
 _one_at_a_time = threading.Lock()
-
-
-def use_hang_ups() -> None:
-    """Make granian's workers that start from now on call the application by `runner`."""
-    mp._wsgi_call_wrap = lambda application, *_: runner(application)  # type: ignore[attr-defined]  # private
-
-
-def runner(application: Application) -> Runner:
-    """Return the function that granian calls for each request, in place of granian.wsgi's own.
-
-    HANG_UP is in the environ of a request with a body. The answer must be a list: it is handed over at once, so no
-    thread waits for a client to read it.
-    """
-
-    def run(protocol: Any, scope: dict[str, Any]) -> None:
-        environ = {**_ENVIRON, **scope}
-        if "CONTENT_LENGTH" in scope or "HTTP_TRANSFER_ENCODING" in scope:
-            environ[HANG_UP] = partial(hang_up, protocol, int(scope["SERVER_PORT"]))
-        said: tuple[Any, ...] = ()
-
-        def start_response(*arguments: Any) -> None:
-            nonlocal said
-            said = arguments
-
-        body = application(environ, start_response)
-        protocol.response_bytes(int(said[0][:3]), said[1], body[0] if len(body) == 1 else b"".join(body))
-
-    return run
 
 
 def hang_up(protocol: Any, port: int, status: int, headers: Headers, body: bytes) -> bool:

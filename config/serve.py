@@ -26,7 +26,8 @@ from granian.http import HTTP1Settings
 from granian.log import logger
 from granian.server.mp import MPServer, WorkerProcess
 
-from config.connections import cut_off_unread_answers, use_hang_ups
+from config.connections import cut_off_unread_answers
+from config.exchanges import use_exchanges
 from config.pulses import Pulses, watch
 
 TARGET: Final = "config.wsgi:application"
@@ -111,7 +112,7 @@ def main(arguments: Sequence[str]) -> int:
     connections = _raise_file_limit() - _FILES_BESIDE_CONNECTIONS
     try:
         with claimed(options.host, options.port):
-            use_hang_ups()
+            use_exchanges()
             server = WebServer(
                 unread_seconds=options.unread_seconds,
                 address=options.host,

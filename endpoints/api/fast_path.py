@@ -60,13 +60,13 @@ def _answer(environ: dict[str, Any], reference: str, start_response: StartRespon
         log("request_finished", code=reply.status, request=f"GET {environ['PATH_INFO']}", duration_ms=duration_ms)
     finally:
         structlog.contextvars.clear_contextvars()
-    return [reply.body]
+    return [reply.body] if reply.later is None else reply.later
 
 
 def _headers(reply: Reply, request_id: str, *, is_secure: bool) -> list[tuple[str, str]]:
     vary = reply.headers.get("Vary")
     headers = {**reply.headers, "Vary": f"{vary}, origin" if vary else "origin", "X-Request-ID": request_id}
-    if reply.status != HTTPStatus.NOT_MODIFIED:
+    if reply.status != HTTPStatus.NOT_MODIFIED and reply.later is None:
         headers["Content-Length"] = str(len(reply.body))
     return [*headers.items(), *_headers_of_middleware(is_secure)]
 

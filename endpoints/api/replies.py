@@ -10,11 +10,12 @@ import orjson
 import structlog
 from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
 from django.db import InterfaceError, OperationalError
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.views.defaults import page_not_found
 from django.views.defaults import server_error as server_error_page
 from rest_framework import exceptions as framework_errors
 
+from config.exchanges import LaterAnswer
 from endpoints.api.middleware import request_id_of
 from endpoints.errors import (
     DatabaseUnavailable,
@@ -32,11 +33,29 @@ POSITION_HEADER: Final = "X-Log-Position"  # of a load's answer; a call that sen
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to a request."""
+    """The answer to a request; `later` takes the place of a body that is not there yet, or too large to be kept."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes = b""
+    later: LaterAnswer | None = None
+
+    def as_response(self) -> HttpResponseBase:
+        """Return it as a response of Django's."""
+        if self.later is not None:
+            return LaterResponse(self.later, status=self.status, headers=dict(self.headers))
+        response = HttpResponse(self.body, status=self.status, headers=dict(self.headers))
+        if "Content-Type" not in self.headers:
+            del response["Content-Type"]  # Django's own, of an empty body
+        return response
+
+
+class LaterResponse(StreamingHttpResponse):
+    """Django's response with a body that is given later; the web server takes `later` itself."""
+
+    def __init__(self, later: LaterAnswer, **options: Any) -> None:
+        super().__init__(later, **options)
+        self.later = later
 
 
 def error_reply(error: EndpointError, request_id: str) -> Reply:

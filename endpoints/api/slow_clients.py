@@ -19,9 +19,10 @@ from django.conf import settings
 from django.contrib.auth import SESSION_KEY
 
 from config.connections import HANG_UP
+from config.exchanges import LaterAnswer
 from endpoints.api.authentication import take_token_from_address
 from endpoints.api.middleware import settle_request_id
-from endpoints.api.replies import error_reply
+from endpoints.api.replies import LaterResponse, error_reply
 from endpoints.api.slow_bodies import PIECE_BYTES, STRANGER, BodyCutOff, HangUp, Reader, ReadingPlaces
 from endpoints.errors import EndpointError, HeaderTooLarge, InvalidRequest, Overloaded, RequestTooLarge
 
@@ -186,10 +187,15 @@ def _take_body_away(environ: Environ) -> None:
     environ["wsgi.input"] = io.BytesIO()
 
 
-def _whole(answer: Iterable[bytes]) -> list[bytes]:
-    """Return an answer as a list, which a web server takes at once; a stream would hold the thread until it is read."""
-    if isinstance(answer, list):
+def _whole(answer: Iterable[bytes]) -> Iterable[bytes]:
+    """Return an answer as a list, which a web server takes at once, or as the LaterAnswer that it is.
+
+    Any other stream would hold the thread until it is read.
+    """
+    if isinstance(answer, (list, LaterAnswer)):
         return answer
+    if isinstance(answer, LaterResponse):
+        return answer.later
     try:
         return list(answer)
     finally:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, cast
 
 import orjson
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.http.multipartparser import MultiPartParserError
 from django.http.request import UnreadablePostError
 from django.views.decorators.csrf import csrf_exempt
@@ -41,7 +41,7 @@ class AnsweringView(APIView):
     permission_classes = ()
     content_negotiation_class = _NoNegotiation
 
-    def answer(self, request: HttpRequest, **of_route: str) -> HttpResponse:
+    def answer(self, request: HttpRequest, **of_route: str) -> HttpResponseBase:
         """Return the answer, or the one error body."""
         raise NotImplementedError
 
@@ -50,7 +50,7 @@ class AnsweringView(APIView):
         """Add nothing: Allow belongs to a 405 alone."""
         return {}
 
-    def _answer(self, request: Request, **of_route: str) -> HttpResponse:
+    def _answer(self, request: Request, **of_route: str) -> HttpResponseBase:
         return self.answer(request._request, **of_route)
 
     get = head = post = put = patch = delete = options = trace = http_method_not_allowed = _answer  # type: ignore[assignment]
@@ -59,16 +59,13 @@ class AnsweringView(APIView):
 class QueryView(AnsweringView):
     """Run an endpoint by UUID or name and answer with its rows. The fast path answers plain GETs before it."""
 
-    def answer(self, request: HttpRequest, **of_route: str) -> HttpResponse:
+    def answer(self, request: HttpRequest, **of_route: str) -> HttpResponseBase:
         reply = answer_query(
             QueryRequest(
                 request.META, of_route["reference"], request_id_of(request), read_body=partial(_read_body, request)
             )
         )
-        response = HttpResponse(reply.body, status=reply.status, headers=dict(reply.headers))
-        if "Content-Type" not in reply.headers:
-            del response["Content-Type"]  # Django's own, of an empty body
-        return response
+        return reply.as_response()
 
 
 @csrf_exempt  # it changes nothing, and Django's refusal of a POST would be a page about forms

@@ -31,9 +31,9 @@ import psycopg
 NEW = sys.argv.pop() == "new"
 from config.wsgi import application
 from django.test import RequestFactory
-from endpoints.calling import sandbox_queries
+from endpoints.calling import consumer_queries
 checking = 0.0
-original = sandbox_queries.check_query
+original = consumer_queries.check_query
 def counted(*arguments):
     global checking
     started = time.thread_time()
@@ -41,7 +41,7 @@ def counted(*arguments):
         return original(*arguments)
     finally:
         checking += time.thread_time() - started
-sandbox_queries.check_query = counted
+consumer_queries.check_query = counted
 environ = RequestFactory().get("/api/endpoints/query/logs.all", headers={"host": "127.0.0.1"}).environ
 secret, query_string = sys.argv[1:]
 def call(number):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import threading
 
 from django.conf import settings
 from django.core.wsgi import get_wsgi_application
@@ -15,6 +16,7 @@ django = get_wsgi_application()
 from endpoints.api.fast_path import FastPath  # noqa: E402  # its modules need Django set up
 from endpoints.api.slow_bodies import ReadingPlaces  # noqa: E402
 from endpoints.api.slow_clients import SlowClients  # noqa: E402
+from endpoints.guarantees import keep_asking  # noqa: E402
 
 application = SlowClients(
     FastPath(django),
@@ -24,5 +26,6 @@ application = SlowClients(
         bytes_per_second=settings.ENDPOINTS_BODY_MIN_BYTES_PER_SECOND,
     ),
 )
+threading.Thread(target=keep_asking, args=(threading.Event(),), name="guarantees", daemon=True).start()
 # Everything loaded by now stays, so the collector need not look through it while calls are answered.
 gc.freeze()

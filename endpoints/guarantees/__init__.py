@@ -7,6 +7,7 @@ from endpoints.guarantees.verification import (
     Verdict,
     accepted_level,
     forget_answer,
+    keep_asking,
     sandbox_refusal,
     verify_guarantees,
 )
@@ -18,6 +19,7 @@ __all__ = [
     "Verdict",
     "accepted_level",
     "forget_answer",
+    "keep_asking",
     "sandbox_refusal",
     "verify_guarantees",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -30,6 +31,7 @@ CONNECTED_WITHIN_SECONDS: Final = 1.2  # calls wait for it; a server that hangs 
 PROBED_WITHIN_SECONDS: Final = 5.0  # per guarantee; all of them take a second, on a busy machine three
 VERIFIED_WITHIN_SECONDS: Final = 30.0
 WAIT_SECONDS: Final = 15.0  # calls wait no longer for the answer; a later answer serves the next calls
+LOOK_SECONDS: Final = 5.0  # between two looks whether it is time to ask; also after a failure
 REFUSAL: Final = (
     "Sandbox queries are refused at the moment: the log database lacks a protection that they need. "
     "Its operator finds the reason with `manage.py check_sandbox`."
@@ -108,7 +110,7 @@ def _verdict(guarantee: Guarantee, nodes: Sequence[LogDatabase]) -> Verdict:
 
 
 class _Verification:
-    """The last answer, kept up to date by its callers."""
+    """The last answer, kept up to date by `keep_asking`, or else by its callers."""
 
     def __init__(self) -> None:
         self._answer: _Answer | None = None
@@ -118,12 +120,16 @@ class _Verification:
 
     def answer(self) -> _Answer:
         """Return a valid answer; shortly before it expires, begin a new one. Raises DatabaseUnavailable."""
-        known, now = self._answer, time.monotonic()
-        if known is None or now >= known.good_until:
+        known = self._answer
+        if known is None or time.monotonic() >= known.good_until:
             return self._asking.result()
-        if now >= known.renew_at:
-            self._asking.begin()
+        self.renew()
         return known
+
+    def renew(self) -> None:
+        """Begin a new answer if the known one expires soon. Never raises, and waits for nothing."""
+        if self._answer is None or time.monotonic() >= self._answer.renew_at:
+            self._asking.begin()
 
     def _ask(self) -> _Answer:
         self._answer = _ask()
@@ -137,10 +143,22 @@ def sandbox_refusal() -> str | None:
     """Return why sandbox queries are not served, None if they are; ask this before each of them.
 
     The answer is kept for minutes, a refusal for seconds, and renewed in the background before that time is over. If
-    there is no valid answer, all callers wait for the same new one, at most WAIT_SECONDS.
+    there is no valid answer, because the process has just started or the log database could not be asked, all callers
+    wait for the same new one, at most WAIT_SECONDS.
     Raises DatabaseUnavailable if the log database cannot be asked.
     """
     return _verification.answer().refusal
+
+
+def keep_asking(stop: threading.Event) -> None:
+    """Have a valid answer ready at any moment until `stop` is set, so that no caller waits for one.
+
+    For a thread of each web process: an answer takes seconds, and calls may come minutes apart.
+    """
+    while True:
+        _verification.renew()
+        if stop.wait(LOOK_SECONDS):
+            return
 
 
 def forget_answer() -> None:

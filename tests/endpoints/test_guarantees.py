@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -20,10 +21,12 @@ from endpoints.guarantees import (
     SandboxLevel,
     definitions,
     forget_answer,
+    keep_asking,
     sandbox_refusal,
     verification,
     verify_guarantees,
 )
+from tests.live.calls import until
 
 pytestmark = pytest.mark.django_db(databases=["default", "logs"])
 
@@ -329,6 +332,24 @@ def test_all_who_come_before_the_first_answer_wait_for_the_same_one(asked: Asked
     with ThreadPoolExecutor(20) as pool:
         assert set(pool.map(lambda _: sandbox_refusal(), range(20))) == {None}
     assert asked.times == 1
+
+
+def test_a_process_has_an_answer_before_the_first_call_and_no_call_waits_for_a_later_one(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verification, "LOOK_SECONDS", 0.05)
+    stop = threading.Event()
+    asking = threading.Thread(target=keep_asking, args=(stop,))
+    asking.start()
+    try:
+        until(lambda: asked.times == 1, seconds=30)
+        asked.now += 10_000
+        until(lambda: asked.times == 2, seconds=30)
+    finally:
+        stop.set()
+        asking.join()
+    assert sandbox_refusal() is None
+    assert asked.times == 2
 
 
 def test_the_level_without_a_superuser_needs_no_closed_functions(function_open: None, settings: Any) -> None:

@@ -211,6 +211,7 @@ AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # a lock-out ends, even i
 AXES_DISABLE_ACCESS_LOG = True
 AXES_ENABLE_ADMIN = False  # endpoints/admin/logins.py shows the counters
 AXES_VERBOSE = False
+LOGIN_REDIRECT_URL = "admin:index"  # of a login page that was opened by itself
 
 # --- Pages ------------------------------------------------------------------------------------------------------------
 LANGUAGE_CODE = "en"

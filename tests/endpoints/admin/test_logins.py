@@ -49,6 +49,11 @@ def log_in(name: str = "person", password: str = "wrong", *, address: str = "192
 
 
 @pytest.mark.usefixtures("person")
+def test_a_login_page_opened_by_itself_leads_to_the_dashboard() -> None:
+    assert log_in(password=RIGHT)["Location"] == "/admin/"
+
+
+@pytest.mark.usefixtures("person")
 class TestLockOut:
     def test_a_name_is_locked_out_after_so_many_failures_with_the_right_password_too(self) -> None:
         answers = [log_in().status_code for _ in range(FAILURES + 2)]

@@ -2,6 +2,7 @@
 PYTHON ?= python3
 PORT ?= 8000
 ROWS ?= 20000
+ROWS_PER_SECOND ?= 3
 REPLICAS ?= 0
 TEXTS ?= 20000
 ARGS ?=
@@ -21,8 +22,9 @@ LINT_ENVIRONMENT := SECRET_KEY=only-for-reading-the-settings-while-checking-type
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv/demo.stamp ## run the whole service here with sample rows until Ctrl-C (PORT=8000 ROWS=20000 REPLICAS=0)
-	@$(BIN)/python manage.py demo --port $(PORT) --rows $(ROWS) --replicas $(REPLICAS)
+demo: .venv/demo.stamp ## run the whole service here with sample rows until Ctrl-C (PORT=8000 ROWS=20000 ROWS_PER_SECOND=3 REPLICAS=0)
+	@$(BIN)/python manage.py demo --port $(PORT) --rows $(ROWS) --rows-per-second $(ROWS_PER_SECOND) \
+	  --replicas $(REPLICAS)
 
 test: .venv/dev.stamp ## run the tests on embedded servers, without drills and browser (ARGS='-k name')
 	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) --installations=without $(ARGS)

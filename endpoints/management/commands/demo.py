@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
@@ -28,11 +30,17 @@ from endpoints.access.access_tokens import authenticate_access_token, issue_acce
 from endpoints.errors import NotAuthenticated
 from logsources.databases import owner_connection
 from logsources.models import LogSource
+from logsources.trickle import trickle
 
 ROWS = 20_000
 DAYS = 7
 PROJECTS = ("acme", "globex", "initech")
 ADMIN = "admin"
+LINES = 20
+READABLE = "s:timestamp s:event_message"  # LQL: two columns, without the JSON
+ROWS_PER_SECOND = 3.0
+MOST_ROWS_PER_SECOND = 1000
+MOST_NEW_ROWS = 100_000  # nine hours of them, then the demo is quiet
 # Older rows will soon leave the window of usage.api-counts (7 days), so the demo makes new ones.
 FRESH_FOR = timedelta(days=5)
 STANDBYS = """
@@ -53,18 +61,25 @@ class Login:
 class Command(BaseCommand):
     help = (
         "Run the whole service here until Ctrl-C: migrations, log sources, sample rows, an admin login, an access "
-        "token, web server, worker and scheduler. Example: manage.py demo --port 8000 --rows 20000 --replicas 1"
+        "token, web server, worker and scheduler; then new sample rows each second. "
+        "Example: manage.py demo --port 8000 --rows 20000 --rows-per-second 3 --replicas 1"
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--port", type=int, default=DEMO_PORT, help="default: %(default)s")
         parser.add_argument("--rows", type=_count, default=ROWS, help="sample rows to make; default: %(default)s")
+        parser.add_argument(
+            "--rows-per-second",
+            type=_rate,
+            default=ROWS_PER_SECOND,
+            help=f"new sample rows while it runs, at most {MOST_NEW_ROWS:,} in all; 0: none; default: %(default)g",
+        )
         # config.local reads it too, and starts them before the settings load.
         parser.add_argument(
             "--replicas", type=_count, default=0, help="standbys of the embedded PostgreSQL; default: %(default)s"
         )
 
-    def handle(self, *args: Any, port: int, rows: int, replicas: int, **options: Any) -> None:
+    def handle(self, *args: Any, port: int, rows: int, rows_per_second: float, replicas: int, **options: Any) -> None:
         root = local_folder(settings.BASE_DIR)
         log_folder = root / "log"
         log_folder.mkdir(parents=True, exist_ok=True)
@@ -82,14 +97,20 @@ class Command(BaseCommand):
         base = f"http://{DEMO_ADDRESS}:{port}"
         self.stdout.write("Starting web, worker and beat …")
         try:
-            run_together(
-                list(_programs(port, log_folder)),
-                {**os.environ, **_child_environment()},
-                folder=settings.BASE_DIR,
-                report=lambda line: self.stderr.write(line),
-                is_up=lambda: _is_ready(base),
-                announce=lambda: self.stdout.write(_announcement(base, login, newest, root, replicas=replicas)),
-            )
+            with _new_rows(rows_per_second) as begin:
+
+                def announce() -> None:
+                    self.stdout.write(_announcement(base, login, newest, root, replicas=replicas))
+                    begin()
+
+                run_together(
+                    list(_programs(port, log_folder)),
+                    {**os.environ, **_child_environment()},
+                    folder=settings.BASE_DIR,
+                    report=lambda line: self.stderr.write(line),
+                    is_up=lambda: _is_ready(base),
+                    announce=announce,
+                )
         except ProgramFailed as error:
             raise CommandError(f"The demo has ended: {error}") from error
         self.stdout.write("Stopped.")
@@ -110,6 +131,27 @@ class Command(BaseCommand):
         else:
             self.stdout.write("Sample rows: kept")
         return newest or datetime.now(UTC)
+
+
+@contextmanager
+def _new_rows(rows_per_second: float) -> Iterator[Callable[[], None]]:
+    """Yield what begins to load new rows in a thread, which ends with the context."""
+    stop = threading.Event()
+    how = {"rows_per_second": rows_per_second, "at_most": MOST_NEW_ROWS, "projects": PROJECTS}
+    loading = threading.Thread(target=trickle, args=(stop,), kwargs=how, name="new rows", daemon=True)
+    try:
+        yield loading.start if rows_per_second else lambda: None
+    finally:
+        stop.set()
+        if loading.is_alive():
+            loading.join(timeout=5)
+
+
+def _rate(text: str) -> float:
+    rate = float(text)
+    if not 0 <= rate <= MOST_ROWS_PER_SECOND:
+        raise argparse.ArgumentTypeError(f"must be from 0 to {MOST_ROWS_PER_SECOND}")
+    return rate
 
 
 def _count(text: str) -> int:
@@ -197,15 +239,17 @@ def _standby_lines(root: Path) -> list[str]:
 
 def _announcement(base: str, login: Login, newest: datetime, root: Path, *, replicas: int) -> str:
     window = {
-        "project": PROJECTS[0],
         "iso_timestamp_start": _iso(newest - timedelta(hours=6)),
         "iso_timestamp_end": _iso(newest),
     }
     redact = f"{settings.ENDPOINTS_HEADER_PREFIX}-ENDPOINT-REDACT-PII: true"
+    readable = {"project": PROJECTS[0], "lql": READABLE}
 
     def curl(endpoint: str, arguments: dict[str, str], *headers: str) -> str:
-        sent = "".join(f" -H '{header}'" for header in (f"X-API-KEY: {login.access_token}", *headers))
-        return f"curl -s{sent} '{base}/api/endpoints/query/{endpoint}?{urlencode(arguments)}'"
+        """Return a line whose answer a person can read: the first rows as CSV, of logs their time and message."""
+        every = (f"X-API-KEY: {login.access_token}", "Accept: text/csv", *headers)
+        sent = "".join(f" -H '{header}'" for header in every)
+        return f"curl -s{sent} '{base}/api/endpoints/query/{endpoint}?{urlencode(arguments)}' | head -n {LINES}"
 
     return "\n".join(
         [
@@ -216,13 +260,13 @@ def _announcement(base: str, login: Login, newest: datetime, root: Path, *, repl
             *(_standby_lines(root) if replicas else []),
             "",
             "# the newest log rows of a project",
-            curl("logs.all", {"project": PROJECTS[0]}),
+            curl("logs.all", readable),
             "# a time window",
-            curl("logs.all", window),
+            curl("logs.all", readable | window),
             "# requests a day and API area",
             curl("usage.api-counts", {"interval": "daily", "project": PROJECTS[0]}),
             "# addresses redacted",
-            curl("logs.all", {"project": PROJECTS[0]}, redact),
+            curl("logs.all", readable, redact),
             "",
             "Ctrl-C stops everything.",
         ]

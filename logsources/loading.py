@@ -21,7 +21,7 @@ from logsources.models import LogSource
 from logsources.ndjson import BadJSON, parse_line
 from logsources.project_column import hold_table
 from logsources.rolling import RolledSource
-from logsources.rows import BadRow, read_row
+from logsources.rows import BadRow, random_id, read_row
 from logsources.storing import PreparedRow, RowStore, TableCopy, encode_row
 from logsources.tables import TableShape
 from logsources.topology import read_topology
@@ -66,12 +66,13 @@ class LoadProgress:
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """The result of a load. `bad_lines` lists the first 100 of `bad_line_count`."""
+    """The result of a load. `bad_lines` lists the first 100 of `bad_line_count`; `made_ids` of the rows had none."""
 
     loaded: int
     duplicates: int
     bad_line_count: int
     bad_lines: tuple[BadLine, ...]
+    made_ids: int = 0
 
 
 def load_rows(
@@ -100,7 +101,9 @@ def load_rows(
         while rows.first is not None:
             days.prepare(rows.first.day)
             store.store(rows.take_batch(days, batch_rows))
-    return LoadReport(store.loaded, store.duplicates, intake.bad_line_count, intake.listed_bad_lines())
+    return LoadReport(
+        store.loaded, store.duplicates, intake.bad_line_count, intake.listed_bad_lines(), made_ids=intake.made_ids
+    )
 
 
 @dataclass(slots=True)
@@ -113,6 +116,7 @@ class _Intake:
     on_bad_line: OnBadLine
     progress: Callable[[LoadProgress], None] | None
     bad_line_count: int = 0
+    made_ids: int = 0
     _bad_lines: list[BadLine] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[PreparedRow]:
@@ -128,12 +132,17 @@ class _Intake:
                     project_path=self.project_path,
                     now=datetime.now(UTC),
                     default_project=self.default_project,
+                    new_id=self._make_id,
                 )
             except (BadJSON, BadRow) as fault:
                 self.refuse(number, fault.reason)
                 continue
             yield PreparedRow(number, row.timestamp.date(), encode_row(row))
         self._report_progress(number)
+
+    def _make_id(self) -> str:
+        self.made_ids += 1
+        return random_id()
 
     def _report_progress(self, lines: int) -> None:
         if self.progress is not None:

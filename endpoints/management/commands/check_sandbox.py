@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from argparse import RawDescriptionHelpFormatter
 from typing import Any
 
 import psycopg
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError
 
 from endpoints.guarantees import SandboxLevel, Verdict, accepted_level, verify_guarantees
 from endpoints.management.failures import one_line_failures
+from logsources.management.own_command import OwnCommand
 
 _MARKS = {SandboxLevel.ROW_SECURITY: "row_security", SandboxLevel.FULL: "full", SandboxLevel.ADVICE: "advice"}
 
 
-class Command(BaseCommand):
+class Command(OwnCommand):
     help = (
-        "Ask the log database what the readers can do there. Print each guarantee with pass or FAIL and, if it fails,\n"
-        "what an attacker who got past the checker would get. If the accepted level needs a guarantee that fails,\n"
-        "the command exits with 1, and the service refuses sandbox queries. ENDPOINTS_SANDBOX_LEVEL is that level:\n"
-        "full, or row_security if there is no superuser.\n\n"
-        "Example:\n"
-        "    python manage.py check_sandbox"
+        "Ask the log database what the readers can do there. Print each guarantee with pass or FAIL and, if it "
+        "fails, what an attacker who got past the checker would get. If the accepted level needs a guarantee that "
+        "fails, the command exits with 1, and the service refuses sandbox queries. ENDPOINTS_SANDBOX_LEVEL is that "
+        "level: full, or row_security if there is no superuser."
     )
-
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        return super().create_parser(prog_name, subcommand, formatter_class=RawDescriptionHelpFormatter, **kwargs)
+    examples = ("python manage.py check_sandbox",)
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

@@ -6,13 +6,14 @@ import re
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from config.setting_values import parse_limit
 from endpoints.access.access_tokens import endpoints_out_of_reach, issue_access_token, words_of_loading
 from endpoints.access.secrets import NO_LIMIT, OwnLimits
 from endpoints.management.failures import USAGE_EXIT_CODE, one_line_failures
+from logsources.management.own_command import OwnCommand
 
 _DURATION = re.compile(r"(\d{1,6})([mhdw])", re.ASCII)
 _LIMITS = {  # in the order of OwnLimits
@@ -23,10 +24,10 @@ _LIMITS = {  # in the order of OwnLimits
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-class Command(BaseCommand):
-    help = (
-        "Issue an access token and print only its secret on standard output; the secret is shown only once. "
-        "Example: manage.py create_access_token dashboard --endpoint logs.all --bind project=acme --expires-in 30d"
+class Command(OwnCommand):
+    help = "Issue an access token and print only its secret on standard output; the secret is shown only once."
+    examples = (
+        "python manage.py create_access_token dashboard --endpoint logs.all --bind project=acme --expires-in 30d",
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -8,7 +8,7 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
@@ -20,7 +20,7 @@ import psycopg
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from psycopg import sql
 
 from config.embedded import known_urls, local_folder
@@ -29,6 +29,7 @@ from config.processes import Program, ProgramFailed, run_together
 from endpoints.access.access_tokens import authenticate_access_token, issue_access_token
 from endpoints.errors import NotAuthenticated
 from logsources.databases import owner_connection
+from logsources.management.own_command import OwnCommand
 from logsources.models import LogSource
 from logsources.trickle import trickle
 
@@ -58,15 +59,15 @@ class Login:
     access_token: str
 
 
-class Command(BaseCommand):
+class Command(OwnCommand):
     help = (
         "Run the whole service here until Ctrl-C: migrations, log sources, sample rows, an admin login, an access "
-        "token, web server, worker and scheduler; then new sample rows each second. "
-        "Example: manage.py demo --port 8000 --rows 20000 --rows-per-second 3 --replicas 1"
+        "token, web server, worker and scheduler; then new sample rows each second."
     )
+    examples = ("python manage.py demo --port 8000 --rows 20000 --rows-per-second 3 --replicas 1",)
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--port", type=int, default=DEMO_PORT, help="default: %(default)s")
+        parser.add_argument("--port", type=_count, default=DEMO_PORT, help="default: %(default)s")
         parser.add_argument("--rows", type=_count, default=ROWS, help="sample rows to make; default: %(default)s")
         parser.add_argument(
             "--rows-per-second",
@@ -148,17 +149,16 @@ def _new_rows(rows_per_second: float) -> Iterator[Callable[[], None]]:
 
 
 def _rate(text: str) -> float:
-    rate = float(text)
-    if not 0 <= rate <= MOST_ROWS_PER_SECOND:
-        raise argparse.ArgumentTypeError(f"must be from 0 to {MOST_ROWS_PER_SECOND}")
-    return rate
+    with suppress(ValueError):
+        if 0 <= (rate := float(text)) <= MOST_ROWS_PER_SECOND:
+            return rate
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {MOST_ROWS_PER_SECOND}")
 
 
 def _count(text: str) -> int:
-    count = int(text)
-    if count < 0:
-        raise argparse.ArgumentTypeError("must not be negative")
-    return count
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
+    return int(text)
 
 
 def _newest_row() -> datetime | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from argparse import RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from typing import Any, Final
 import django
 import psycopg
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError
 from django.db import DatabaseError, connections
 from django.db.migrations.executor import MigrationExecutor
 
@@ -25,6 +24,7 @@ from endpoints.calling.installation import State, look_at_installation
 from endpoints.guarantees import Verdict, verify_guarantees
 from logsources.databases import owner_connection
 from logsources.introspection import partitions_by_table
+from logsources.management.own_command import OwnCommand
 from logsources.models import LogSource
 from logsources.partitions import DAYS_AHEAD, partition_day, utc_day
 
@@ -52,19 +52,15 @@ class Finding:
     to_do: str = ""
 
 
-class Command(BaseCommand):
+class Command(OwnCommand):
     help = (
-        "Look at the whole installation and print what works, what does not and what to do about it: databases,\n"
-        "migrations, Redis, worker, beat, the guarantees of the sandbox with PostgreSQL's memory limit, partitions of\n"
-        "the coming days, clocks and versions. It changes nothing. The exit status is 1 if something fails; warnings\n"
-        "leave it 0.\n\n"
-        "Example:\n"
-        "    python manage.py doctor"
+        "Look at the whole installation and print what works, what does not and what to do about it: databases, "
+        "migrations, Redis, worker, beat, the guarantees of the sandbox with PostgreSQL's memory limit, partitions "
+        "of the coming days, clocks and versions. It changes nothing. The exit status is 1 if something fails; "
+        "warnings leave it 0."
     )
+    examples = ("python manage.py doctor",)
     requires_system_checks = []  # it must run, and tell, where they fail
-
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        return super().create_parser(prog_name, subcommand, formatter_class=RawDescriptionHelpFormatter, **kwargs)
 
     def handle(self, *args: Any, **options: Any) -> None:
         findings = []

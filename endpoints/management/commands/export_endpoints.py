@@ -5,17 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from endpoints.defining.transfers import export_endpoints
 from endpoints.management.failures import one_line_failures
+from logsources.management.own_command import OwnCommand
 
 
-class Command(BaseCommand):
+class Command(OwnCommand):
     help = (
         "Write every endpoint into a folder as NAME.sql: a comment with its settings and parameters, then its SQL. "
-        "Other files in the folder stay. Example: manage.py export_endpoints stored-queries"
+        "Other files in the folder stay."
     )
+    examples = ("python manage.py export_endpoints stored-queries",)
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("folder", type=Path, metavar="DIR", help="created if it is missing")

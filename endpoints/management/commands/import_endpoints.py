@@ -6,18 +6,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from endpoints.defining.transfers import ImportOutcome, ImportResult, import_endpoints
 from endpoints.management.failures import one_line_failures
+from logsources.management.own_command import OwnCommand
 
 
-class Command(BaseCommand):
+class Command(OwnCommand):
     help = (
         "Import every .sql file of a folder, in the form that export_endpoints writes, as the newest version of the "
         "endpoint it names. All files are checked on the log database first; if one is refused, nothing is imported "
-        "and the exit code is 1. Endpoints without a file stay. "
-        "Example: manage.py import_endpoints stored-queries --dry-run; then manage.py import_endpoints stored-queries"
+        "and the exit code is 1. Endpoints without a file stay."
+    )
+    examples = (
+        "python manage.py import_endpoints stored-queries --dry-run",
+        "python manage.py import_endpoints stored-queries",
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -10,13 +10,14 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from endpoints.access.admin_roles import keep_roles
 from endpoints.defining.saving import save_endpoint
 from endpoints.management.failures import one_line, one_line_failures
 from endpoints.models import Endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
+from logsources.management.own_command import OwnCommand
 from logsources.models import LogSource
 from logsources.services import PartitionsNotRolled, SourceTableError, create_source, roll_partitions
 
@@ -26,13 +27,13 @@ ENDPOINTS = "endpoints.json"
 Fields = dict[str, Any]
 
 
-class Command(BaseCommand):
+class Command(OwnCommand):
     help = (
-        f"Register the log sources and endpoints of a folder ({SOURCES}, {ENDPOINTS} and the SQL files it "
-        "names) and create their tables and partitions. Those that already exist stay as they are. Also creates the "
-        "roles of the admin, as sync_roles does. "
-        "Example: manage.py load_fixtures"
+        f"Register the log sources and endpoints of a folder ({SOURCES}, {ENDPOINTS} and the SQL files it names) and "
+        "create their tables and partitions. Those that already exist stay as they are. Also creates the roles of "
+        "the admin, as sync_roles does."
     )
+    examples = ("python manage.py load_fixtures",)
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from endpoints.calling.calls import visible_endpoints
 from endpoints.calling.purging import purge_cache
 from endpoints.management.failures import USAGE_EXIT_CODE, one_line_failures, without_log_lines
+from logsources.management.own_command import OwnCommand
 
 
-class Command(BaseCommand):
-    help = (
-        "Remove the cached results of endpoints; the next call runs the query. "
-        "Example: manage.py purge_cache usage.api-counts"
-    )
+class Command(OwnCommand):
+    help = "Remove the cached results of endpoints; the next call runs the query."
+    examples = ("python manage.py purge_cache usage.api-counts",)
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("endpoint", nargs="*", help="name or UUID")
+        parser.add_argument("endpoint", nargs="*", default=[], help="name or UUID")
         parser.add_argument("--all", action="store_true", help="remove the results of every endpoint")
 
     def handle(self, *args: Any, **options: Any) -> None:

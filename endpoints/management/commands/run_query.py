@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 from unicodedata import category
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser, OutputWrapper
+from django.core.management.base import CommandError, CommandParser, OutputWrapper
 from rich.cells import cell_len, set_cell_size
 
 from endpoints.calling.calls import run_endpoint
@@ -19,6 +19,7 @@ from endpoints.calling.query_requests import Call
 from endpoints.management.failures import USAGE_EXIT_CODE, one_line_failures
 from endpoints.results.outcomes import ResultFormat
 from endpoints.sql.parameters import RawValue
+from logsources.management.own_command import OwnCommand
 
 # --- Text tables ------------------------------------------------------------------------------------------------------
 # Rows as text for a terminal: a table if it fits, else one block per row. Pure: it knows no terminal.
@@ -99,17 +100,19 @@ def _cut(value: str, cells: int) -> str:
 _FORMATS = {"json": ResultFormat.JSON, "csv": ResultFormat.CSV, "ndjson": ResultFormat.NDJSON}
 
 
-class Command(BaseCommand):
-    help = (
-        "Run an endpoint and print its rows. "
-        "Example: manage.py run_query logs.all project=acme iso_timestamp_start=2025-06-02 --format table. "
-        "To run your own query under the rules for consumers: manage.py run_query logs.all project=acme "
-        "--sql 'select count(*) from auth_logs' or --lql 'm.response.status_code:>=500 c:count(*)'"
+class Command(OwnCommand):
+    help = "Run an endpoint and print its rows."
+    examples = (
+        "python manage.py run_query logs.all project=acme iso_timestamp_start=2025-06-02 --format table",
+        "python manage.py run_query logs.all project=acme --sql 'select count(*) from auth_logs'",
+        "python manage.py run_query logs.all project=acme --lql 'm.response.status_code:>=500 c:count(*)'",
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("endpoint", help="name or UUID")
-        parser.add_argument("arguments", nargs="*", metavar="NAME=VALUE", help="an argument; repeat NAME for a list")
+        parser.add_argument(
+            "arguments", nargs="*", default=[], metavar="NAME=VALUE", help="an argument; repeat NAME for a list"
+        )
         parser.add_argument(
             "--format",
             choices=["table", *_FORMATS],

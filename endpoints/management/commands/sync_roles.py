@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from endpoints.access.admin_roles import keep_roles
 from endpoints.management.failures import one_line_failures
+from logsources.management.own_command import OwnCommand
 
 
-class Command(BaseCommand):
+class Command(OwnCommand):
     help = (
-        "Create the groups viewer, editor and owner and give each exactly the permissions of its role; their members "
-        "stay. load_fixtures does the same. Example: manage.py sync_roles"
+        "Create the groups viewer, editor and owner and give each exactly the permissions of its role; their "
+        "members stay. load_fixtures does the same."
     )
+    examples = ("python manage.py sync_roles",)
 
     def handle(self, *args: Any, **options: Any) -> None:
         with one_line_failures():

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
 from endpoints.calling.calls import find_endpoint, visible_endpoints
 from endpoints.calling.warming import WarmRun, warm_endpoint
 from endpoints.management.failures import one_line_failures, without_log_lines
+from logsources.management.own_command import OwnCommand
 
 
-class Command(BaseCommand):
-    help = (
-        "Renew the cached results that were requested within the caching period, as each endpoint's schedule does. "
-        "Example: manage.py warm_cache usage.api-counts"
-    )
+class Command(OwnCommand):
+    help = "Renew the cached results that were requested within the caching period, as each endpoint's schedule does."
+    examples = ("python manage.py warm_cache usage.api-counts",)
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("endpoint", nargs="*", help="name or UUID; default: every endpoint with cache warming")
+        parser.add_argument(
+            "endpoint", nargs="*", default=[], help="name or UUID; default: every endpoint with cache warming"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         with one_line_failures(), without_log_lines():

@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 import time
-from argparse import RawDescriptionHelpFormatter
 from typing import Any
 
 import psycopg
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import connections
 from psycopg.conninfo import make_conninfo
 
 from logsources.databases import LOGS_ALIAS, owner_connection
 from logsources.distribution import DistributionError, open_cluster, plan_distribution
 from logsources.hardening import HardeningError, LogRoles
+from logsources.management.own_command import OwnCommand
 from logsources.management.superuser import find_superuser_url
 from logsources.roles import RoleSetupError
 
 
-class Command(BaseCommand):
+class Command(OwnCommand):
     help = (
-        "Distribute the log tables by project over the workers of a Citus cluster, and harden every node. Run it once\n"
-        "the nodes are joined (docs/scaling.md), and again after a node was added: it does what is missing. Calls get\n"
-        "503 while it runs for the first time; loads wait for the table that is being distributed. It needs a\n"
-        "superuser, by the same name and password on every node. There is no way back to one server but to load the\n"
-        "rows anew.\n\n"
-        "Examples:\n"
-        "    python manage.py distribute_logs --dry-run\n"
-        "    LOGS_SUPERUSER_URL=postgresql://postgres:…@coordinator/logs python manage.py distribute_logs"
+        "Distribute the log tables by project over the workers of a Citus cluster, and harden every node. Run it "
+        "once the nodes are joined (docs/scaling.md), and again after a node was added: it does what is missing. "
+        "Calls get 503 while it runs for the first time; loads wait for the table that is being distributed. It "
+        "needs a superuser, by the same name and password on every node. There is no way back to one server but to "
+        "load the rows anew."
     )
-
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        return super().create_parser(prog_name, subcommand, formatter_class=RawDescriptionHelpFormatter, **kwargs)
+    examples = (
+        "python manage.py distribute_logs --dry-run",
+        "LOGS_SUPERUSER_URL=postgresql://postgres:…@coordinator/logs python manage.py distribute_logs",
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(

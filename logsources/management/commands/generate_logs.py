@@ -10,12 +10,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from logsources.generation import SOURCE_NAMES, generate_rows, share_rows
 from logsources.loading import LoadProgress, LoadReport, OnBadLine, load_rows
 from logsources.management.commands.load_logs import explained_load_errors, find_source
 from logsources.management.load_progress import Update, shown_progress
+from logsources.management.own_command import OwnCommand
 from logsources.models import LogSource
 
 DEFAULT_ROWS = 20_000
@@ -47,11 +48,9 @@ class _Order:
         return map(orjson.dumps, rows)
 
 
-class Command(BaseCommand):
-    help = (
-        "Make up realistic log rows and load them; the same --seed and --until give the same rows. "
-        "Example: manage.py generate_logs --rows 20000 --days 7 --projects acme,globex"
-    )
+class Command(OwnCommand):
+    help = "Make up realistic log rows and load them; the same --seed and --until give the same rows."
+    examples = ("python manage.py generate_logs --rows 20000 --days 7 --projects acme,globex",)
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--rows", type=int, default=DEFAULT_ROWS, help="rows in total (default: %(default)s)")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import RawDescriptionHelpFormatter
 from typing import Any
 
 import psycopg
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import connections
 
 from logsources.databases import LOGS_ALIAS
@@ -19,23 +18,22 @@ from logsources.hardening import (
     plan_undo,
     undo_hardening,
 )
+from logsources.management.own_command import OwnCommand
 from logsources.management.superuser import find_superuser_url
 
 
-class Command(BaseCommand):
+class Command(OwnCommand):
     help = (
-        "Remove PUBLIC's rights on the catalogs and functions of the log database, and give the readers only what\n"
-        "sandbox queries and stored queries need. Run it once after the first `migrate --database logs`, and again\n"
-        "after a major upgrade of PostgreSQL or a new extension; run it with --undo before pg_upgrade. It needs a\n"
-        "superuser; it knows the embedded server's. manage.py check_sandbox then shows which guarantees hold.\n\n"
-        "Examples:\n"
-        "    python manage.py harden_logs --dry-run\n"
-        "    LOGS_SUPERUSER_URL=postgresql://postgres:…@db/logs python manage.py harden_logs\n"
-        "    python manage.py harden_logs --undo"
+        "Remove PUBLIC's rights on the catalogs and functions of the log database, and give the readers only what "
+        "sandbox queries and stored queries need. Run it once after the first `migrate --database logs`, and again "
+        "after a major upgrade of PostgreSQL or a new extension; run it with --undo before pg_upgrade. It needs a "
+        "superuser; it knows the embedded server's. manage.py check_sandbox then shows which guarantees hold."
     )
-
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        return super().create_parser(prog_name, subcommand, formatter_class=RawDescriptionHelpFormatter, **kwargs)
+    examples = (
+        "python manage.py harden_logs --dry-run",
+        "LOGS_SUPERUSER_URL=postgresql://postgres:…@db/logs python manage.py harden_logs",
+        "python manage.py harden_logs --undo",
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(

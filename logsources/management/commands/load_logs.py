@@ -8,41 +8,35 @@ import stat
 import sys
 import time
 import zlib
-from argparse import RawDescriptionHelpFormatter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import psycopg
-from django.core.management.base import BaseCommand, CommandError, CommandParser, DjangoHelpFormatter
+from django.core.management.base import CommandError, CommandParser
 
 from logsources.loading import LoadAborted, LoadProgress, LoadReport, OnBadLine, load_rows
 from logsources.management.load_progress import shown_progress
+from logsources.management.own_command import OwnCommand
 from logsources.models import LogSource
 from logsources.ndjson import decompressed, read_lines
 from logsources.storing import ProjectMoved
 
 INTERRUPTED_EXIT_CODE = 130  # what a shell reports for a command that Ctrl-C ended
 
-EXAMPLE = """\
-example:
-  manage.py load_logs edge_logs requests.ndjson.gz
-  producer | manage.py load_logs auth_logs - --skip-bad-lines
 
-One JSON object per line: event_message (text, required), metadata (an object), and project, id and timestamp if known:
-  {"event_message": "GET | 200 | …", "project": "acme", "metadata": {"request": {"path": "/rest/v1/orders"}}}
-"""
-
-
-class _HelpFormatter(DjangoHelpFormatter, RawDescriptionHelpFormatter):
-    """Keeps Django's order of options and the example's own line breaks."""
-
-
-class Command(BaseCommand):
-    help = "Load log rows from NDJSON (plain or gzip) in one transaction: all of them or none."
-
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        return super().create_parser(prog_name, subcommand, epilog=EXAMPLE, formatter_class=_HelpFormatter, **kwargs)
+class Command(OwnCommand):
+    help = (
+        "Load log rows from NDJSON (plain or gzip) in one transaction: all of them or none.\n\n"
+        "One JSON object per line: event_message (text, required), metadata (an object), and project, id and timestamp "
+        "if known. Rows without an id are loaded again each time."
+    )
+    examples = (
+        "python manage.py load_logs edge_logs requests.ndjson.gz",
+        "producer | python manage.py load_logs auth_logs - --skip-bad-lines",
+        """echo '{"event_message": "GET | 200 | …", "project": "acme", "metadata": {"level": "info"}}' |"""
+        " python manage.py load_logs edge_logs -",
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("source", help="the log source, such as edge_logs")
@@ -60,6 +54,8 @@ class Command(BaseCommand):
         with explained_load_errors(source), _opened(options["file"]) as file:
             report = self._load(source, file, on_bad_line)
         self._summarise(source, report, seconds=time.monotonic() - started)
+        if report.bad_line_count and not report.loaded and not report.duplicates:
+            raise CommandError(f"Every line is bad. Nothing was loaded into {source.name}.")
 
     def _load(self, source: LogSource, file: BinaryIO, on_bad_line: OnBadLine) -> LoadReport:
         size = _regular_size(file)
@@ -81,6 +77,11 @@ class Command(BaseCommand):
             f" {report.bad_line_count:,} bad lines skipped; {seconds:.1f} s,"
             f" {report.loaded / max(seconds, 0.001):,.0f} rows/s"
         )
+        if report.made_ids:
+            rows = "1 row has" if report.made_ids == 1 else f"{report.made_ids:,} rows have"
+            self.stderr.write(
+                f"{rows} no id and got a new one: loading the same lines again would count them twice.", style_func=str
+            )
 
 
 def find_source(name: str) -> LogSource:

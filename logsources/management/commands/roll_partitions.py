@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from argparse import RawDescriptionHelpFormatter
+from argparse import ArgumentTypeError
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from logsources import services
+from logsources.management.own_command import OwnCommand
 from logsources.partitions import DAYS_AHEAD
 from logsources.services import PartitionAction, PartitionChange, PartitionsNotRolled
 
 
-def _non_negative(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number
+def _days(text: str) -> int:
+    if not text.isdecimal():
+        raise ArgumentTypeError(f"{text!r} is not a number of days from 0")
+    return int(text)
 
 
 def _sentence(change: PartitionChange) -> str:
@@ -29,22 +29,18 @@ def _sentence(change: PartitionChange) -> str:
             return f"{change.partition_name}: {change.action}"
 
 
-class Command(BaseCommand):
+class Command(OwnCommand):
     help = (
-        "Give every log table its daily partitions (UTC): create those of the coming days, move rows from the default\n"
-        "partition to the partitions of their days, drop partitions older than the source's retention, and build\n"
-        "missing covering indexes. The scheduler does this every hour; run it by hand after loading old rows.\n\n"
-        "Example:\n"
-        "    python manage.py roll_partitions --days-ahead 14"
+        "Give every log table its daily partitions (UTC): create those of the coming days, move rows from the "
+        "default partition to the partitions of their days, drop partitions older than the source's retention, and "
+        "build missing covering indexes. The scheduler does this every hour; run it by hand after loading old rows."
     )
-
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        return super().create_parser(prog_name, subcommand, formatter_class=RawDescriptionHelpFormatter, **kwargs)
+    examples = ("python manage.py roll_partitions --days-ahead 14",)
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--days-ahead",
-            type=_non_negative,
+            type=_days,
             default=DAYS_AHEAD,
             metavar="DAYS",
             help=f"how many days after today get a partition now (default: {DAYS_AHEAD})",

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from argparse import RawDescriptionHelpFormatter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from psycopg import errors
 
 from logsources.databases import owner_connection
 from logsources.management.commands.load_logs import find_source
+from logsources.management.own_command import OwnCommand
 from logsources.models import LogSource
 from logsources.table_upgrades import UpgradeRefused, upgrade_steps, upgrade_table
 
 
-class Command(BaseCommand):
+class Command(OwnCommand):
     help = (
-        "Bring log tables of an earlier version into today's shape: loads fill the column project in every source,\n"
-        "it is never NULL, and the key is (id, project, timestamp). Run it once every process runs the new version;\n"
-        "loads and queries go on before and meanwhile. You can interrupt it and run it again.\n\n"
-        "Examples:\n"
-        "    python manage.py upgrade_log_tables --dry-run\n"
-        "    python manage.py upgrade_log_tables edge_logs"
+        "Bring log tables of an earlier version into today's shape: loads fill the column project in every source, "
+        "it is never NULL, and the key is (id, project, timestamp). Run it once every process runs the new version; "
+        "loads and queries go on before and meanwhile. You can interrupt it and run it again."
+    )
+    examples = (
+        "python manage.py upgrade_log_tables --dry-run",
+        "python manage.py upgrade_log_tables edge_logs",
     )
 
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        return super().create_parser(prog_name, subcommand, formatter_class=RawDescriptionHelpFormatter, **kwargs)
-
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("sources", nargs="*", metavar="SOURCE", help="only these log sources (default: all)")
+        parser.add_argument(
+            "sources", nargs="*", default=[], metavar="SOURCE", help="only these log sources (default: all)"
+        )
         parser.add_argument("--dry-run", action="store_true", help="show what would be done, and do nothing")
 
     def handle(self, *args: Any, sources: list[str], dry_run: bool = False, **options: Any) -> None:

@@ -6,7 +6,7 @@ import io
 from datetime import timedelta
 
 import pytest
-from django.core.management import CommandError, call_command, load_command_class
+from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from endpoints.access.access_tokens import authenticate_access_token
@@ -111,12 +111,6 @@ def test_a_refusal_is_one_line_and_makes_nothing(arguments: list[str], code: int
     assert "\n" not in str(error.value)
     assert error.value.returncode == code
     assert not AccessToken.objects.exists()
-
-
-def test_help_shows_an_example() -> None:
-    parser = load_command_class("endpoints", "create_access_token").create_parser("manage.py", "create_access_token")
-    help_text = " ".join(parser.format_help().split())
-    assert "Example: manage.py create_access_token dashboard --endpoint logs.all --bind project=acme" in help_text
 
 
 def test_limits_of_its_own() -> None:

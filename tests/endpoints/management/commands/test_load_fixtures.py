@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from django.core.management import CommandError, call_command, load_command_class
+from django.core.management import CommandError, call_command
 
 from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
@@ -192,8 +192,3 @@ def test_a_broken_log_source_is_one_line(tmp_path: Path, source: Any, message: s
 def test_a_folder_without_fixtures_is_told(tmp_path: Path) -> None:
     assert "contains no log_sources.json and no endpoints.json" in failure(tmp_path)
     assert "contains no" in failure(tmp_path / "no such folder")
-
-
-def test_help_shows_an_example() -> None:
-    parser = load_command_class("endpoints", "load_fixtures").create_parser("manage.py", "load_fixtures")
-    assert "Example: manage.py load_fixtures" in " ".join(parser.format_help().split())

@@ -217,12 +217,6 @@ def test_exit_codes_and_last_lines_of_failures(arguments: list[str], code: int, 
     assert finished.stdout == ""
 
 
-def test_help_shows_an_example() -> None:
-    finished = in_a_process("--help")
-    assert finished.returncode == 0
-    assert "Example: manage.py run_query logs.all project=acme" in " ".join(finished.stdout.split())
-
-
 def test_a_reader_that_has_read_enough_ends_the_command_quietly() -> None:
     program = (
         "import django, sys; django.setup()\n"

@@ -21,7 +21,7 @@ from logsources.models import LogSource
 from logsources.ndjson import BadJSON, parse_line
 from logsources.project_column import hold_table
 from logsources.rolling import RolledSource
-from logsources.rows import BadRow, random_id, read_row
+from logsources.rows import BadRow, read_row
 from logsources.storing import PreparedRow, RowStore, TableCopy, encode_row
 from logsources.tables import TableShape
 from logsources.topology import read_topology
@@ -66,13 +66,16 @@ class LoadProgress:
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """The result of a load. `bad_lines` lists the first 100 of `bad_line_count`; `made_ids` of the rows had none."""
+    """The result of a load. `bad_lines` lists the first 100 of `bad_line_count`.
+
+    `unrecognised` rows came without id or timestamp: the same lines again would be other rows.
+    """
 
     loaded: int
     duplicates: int
     bad_line_count: int
     bad_lines: tuple[BadLine, ...]
-    made_ids: int = 0
+    unrecognised: int = 0
 
 
 def load_rows(
@@ -102,7 +105,11 @@ def load_rows(
             days.prepare(rows.first.day)
             store.store(rows.take_batch(days, batch_rows))
     return LoadReport(
-        store.loaded, store.duplicates, intake.bad_line_count, intake.listed_bad_lines(), made_ids=intake.made_ids
+        store.loaded,
+        store.duplicates,
+        intake.bad_line_count,
+        intake.listed_bad_lines(),
+        unrecognised=intake.unrecognised,
     )
 
 
@@ -116,7 +123,7 @@ class _Intake:
     on_bad_line: OnBadLine
     progress: Callable[[LoadProgress], None] | None
     bad_line_count: int = 0
-    made_ids: int = 0
+    unrecognised: int = 0
     _bad_lines: list[BadLine] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[PreparedRow]:
@@ -127,22 +134,19 @@ class _Intake:
             if not line or line.isspace():
                 continue
             try:
+                raw = parse_line(line)
                 row = read_row(
-                    parse_line(line),
+                    raw,
                     project_path=self.project_path,
                     now=datetime.now(UTC),
                     default_project=self.default_project,
-                    new_id=self._make_id,
                 )
             except (BadJSON, BadRow) as fault:
                 self.refuse(number, fault.reason)
                 continue
+            self.unrecognised += raw.get("id") is None or raw.get("timestamp") is None
             yield PreparedRow(number, row.timestamp.date(), encode_row(row))
         self._report_progress(number)
-
-    def _make_id(self) -> str:
-        self.made_ids += 1
-        return random_id()
 
     def _report_progress(self, lines: int) -> None:
         if self.progress is not None:

@@ -29,7 +29,7 @@ class Command(OwnCommand):
     help = (
         "Load log rows from NDJSON (plain or gzip) in one transaction: all of them or none.\n\n"
         "One JSON object per line: event_message (text, required), metadata (an object), and project, id and timestamp "
-        "if known. Rows without an id are loaded again each time."
+        "if known. Rows without id or timestamp count twice if they are loaded twice."
     )
     examples = (
         "python manage.py load_logs edge_logs requests.ndjson.gz",
@@ -77,10 +77,10 @@ class Command(OwnCommand):
             f" {report.bad_line_count:,} bad lines skipped; {seconds:.1f} s,"
             f" {report.loaded / max(seconds, 0.001):,.0f} rows/s"
         )
-        if report.made_ids:
-            rows = "1 row has" if report.made_ids == 1 else f"{report.made_ids:,} rows have"
+        if report.unrecognised:
+            rows = "1 row has" if report.unrecognised == 1 else f"{report.unrecognised:,} rows have"
             self.stderr.write(
-                f"{rows} no id and got a new one: loading the same lines again would count them twice.", style_func=str
+                f"{rows} no id or no timestamp: loading the same lines again would count them twice.", style_func=str
             )
 
 

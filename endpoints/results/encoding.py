@@ -1,4 +1,4 @@
-"""PostgreSQL values to JSON, NDJSON and CSV bytes; `endpoints.results.arrow` writes Parquet and Arrow from the same values.
+"""PostgreSQL values to JSON, NDJSON and CSV bytes; `endpoints.results.arrow` makes Parquet and Arrow of them.
 
 A value arrives as PostgreSQL's text and becomes one of: None, bool, int, str, list (arrays), or bytes. `bytes` is
 always raw JSON: jsonb and numbers go out digit for digit as PostgreSQL wrote them and are never parsed on the way.
@@ -204,15 +204,15 @@ def _binary(rows: Rows, result_format: ResultFormat, *, redact: bool, max_bytes:
         # Imported at first use: it takes a third of a second and 40 MB.
         from endpoints.results.arrow import encode_columns
     except ModuleNotFoundError as error:
-        raise NotAcceptable(offered_formats(), missing=[result_format]) from error
-    body = encode_columns(
+        offered = [each.value for each in offered_formats()]
+        raise NotAcceptable(offered, missing=[result_format.value]) from error
+    return encode_columns(
         rows,
         lambda: _chunks(rows, redact=redact, timestamps_as=TimestampForm.ISO),
         as_parquet=result_format is ResultFormat.PARQUET,
         redact=redact,
         max_bytes=max_bytes,
     )
-    return body
 
 
 def _chunks(rows: Rows, *, redact: bool, timestamps_as: TimestampForm) -> Iterator[Chunk]:

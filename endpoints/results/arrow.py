@@ -41,9 +41,6 @@ from endpoints.results.encoding import Chunk, text_field
 from endpoints.results.outcomes import ColumnType, OverBudget, Rows
 from endpoints.results.redaction import redact_text
 
-# Columns take up to eight times the bytes of JSON: a decimal 16, where JSON writes two. What takes more is over budget
-# in any format, and is given up while it arrives.
-MEMORY_PER_BYTE: Final = 8
 MOST_DIGITS: Final = 38  # of decimal128
 NO_TYPE: Final[ColumnType] = (0, -1)  # no type of PostgreSQL has this oid
 
@@ -131,15 +128,17 @@ def encode_columns(
     """Return the rows as a Parquet file or an Arrow IPC stream; if two columns share a name, the last one is returned.
 
     `chunks` returns the rows' values from the beginning; it is called again for columns that have a value that does
-    not fit. With `redact` the values are redacted already, except for those of bytea, which arrive encoded. Raises
-    OverBudget.
+    not fit. With `redact` the values are redacted already, except for those of bytea, which arrive encoded.
+
+    Raises OverBudget if the columns have more than `max_bytes` before compression, while they arrive, or the body has:
+    a megabyte of the same letter makes a small file, but costs a megabyte here and at its reader.
     """
     # As in JSON: the place of the first column of this name, and the values of the last.
     indexes = {name: index for index, name in enumerate(rows.columns)}
     types = dict(enumerate(rows.types))
     forms = {index: _form_of(*types.get(index, NO_TYPE)) for index in indexes.values()}
     columns: dict[int, pa.ChunkedArray] = {}
-    room = max_bytes * MEMORY_PER_BYTE
+    room = max_bytes
     while forms:
         made, forms = _columns(forms, chunks(), redact=redact, room=room)
         columns |= made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from math import inf, isnan
@@ -243,7 +243,33 @@ def test_redacts_a_column_that_became_text() -> None:
 
 # --- Budgets ----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("result_format", sorted(BINARY_FORMATS))
-def test_what_takes_far_more_memory_than_its_budget_is_given_up_early(result_format: ResultFormat) -> None:
-    rows = run("SELECT repeat('x', 1000) AS a FROM generate_series(1, 10000)")  # a small file, but much to read
+@pytest.mark.parametrize("number", [1, 10_000])
+def test_columns_count_before_compression(result_format: ResultFormat, number: int) -> None:
+    rows = run(f"SELECT repeat('x', {2_000_000 // number}) AS a FROM generate_series(1, {number})")
+    assert len(encode_rows(rows, ResultFormat.PARQUET, redact=False)) < 200_000
     with pytest.raises(OverBudget):
-        encode_rows(rows, result_format, redact=False, max_bytes=100_000)
+        encode_rows(rows, result_format, redact=False, max_bytes=1_900_000)
+    assert encode_rows(rows, result_format, redact=False, max_bytes=2_200_000)
+
+
+@pytest.mark.parametrize("result_format", sorted(BINARY_FORMATS))
+def test_a_body_may_have_as_many_bytes_as_its_budget(result_format: ResultFormat) -> None:
+    rows = run("SELECT 1 AS a")  # whose value is short beside what describes it
+    body = encode_rows(rows, result_format, redact=False)
+    assert encode_rows(rows, result_format, redact=False, max_bytes=len(body)) == body
+    with pytest.raises(OverBudget):
+        encode_rows(rows, result_format, redact=False, max_bytes=len(body) - 1)
+
+
+@pytest.mark.parametrize("result_format", sorted(BINARY_FORMATS))
+def test_what_is_over_its_budget_is_not_loaded_to_its_end(result_format: ResultFormat) -> None:
+    loaded: list[int] = []
+
+    class Watched(list[tuple[int]]):
+        def __iter__(self) -> Iterator[tuple[int]]:
+            return (loaded.append(row[0]) or row for row in super().__iter__())
+
+    rows = Rows(("a",), Watched((n,) for n in range(10_000)), False, 0.0, types=((20, -1),))
+    with pytest.raises(OverBudget):
+        encode_rows(rows, result_format, redact=False, max_bytes=8_000)
+    assert len(loaded) < 2_000

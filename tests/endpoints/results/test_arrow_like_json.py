@@ -110,10 +110,14 @@ def agree(in_json: Any, in_column: Any, type_: pa.DataType, *, written: str) -> 
     if pa.types.is_list(type_):
         pairs = zip(in_json, in_column, strict=True)
         return all(agree(one, other, type_.value_type, written=written) for one, other in pairs)
-    if pa.types.is_string(type_) and written.startswith("json"):
+    # Besides JSON, a column of arrays may have become text.
+    if pa.types.is_string(type_) and (written.startswith("json") or isinstance(in_json, list)):
         return repr(numbers_kept(in_column)) == repr(in_json)
-    if pa.types.is_string(type_) and isinstance(in_json, list):
-        return repr(numbers_kept(in_column)) == repr(in_json)  # a column of arrays that became text
+    return is_same(in_json, in_column, is_short=pa.types.is_float32(type_))
+
+
+def is_same(in_json: Any, in_column: Any, *, is_short: bool) -> bool:
+    """Tell whether a value of JSON is this one of a column; `is_short` for a float of four bytes."""
     match in_column:
         case str() | bool():
             return in_column == in_json
@@ -122,7 +126,7 @@ def agree(in_json: Any, in_column: Any, type_: pa.DataType, *, written: str) -> 
         case int() | Decimal():
             return Decimal(in_json) == in_column
         case float():
-            code = "f" if pa.types.is_float32(type_) else "d"
+            code = "f" if is_short else "d"
             same = struct.pack(code, float(in_json)) == struct.pack(code, in_column)
             return same or (math.isnan(in_column) and in_json == "NaN")
         case datetime():

@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -62,6 +62,12 @@ VALUES = {name: value for name, (_, value, _, _) in COLUMNS.items()}
 NULLS = dict.fromkeys(COLUMNS)
 
 
+@pytest.fixture
+def duckdb() -> Any:
+    """The library, imported after the collection of tests: what exists then is never freed, which it complains of."""
+    return import_module("duckdb")
+
+
 @pytest.fixture(params=sorted(BINARY_FORMATS))
 def made(request: pytest.FixtureRequest) -> Callable[..., tuple[bytes, ResultFormat]]:
     """Return a function that makes a body with all columns: a row of values, a row of NULLs; or of no rows."""
@@ -76,7 +82,7 @@ def made(request: pytest.FixtureRequest) -> Callable[..., tuple[bytes, ResultFor
     return make
 
 
-def test_duckdb_finds_the_values_and_types(made: Callable[..., Any], tmp_path: Path) -> None:
+def test_duckdb_finds_the_values_and_types(duckdb: Any, made: Callable[..., Any], tmp_path: Path) -> None:
     body, result_format = made()
     with duckdb.connect(config=OFFLINE) as connection:
         if result_format is ResultFormat.PARQUET:
@@ -128,7 +134,7 @@ def plain(value: Any) -> Any:
             return value.tolist() if hasattr(value, "tolist") else value
 
 
-def test_without_rows_every_reader_finds_the_types(made: Callable[..., Any], tmp_path: Path) -> None:
+def test_without_rows_every_reader_finds_the_types(duckdb: Any, made: Callable[..., Any], tmp_path: Path) -> None:
     body, result_format = made("false")
     if result_format is ResultFormat.PARQUET:
         (tmp_path / "rows.parquet").write_bytes(body)

@@ -201,7 +201,7 @@ def encode_rows(
 
 def _binary(rows: Rows, result_format: ResultFormat, *, redact: bool, max_bytes: int) -> bytes:
     try:
-        # Imported at first use: it takes a third of a second and 40 MB.
+        # Imported at first use: it takes a third of a second and 50 MB.
         from endpoints.results.arrow import encode_columns
     except ModuleNotFoundError as error:
         offered = [each.value for each in offered_formats()]

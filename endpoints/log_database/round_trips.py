@@ -81,10 +81,10 @@ def column_names(result: PGresult) -> tuple[str, ...]:
     return tuple((result.fname(index) or b"").decode() for index in range(result.nfields))
 
 
-def column_types(result: PGresult) -> tuple[ColumnType, ...]:
+def column_types(result: PGresult) -> Sequence[ColumnType]:
     """Return the types of the columns; for a domain, PostgreSQL names the type under it."""
-    indexes = range(result.nfields)
-    return tuple(zip(map(result.ftype, indexes), map(result.fmod, indexes), strict=True))
+    oid_of, modifier_of = result.ftype, result.fmod
+    return [(oid_of(index), modifier_of(index)) for index in range(result.nfields)]
 
 
 class FetchBudget(NamedTuple):

@@ -172,7 +172,7 @@ def _columns(
                 array = _array([row[index] for row in chunk], forms[index], redact=redact)
             except _Unfit as unfit:
                 other[index] = _other_form(forms[index], unfit)
-                del arrays[index]
+                room += sum(dropped.nbytes for dropped in arrays.pop(index))
                 continue
             room -= array.nbytes
             if room < 0:

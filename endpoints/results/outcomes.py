@@ -68,7 +68,7 @@ class Rows:
     rows: Sequence[Sequence[Any]]
     truncated: bool
     database_seconds: float
-    types: tuple[ColumnType, ...] = ()
+    types: Sequence[ColumnType] = ()
     position: int = 0
 
 

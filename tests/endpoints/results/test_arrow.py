@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -13,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from endpoints.errors import NotAcceptable
 from endpoints.log_database.execution import run_statement
 from endpoints.log_database.sessions import ReaderSession
-from endpoints.results.encoding import BINARY_FORMATS, CHUNK_ROWS, encode_rows
+from endpoints.results.encoding import BINARY_FORMATS, CHUNK_ROWS, encode_rows, offered_formats
 from endpoints.results.outcomes import OverBudget, ResultFormat, Rows, Statement, TimestampForm
 from logsources.roles import QUERY_READER
 
@@ -202,6 +204,23 @@ def test_a_column_whose_type_is_not_known_is_text() -> None:
         assert table.to_pylist() == [{"a": "1", "b": "[1.5,null]", "c": "true"}, {"a": None, "b": None, "c": None}]
 
 
+def test_rows_without_columns_are_a_table_without_columns() -> None:
+    for table in tables(run("SELECT FROM generate_series(1, 2)")):
+        assert table.num_columns == 0
+
+
+@pytest.mark.parametrize("result_format", sorted(BINARY_FORMATS))
+def test_without_the_library_the_format_is_not_acceptable(
+    result_format: ResultFormat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "endpoints.results.arrow", raising=False)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # as if it were not installed
+    assert set(offered_formats()) == set(ResultFormat) - BINARY_FORMATS
+    with pytest.raises(NotAcceptable) as error:
+        encode_rows(Rows(("a",), [(1,)], False, 0.0), result_format, redact=False)
+    assert error.value.message.endswith(f" It lacks the extra [arrow], which writes {result_format.value}.")
+
+
 def test_timestamps_stay_timestamps_where_json_has_microseconds() -> None:
     rows = run("SELECT timestamptz '2025-06-02 08:15:02.12Z' AS v")
     for result_format in BINARY_FORMATS:
@@ -250,6 +269,13 @@ def test_columns_count_before_compression(result_format: ResultFormat, number: i
     with pytest.raises(OverBudget):
         encode_rows(rows, result_format, redact=False, max_bytes=1_900_000)
     assert encode_rows(rows, result_format, redact=False, max_bytes=2_200_000)
+
+
+@pytest.mark.parametrize("result_format", sorted(BINARY_FORMATS))
+def test_what_did_not_fit_counts_once(result_format: ResultFormat) -> None:
+    late = f"CASE WHEN n = {LATE} THEN array[[repeat('x', 1000)]] ELSE array[repeat('x', 1000)] END"
+    rows = run(f"SELECT {late} AS v FROM generate_series(0, {LATE}) AS n")
+    assert encode_rows(rows, result_format, redact=False, max_bytes=1_100 * LATE)
 
 
 @pytest.mark.parametrize("result_format", sorted(BINARY_FORMATS))

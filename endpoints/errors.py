@@ -203,9 +203,10 @@ class NotAcceptable(EndpointError):
     status = 406
     code = "not_acceptable"
 
-    def __init__(self, available: Sequence[str]) -> None:
+    def __init__(self, available: Sequence[str], missing: Sequence[str] = ()) -> None:
+        lacks = " It lacks the extra [arrow], which writes {}.".format(" and ".join(missing)) if missing else ""
         super().__init__(
-            "The Accept header allows none of the formats this service writes.",
+            f"The Accept header allows none of the formats this service writes.{lacks}",
             details=[{"media_type": media_type} for media_type in available],
         )
 

@@ -24,6 +24,8 @@ from endpoints.calling.cached_results import CacheState, Served
 from endpoints.calling.calls import Answer, note_answered_call, note_failed_call, run_endpoint
 from endpoints.calling.query_requests import Call
 from endpoints.errors import InvalidRequest, MethodNotAllowed
+from endpoints.results.encoding import BINARY_FORMATS
+from endpoints.results.outcomes import ResultFormat
 from endpoints.results.positions import NO_POSITION, read_position
 from endpoints.sql.parameters import RawValue
 
@@ -33,6 +35,9 @@ METHODS: Final = ("GET", "HEAD", "POST", "OPTIONS")
 _ON: Final = frozenset(("true", "1", "yes", "on"))
 _OFF: Final = frozenset(("", "false", "0", "no", "off"))
 _NO_BODY: Final = RawArguments()
+_CONTENT_TYPES: Final = {
+    each: each.value if each in BINARY_FORMATS else f"{each.value}; charset=utf-8" for each in ResultFormat
+}
 # A few different ones are requested again and again, and most are short.
 _REMEMBERED_CALLS: Final = 512
 _MOST_REMEMBERED: Final = 64  # arguments; each takes memory of its own
@@ -170,7 +175,7 @@ def render_answer(environ: Environ, answer: Answer, *, started: float) -> Reply:
         headers["X-Result-Notes"] = "; ".join(outcome.notes)
     if environ["REQUEST_METHOD"] in ("GET", "HEAD") and _is_known(served.etag, environ.get("HTTP_IF_NONE_MATCH", "")):
         return Reply(304, headers)
-    return Reply(200, {"Content-Type": f"{outcome.format.value}; charset=utf-8", **headers}, outcome.body)
+    return Reply(200, {"Content-Type": _CONTENT_TYPES[outcome.format], **headers}, outcome.body)
 
 
 def _cache_control(served: Served) -> str:

@@ -29,8 +29,8 @@ from endpoints.log_database.round_trips import (
     Keeping,
     Transaction,
     column_names,
+    column_types,
     run_transaction,
-    timestamp_columns,
 )
 from endpoints.log_database.servers import log_servers
 from endpoints.log_database.sessions import ReaderSession, session_settings_statement
@@ -101,7 +101,7 @@ def run_statement(
         rows=rows.first(max_rows),
         truncated=len(rows) > max_rows,
         database_seconds=perf_counter() - started,
-        timestamp_columns=timestamp_columns(result),
+        types=column_types(result),
         position=NO_POSITION
         if awaited is None
         else covered_by_snapshot(read_position(armed.decode()), awaited=awaited),

@@ -25,13 +25,12 @@ from psycopg.waiting import Ready, Wait
 
 from endpoints.log_database.gate import GateConnection, KeptStatements
 from endpoints.results.encoding import CHUNK_ROWS, register_loaders
-from endpoints.results.outcomes import BoundValue, OverBudget
+from endpoints.results.outcomes import BoundValue, ColumnType, OverBudget
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
 
 Parameters = Sequence[BoundValue | bytes]  # as texts, encoded or not
-_TIMESTAMPTZ: Final = 1184  # its oid in every PostgreSQL
 _FAILED: Final = (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED)
 _ARRAY_SPECIAL: Final = re.compile(r'(["\\])')
 
@@ -82,9 +81,10 @@ def column_names(result: PGresult) -> tuple[str, ...]:
     return tuple((result.fname(index) or b"").decode() for index in range(result.nfields))
 
 
-def timestamp_columns(result: PGresult) -> tuple[int, ...]:
-    """Return the indexes of the columns of type timestamptz."""
-    return tuple(index for index in range(result.nfields) if result.ftype(index) == _TIMESTAMPTZ)
+def column_types(result: PGresult) -> Sequence[ColumnType]:
+    """Return the types of the columns; for a domain, PostgreSQL names the type under it."""
+    oid_of, modifier_of = result.ftype, result.fmod
+    return [(oid_of(index), modifier_of(index)) for index in range(result.nfields)]
 
 
 class FetchBudget(NamedTuple):

@@ -33,6 +33,8 @@ class ResultFormat(StrEnum):
     JSON = "application/json"
     CSV = "text/csv"
     NDJSON = "application/x-ndjson"
+    PARQUET = "application/vnd.apache.parquet"
+    ARROW = "application/vnd.apache.arrow.stream"
 
 
 class SandboxDialect(StrEnum):
@@ -49,20 +51,24 @@ class TimestampForm(StrEnum):
     UNIX_MICROSECONDS = "unix_microseconds"
 
 
+# A column's type: its oid in pg_type, and its modifier, such as precision and scale of a numeric; -1 if it has none.
+ColumnType = tuple[int, int]
+
+
 @dataclass(frozen=True, slots=True)
 class Rows:
     """What a statement returned: at most `max_rows` rows, and whether PostgreSQL had more.
 
-    `timestamp_columns` are the indexes of the columns of type timestamptz, `position` is that of the log up to which
-    they contain every row (endpoints.results.positions). Values of a row behind its last column are the service's own,
-    and not part of the result.
+    `types` are those of the columns, `position` is that of the log up to which they contain every row
+    (endpoints.results.positions). Values of a row behind its last column are the service's own, and not part of the
+    result; neither are types behind the last column's.
     """
 
     columns: tuple[str, ...]
     rows: Sequence[Sequence[Any]]
     truncated: bool
     database_seconds: float
-    timestamp_columns: tuple[int, ...] = ()
+    types: Sequence[ColumnType] = ()
     position: int = 0
 
 

@@ -14,12 +14,14 @@ from typing import Any, Final
 from django.conf import settings
 from django.utils.http import parse_etags
 
+from config.exchanges import PROTOCOL
 from endpoints.access.secrets import Caller
 from endpoints.access.token_limits import admit
 from endpoints.api.arguments import RawArguments, read_query_string
 from endpoints.api.authentication import authenticate
 from endpoints.api.negotiation import LONGEST_REMEMBERED, preferred_format
 from endpoints.api.replies import POSITION_HEADER, Reply, as_endpoint_error, error_reply
+from endpoints.cache.running_calls import RunningCall
 from endpoints.calling.cached_results import CacheState, Served
 from endpoints.calling.calls import Answer, note_answered_call, note_failed_call, run_endpoint
 from endpoints.calling.query_requests import Call
@@ -60,7 +62,9 @@ def answer_query(request: QueryRequest) -> Reply:
         admit(caller)
         _refuse_other_methods(request.environ["REQUEST_METHOD"])
         awaited = _awaited_position(request.environ)
-        answer = run_endpoint(request.reference, call=read_call(request), caller=caller, awaited=awaited)
+        call = read_call(request)
+        with RunningCall(request.request_id, caller.prefix, request.environ.get(PROTOCOL)):
+            answer = run_endpoint(request.reference, call=call, caller=caller, awaited=awaited)
         reply = render_answer(request.environ, answer, started=started)
     except Exception as error:  # noqa: BLE001  # whatever it was, the caller gets the one error body
         failure = as_endpoint_error(error)

@@ -14,14 +14,12 @@ from typing import Any, Final
 from django.conf import settings
 from django.utils.http import parse_etags
 
-from config.exchanges import PROTOCOL
 from endpoints.access.secrets import Caller
 from endpoints.access.token_limits import admit
 from endpoints.api.arguments import RawArguments, read_query_string
 from endpoints.api.authentication import authenticate
 from endpoints.api.negotiation import LONGEST_REMEMBERED, preferred_format
 from endpoints.api.replies import POSITION_HEADER, Reply, as_endpoint_error, error_reply
-from endpoints.cache.running_calls import RunningCall
 from endpoints.calling.cached_results import CacheState, Served
 from endpoints.calling.calls import Answer, note_answered_call, note_failed_call, run_endpoint
 from endpoints.calling.query_requests import Call
@@ -63,8 +61,7 @@ def answer_query(request: QueryRequest) -> Reply:
         _refuse_other_methods(request.environ["REQUEST_METHOD"])
         awaited = _awaited_position(request.environ)
         call = read_call(request)
-        with RunningCall(request.request_id, caller.prefix, request.environ.get(PROTOCOL)):
-            answer = run_endpoint(request.reference, call=call, caller=caller, awaited=awaited)
+        answer = run_endpoint(request.reference, call=call, caller=caller, awaited=awaited, environ=request.environ)
         reply = render_answer(request.environ, answer, started=started)
     except Exception as error:  # noqa: BLE001  # whatever it was, the caller gets the one error body
         failure = as_endpoint_error(error)

@@ -15,13 +15,13 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from time import monotonic
 from types import TracebackType
 from typing import Any, Final
 
-from config.exchanges import Exchange
+from config.exchanges import PROTOCOL, Exchange
 from endpoints.cache.connection import CacheUnavailable, ask_for, ask_for_all
 from endpoints.cache.keys import PREFIX
 from endpoints.errors import CallCancelled, ClientLeft
@@ -35,19 +35,20 @@ WISH_SECONDS: Final = 60
 class RunningCall:
     """A call with an access token, from its arguments to its answer, in one thread; a context manager.
 
-    `caller` is the prefix of its access token, `protocol` what `Exchange` takes, None if the web server has none.
-    `others_wait` is set while it computes a result that others may wait for too.
+    `caller` is the prefix of its access token, `environ` that of WSGI (PEP 3333), with the request's id: without one
+    the call cannot be cancelled, and without the web server's protocol its client cannot leave. `others_wait` is set
+    while it computes a result that others may wait for too.
     """
 
     __slots__ = ("_protocol", "_token", "caller", "id", "is_cancelled", "others_wait", "request_id")
 
-    def __init__(self, request_id: str, caller: str, protocol: Any = None) -> None:
-        self.request_id = request_id
+    def __init__(self, caller: str, environ: Mapping[str, Any]) -> None:
+        self.request_id: str = environ.get("HTTP_X_REQUEST_ID", "")  # as the service has settled it
         self.caller = caller
         self.id = ""  # once it is listed
         self.is_cancelled = False
         self.others_wait: Callable[[], bool] | None = None
-        self._protocol = protocol
+        self._protocol = environ.get(PROTOCOL)
 
     def __enter__(self) -> RunningCall:
         self._token: Token[RunningCall | None] = CURRENT_CALL.set(self)
@@ -67,7 +68,7 @@ class RunningCall:
 
     def end_if_unwanted(self) -> None:
         """Raise ClientLeft or CallCancelled if nobody wants the result any more; from now on it can be cancelled."""
-        if not self.is_cancelled:
+        if self.request_id and not self.is_cancelled:
             _long_calls.look(self)
         if (self.is_cancelled or self._has_lost_its_client()) and not self._is_shared():
             raise CallCancelled if self.is_cancelled else ClientLeft

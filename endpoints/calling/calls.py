@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic, sleep, time
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import structlog
@@ -145,15 +145,23 @@ def _may_call(caller: Caller | None, endpoint_id: UUID, parameters: Sequence[Dec
     return caller.may_call(str(endpoint_id)) and declared.issuperset(caller.bound_arguments)
 
 
-def run_endpoint(reference: str, *, call: Call, caller: Caller | None = None, awaited: int = NO_POSITION) -> Answer:
+def run_endpoint(
+    reference: str,
+    *,
+    call: Call,
+    caller: Caller | None = None,
+    awaited: int = NO_POSITION,
+    environ: Mapping[str, Any] | None = None,
+) -> Answer:
     """Run an endpoint and return its encoded result; `caller` None is the operator, bound by nothing.
 
-    The result contains every row up to the awaited position of the log (endpoints.results.positions). Raises an
-    EndpointError: one of the rows of the error table.
+    The result contains every row up to the awaited position of the log (endpoints.results.positions). With the WSGI
+    environ of its request, the call ends when nobody wants its result. Raises an EndpointError: one of the rows of the
+    error table.
     """
     endpoint = find_endpoint(reference, caller=caller)
     structlog.contextvars.bind_contextvars(endpoint=endpoint.name, endpoint_version=endpoint.version)
-    served = serve(endpoint, recall_request(endpoint, call, caller), caller, awaited=awaited)
+    served = serve(endpoint, recall_request(endpoint, call, caller), caller, awaited=awaited, environ=environ)
     structlog.contextvars.bind_contextvars(cache=served.state.value)
     return Answer(
         served=served,

@@ -1,4 +1,4 @@
-"""Clients that leave in the middle of a query: PostgreSQL stops it within a second, and nobody else is any worse off."""
+"""Clients that leave in the middle of a query: PostgreSQL stops it within a second, and no other call is affected."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Final
 from urllib.parse import urlencode
+from uuid import uuid4
 
 import pytest
 
@@ -23,6 +24,7 @@ LONG = "SELECT logs.counted(@label, 10) AS label"
 BUSY = (  # computes for minutes and sleeps nowhere
     "SELECT count(*) AS rows FROM generate_series(1, 30000) AS a, generate_series(1, 30000) AS b WHERE a + b = 1"
 )
+SHARED = "SELECT logs.counted(@label, 4) AS label"
 QUICK = "SELECT logs.counted(@label, 0) AS label"
 CROWD: Final = 200
 GENEROUS_SECONDS: Final = 8.0  # on an idle machine all are gone after half a second; unnoticed they run for ten
@@ -42,8 +44,10 @@ class LeavingClient:
 
     def __init__(self, port: int, secret: str, endpoint: str, label: str) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=40)
+        self.request_id = uuid4().hex
         path = f"/api/endpoints/query/{endpoint}?{urlencode({'label': label})}"
-        self._socket.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-KEY: {secret}\r\n\r\n".encode())
+        headers = f"Host: 127.0.0.1\r\nX-API-KEY: {secret}\r\nX-Request-ID: {self.request_id}\r\n"
+        self._socket.sendall(f"GET {path} HTTP/1.1\r\n{headers}\r\n".encode())
 
     def leave(self, *, rudely: bool = False) -> None:
         if rudely:  # socket(7): with a reset in place of an orderly end
@@ -76,9 +80,17 @@ def clients(port: int, secret: str, endpoint: str, labels: Sequence[str]) -> Ite
         yield crowd
 
 
-def test_two_hundred_leave_and_no_statement_runs_on(
-    crowded: Installation, name: str, record_property: pytest.FixtureRequest
-) -> None:
+def redis_keys(installation: Installation, pattern: str) -> list[bytes]:
+    with installation.servers.redis() as client:
+        return client.keys(f"lqe:{pattern}")  # type: ignore[return-value]  # of the synchronous client
+
+
+def is_listed(installation: Installation, request_id: str) -> bool:
+    """Tell whether a call runs, or waits for another one, for so long that it looks whether anybody still wants it."""
+    return bool(redis_keys(installation, f"calls:*:{request_id}"))
+
+
+def test_two_hundred_leave_and_no_statement_runs_on(crowded: Installation, name: str) -> None:
     long, quick = f"{name}.long", f"{name}.quick"
     crowded.save(long, LONG, parameters=LABEL, cache_seconds=0, statement_timeout_seconds=15)
     crowded.save(quick, QUICK, parameters=LABEL, cache_seconds=0)
@@ -95,7 +107,7 @@ def test_two_hundred_leave_and_no_statement_runs_on(
                 meanwhile.append(other.query(quick, {"label": "meanwhile"}))
             seconds = time.monotonic() - left_at
         assert running(crowded) == 0
-        print(f"\n{CROWD} statements were cancelled in {seconds:.2f} s")  # noqa: T201  # the figure of the drill
+        print(f"{CROWD} statements were cancelled in {seconds:.2f} s")  # noqa: T201  # the figure, shown by -s
         assert {answer.status for answer in meanwhile} == {200}
         until(lambda: len(outcomes(web.log.read_bytes(), long)) == CROWD, seconds=10)
         assert set(outcomes(web.log.read_bytes(), long)) == {(499, "client_left")}
@@ -126,53 +138,85 @@ def test_those_who_left_before_their_turn_run_nothing(crowded: Installation, nam
         assert running(crowded) == 0
 
 
-@pytest.mark.parametrize("who", ["the one who runs it", "the one who waits"])
-def test_the_other_one_gets_the_rows(crowded: Installation, name: str, who: str) -> None:
-    crowded.save(name, "SELECT logs.counted(@label, 3) AS label", parameters=LABEL, cache_seconds=600)
-    with crowded.another_web(threads=8) as (_, port), crowded.caller(port=port) as staying:
+@pytest.mark.parametrize("leaver", ["the one who runs it", "the one who waits"])
+def test_the_other_one_gets_the_rows(crowded: Installation, name: str, leaver: str) -> None:
+    crowded.save(name, SHARED, parameters=LABEL, cache_seconds=600)
+    with crowded.another_web(threads=8) as (_, port), ThreadPoolExecutor(1) as pool, crowded.caller(port=port) as other:
         mark = crowded.servers.mark()
-        with ThreadPoolExecutor(1) as pool:
-            if who == "the one who runs it":
-                leaving, answer = _first_leaving(crowded, port, name, staying, pool)
-            else:
-                answer = pool.submit(staying.query, name, {"label": name})
-                until(lambda: running(crowded) == 1, seconds=10)
-                leaving = LeavingClient(port, crowded.secret, name, name)
-            time.sleep(0.5)  # the second one is on its way: it waits for the first one's run of three seconds
-            leaving.leave()
-            assert answer.result().rows == [{"label": name}]
-        assert len(crowded.servers.statements(mark, label=name)) == 1
+        if leaver == "the one who runs it":
+            leaving = LeavingClient(port, crowded.secret, name, name)
+            until(lambda: is_listed(crowded, leaving.request_id), seconds=10)
+            answer = pool.submit(other.query, name, {"label": name}, x_request_id=name)
+            until(lambda: is_listed(crowded, name), seconds=10)
+        else:
+            answer = pool.submit(other.query, name, {"label": name}, x_request_id=name)
+            until(lambda: is_listed(crowded, name), seconds=10)
+            leaving = LeavingClient(port, crowded.secret, name, name)
+            until(lambda: is_listed(crowded, leaving.request_id), seconds=10)
+        leaving.leave()
+        assert answer.result().rows == [{"label": name}]
+    assert len(crowded.servers.statements(mark, label=name)) == 1
 
 
-def _first_leaving(installation, port, name, staying, pool):  # type: ignore[no-untyped-def]
-    leaving = LeavingClient(port, installation.secret, name, name)
-    until(lambda: running(installation) == 1, seconds=10)
-    return leaving, pool.submit(staying.query, name, {"label": name})
+def test_another_process_that_waits_gets_the_rows_of_the_same_statement(crowded: Installation, name: str) -> None:
+    crowded.save(name, SHARED, parameters=LABEL, cache_seconds=600)
+    with ExitStack() as stack:
+        _, first = stack.enter_context(crowded.another_web())
+        _, second = stack.enter_context(crowded.another_web())
+        other, pool = stack.enter_context(crowded.caller(port=second)), stack.enter_context(ThreadPoolExecutor(1))
+        mark = crowded.servers.mark()
+        leaving = LeavingClient(first, crowded.secret, name, name)
+        until(lambda: running(crowded) == 1, seconds=10)
+        answer = pool.submit(other.query, name, {"label": name})
+        until(lambda: bool(redis_keys(crowded, "awaited:*")), seconds=10)
+        leaving.leave()
+        assert answer.result().rows == [{"label": name}]
+    assert len(crowded.servers.statements(mark, label=name)) == 1
 
 
 def test_a_statement_that_everybody_left_ends(crowded: Installation, name: str) -> None:
     crowded.save(name, LONG, parameters=LABEL, cache_seconds=600, statement_timeout_seconds=15)
     with crowded.another_web(threads=8) as (web, port), clients(port, crowded.secret, name, [name] * 5) as crowd:
-        until(lambda: running(crowded) == 1, seconds=10)
-        time.sleep(0.5)  # until the others wait for it
+        until(lambda: all(is_listed(crowded, client.request_id) for client in crowd), seconds=10)
         for client in crowd:
             client.leave()
         until(lambda: running(crowded) == 0, seconds=GENEROUS_SECONDS)
         until(lambda: len(outcomes(web.log.read_bytes(), name)) == 5, seconds=10)
+        assert set(outcomes(web.log.read_bytes(), name)) == {(499, "client_left")}
 
 
-def test_another_process_that_waits_gets_the_rows_of_the_first_statement(crowded: Installation, name: str) -> None:
-    crowded.save(name, "SELECT logs.counted(@label, 4) AS label", parameters=LABEL, cache_seconds=600)
-    with crowded.another_web() as (_, first), crowded.another_web() as (_, second), crowded.caller(port=second) as other:
-        mark = crowded.servers.mark()
-        leaving = LeavingClient(first, crowded.secret, name, name)
-        until(lambda: running(crowded) == 1, seconds=10)
-        with ThreadPoolExecutor(1) as pool:
-            answer = pool.submit(other.query, name, {"label": name})
-            time.sleep(0.5)
-            leaving.leave()
-            assert answer.result().rows == [{"label": name}]
-        assert len(crowded.servers.statements(mark, label=name)) == 1
+def test_leaving_frees_no_permit_before_the_statement_is_over(crowded: Installation, name: str) -> None:
+    crowded.save(name, LONG, parameters=LABEL, cache_seconds=0, statement_timeout_seconds=15)
+    secret = crowded.console.do("issue", name=name, limits={"calls_at_once": 2})
+    with crowded.another_web(threads=16) as (_, port):
+        most = 0
+        for turn in range(5):
+            with clients(port, secret, name, [f"{name} {turn} {n}" for n in range(6)]):
+                until(lambda: running(crowded) == 2, seconds=10)
+                most = max(most, *(running(crowded) for _ in range(20)))
+        assert most == 2
+        until(lambda: running(crowded) == 0, seconds=GENEROUS_SECONDS)
+
+
+def test_a_call_is_cancelled_through_any_process_with_its_own_access_token(crowded: Installation, name: str) -> None:
+    crowded.save(name, LONG, parameters=LABEL, cache_seconds=0, statement_timeout_seconds=15)
+    strangers = crowded.console.do("issue", name=name)
+    with ExitStack() as stack:
+        _, first = stack.enter_context(crowded.another_web())
+        _, second = stack.enter_context(crowded.another_web())
+        caller, pool = stack.enter_context(crowded.caller(port=first)), stack.enter_context(ThreadPoolExecutor(1))
+        owner = stack.enter_context(crowded.caller(port=second))
+        stranger = stack.enter_context(crowded.caller(port=second, secret=strangers))
+        answer = pool.submit(caller.query, name, {"label": name}, x_request_id=name)
+        until(lambda: is_listed(crowded, name), seconds=10)
+        assert stranger.request("DELETE", f"/api/calls/{name}").code == "call_not_found"
+        assert running(crowded) == 1
+        cancelled = owner.request("DELETE", f"/api/calls/{name}")
+        assert (cancelled.status, cancelled.rows) == (200, [{"request_id": name, "cancelled": True}])
+        assert (answer.result().status, answer.result().code) == (409, "cancelled")
+        assert answer.result().seconds < GENEROUS_SECONDS
+        until(lambda: running(crowded) == 0, seconds=GENEROUS_SECONDS)
+        assert owner.request("DELETE", f"/api/calls/{name}").status == 404
 
 
 def _many(installation: Installation, port: int, endpoint: str, *, calls: int) -> list[Answer]:

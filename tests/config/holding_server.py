@@ -64,11 +64,8 @@ def main(port: int) -> None:
     multiprocessing.set_start_method("fork")
     use_exchanges()
     target = "tests.config.holding_server:application"
-    MPServer(
-        target, address="127.0.0.1", port=port, interface=Interfaces.WSGI, workers=1, blocking_threads=8
-    ).serve()
+    MPServer(target, address="127.0.0.1", port=port, interface=Interfaces.WSGI, workers=1, blocking_threads=8).serve()
 
 
 if __name__ == "__main__":
     main(int(sys.argv[1]))
-

@@ -59,7 +59,7 @@ class Exchange:
         self._protocol = protocol
 
     def is_abandoned(self) -> bool:
-        """Tell whether the client has left without its answer; any thread may ask, and it takes ten microseconds.
+        """Tell whether the client has left without its answer; any thread may ask, and it takes 10 to 30 µs.
 
         False while that cannot be known, and once the exchange is answered.
         """

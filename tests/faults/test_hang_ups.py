@@ -42,12 +42,15 @@ def crowded() -> Iterator[Installation]:
 class LeavingClient:
     """A client that sends a call and can leave before the answer."""
 
-    def __init__(self, port: int, secret: str, endpoint: str, label: str) -> None:
+    def __init__(self, port: int, secret: str, endpoint: str, label: str, *, method: str = "GET") -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=40)
         self.request_id = uuid4().hex
         path = f"/api/endpoints/query/{endpoint}?{urlencode({'label': label})}"
         headers = f"Host: 127.0.0.1\r\nX-API-KEY: {secret}\r\nX-Request-ID: {self.request_id}\r\n"
-        self._socket.sendall(f"GET {path} HTTP/1.1\r\n{headers}\r\n".encode())
+        body = "" if method == "GET" else json.dumps({"label": label})
+        if body:
+            headers += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        self._socket.sendall(f"{method} {path} HTTP/1.1\r\n{headers}\r\n{body}".encode())
 
     def leave(self, *, rudely: bool = False) -> None:
         if rudely:  # socket(7): with a reset in place of an orderly end
@@ -117,11 +120,11 @@ def test_two_hundred_leave_and_no_statement_runs_on(crowded: Installation, name:
 
 def test_a_statement_that_computes_is_cancelled_too(crowded: Installation, name: str) -> None:
     crowded.save(name, BUSY, cache_seconds=0, statement_timeout_seconds=60)
-    with clients(crowded.port, crowded.secret, name, ["", ""]) as crowd:
-        until(lambda: running(crowded) == 2, seconds=10)
-        for client in crowd:
-            client.leave()
-        until(lambda: running(crowded) == 0, seconds=GENEROUS_SECONDS)
+    crowd = [LeavingClient(crowded.port, crowded.secret, name, "", method=method) for method in ("GET", "POST")]
+    until(lambda: running(crowded) == len(crowd), seconds=10)
+    for client in crowd:
+        client.leave()
+    until(lambda: running(crowded) == 0, seconds=GENEROUS_SECONDS)
 
 
 def test_those_who_left_before_their_turn_run_nothing(crowded: Installation, name: str) -> None:

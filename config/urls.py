@@ -22,6 +22,7 @@ urlpatterns = [
     re_path(r"^api/endpoints/query/name/(?P<reference>[^/]+)/?$", views.QueryView.as_view()),
     re_path(r"^endpoints/query/(?P<reference>[^/]+)/?$", views.QueryView.as_view()),
     re_path(r"^api/endpoints/cache/(?P<reference>[^/]+)/?$", views.CacheView.as_view(), name="cache"),
+    re_path(r"^api/calls/(?P<request_id>.+?)/?$", views.CallView.as_view(), name="call"),
     re_path(r"^api/logs/?$", logs.LoadView.as_view(), name="logs"),
     # As clients written for another service have it: they put /logs behind whatever base address they are given.
     re_path(r"^(?:api/logs/json|logs(?:/json)?)/?$", logs.LoadView.as_view()),

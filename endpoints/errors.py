@@ -18,10 +18,14 @@
     ├── LoadNotAllowed            403 load_not_allowed
     ├── EndpointNotFound          404 endpoint_not_found
     ├── LogSourceNotFound         404 log_source_not_found
+    ├── CallNotFound              404 call_not_found
     ├── RouteNotFound             404 not_found
     ├── MethodNotAllowed          405 method_not_allowed
     ├── NotAcceptable             406 not_acceptable
     ├── RequestTimeout            408 request_timeout
+    ├── CallEnded
+    │   ├── CallCancelled         409 cancelled
+    │   └── ClientLeft            499 client_left
     ├── RequestTooLarge           413 request_too_large
     ├── UnsupportedMediaType      415 unsupported_media_type
     ├── UnsupportedEncoding       415 unsupported_content_encoding
@@ -184,6 +188,12 @@ class LogSourceNotFound(EndpointError):
     default_message = "There is no log source with this name."
 
 
+class CallNotFound(EndpointError):
+    status = 404
+    code = "call_not_found"
+    default_message = "No call with this request id runs with this access token."
+
+
 class RouteNotFound(EndpointError):
     status = 404
     code = "not_found"
@@ -222,6 +232,24 @@ class RequestTimeout(EndpointError):
             f"The body arrived too slowly: send it without pauses, within {body_seconds:g} s.",
             headers={"Connection": "close"},
         )
+
+
+class CallEnded(EndpointError):
+    """Nobody wants the result of the call any more; it says nothing about the query, nor to those who wait for it."""
+
+
+class CallCancelled(CallEnded):
+    status = 409
+    code = "cancelled"
+    default_message = "The call was cancelled with the access token that made it."
+
+
+class ClientLeft(CallEnded):
+    """The client closed the connection, so nobody reads this; it stands in the log, with the status that nginx uses."""
+
+    status = 499
+    code = "client_left"
+    default_message = "The client closed the connection before it had its answer."
 
 
 class RequestTooLarge(EndpointError):
@@ -363,14 +391,14 @@ class Overloaded(EndpointError):
 
 
 class CacheNotReachable(EndpointError):
-    """Only for purging: a call itself goes on without the cache."""
+    """Only for purging and cancelling: a call itself goes on without the cache."""
 
     status = 503
     code = "cache_unavailable"
 
-    def __init__(self, retry_after_seconds: int = 5) -> None:
+    def __init__(self, retry_after_seconds: int = 5, *, message: str = "") -> None:
         super().__init__(
-            "Redis does not answer, so cached results may still be there.",
+            message or "Redis does not answer, so cached results may still be there.",
             headers={"Retry-After": str(retry_after_seconds)},
         )
 

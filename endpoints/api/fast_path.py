@@ -25,12 +25,16 @@ from config.logs import direct_logger
 from endpoints.api.middleware import settle_request_id
 from endpoints.api.query import QueryRequest, answer_query
 from endpoints.api.replies import Reply
+from endpoints.errors import ClientLeft
 
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
 Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 _ROUTE: Final = re.compile(r"/(?:api/endpoints/query/(?:name/)?|endpoints/query/)([A-Za-z0-9._~-]+)/?", re.ASCII)
-_STATUS_LINES: Final[Mapping[int, str]] = {each.value: f"{each.value} {each.phrase}" for each in HTTPStatus}
+_STATUS_LINES: Final[Mapping[int, str]] = {
+    **{each.value: f"{each.value} {each.phrase}" for each in HTTPStatus},
+    ClientLeft.status: f"{ClientLeft.status} Client Closed Request",
+}
 
 logger = direct_logger(__name__)
 

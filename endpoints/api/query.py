@@ -65,7 +65,8 @@ def answer_query(request: QueryRequest) -> Reply:
         admit(caller)
         _refuse_other_methods(request.environ["REQUEST_METHOD"])
         awaited = _awaited_position(request.environ)
-        answer = run_endpoint(request.reference, call=read_call(request), caller=caller, awaited=awaited)
+        call = read_call(request)
+        answer = run_endpoint(request.reference, call=call, caller=caller, awaited=awaited, environ=request.environ)
         reply = render_answer(request.environ, answer, started=started)
     except Exception as error:  # noqa: BLE001  # whatever it was, the caller gets the one error body
         failure = as_endpoint_error(error)

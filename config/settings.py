@@ -261,6 +261,7 @@ REST_FRAMEWORK = {
 SPECTACULAR_SETTINGS = {
     "TITLE": "Log Query Endpoints",
     "VERSION": VERSION,
+    "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
     "ENABLE_DJANGO_DEPLOY_CHECK": False,  # it builds the document, which needs the database
     "SWAGGER_UI_DIST": "SIDECAR",

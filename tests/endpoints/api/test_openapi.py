@@ -26,6 +26,7 @@ from tests.conftest import ApiClient
 
 pytestmark = pytest.mark.django_db
 DOCUMENT = "/api/openapi.json"
+ADDRESSES = ("logs.all", "name/logs.all", "usage.api-counts", "name/usage.api-counts")
 
 
 def document(client: Client) -> dict[str, Any]:
@@ -38,27 +39,28 @@ def document(client: Client) -> dict[str, Any]:
 
 def test_describes_one_operation_per_endpoint_with_parameters_types_and_columns(api: ApiClient) -> None:
     described = document(api)
-    assert described["openapi"].startswith("3.")
-    assert set(described["paths"]) == {"/api/endpoints/query/logs.all", "/api/endpoints/query/usage.api-counts"}
+    assert described["openapi"].startswith("3.1.")
+    assert described["servers"][0]["url"] == "/"
+    assert set(described["paths"]) == {f"/api/endpoints/query/{address}" for address in ADDRESSES}
     operation = described["paths"]["/api/endpoints/query/usage.api-counts"]["get"]
     parameters = {parameter["name"]: parameter for parameter in operation["parameters"]}
     assert parameters["interval"]["required"] is True
     assert parameters["interval"]["schema"] == {"type": "string", "enum": ["minutely", "hourly", "daily"]}
-    rows = operation["responses"]["200"]["content"]["application/json"]["schema"]["properties"]["result"]
-    assert list(rows["items"]["properties"]) == [
-        "timestamp",
-        "total_rest_requests",
-        "total_storage_requests",
-        "total_auth_requests",
-        "total_realtime_requests",
-    ]
-    assert rows["items"]["properties"]["timestamp"]["format"] == "date-time"
-    assert rows["items"]["properties"]["total_rest_requests"]["type"] == "integer"
+    schemas = described["components"]["schemas"]
+    document_schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
+    assert document_schema == {"$ref": "#/components/schemas/UsageApiCountsRows"}
+    row = schemas["UsageApiCountsRow"]
+    columns = ["timestamp", *(f"total_{area}_requests" for area in ("rest", "storage", "auth", "realtime"))]
+    assert list(row["properties"]) == row["required"] == columns
+    assert row["properties"]["timestamp"] == {"type": ["string", "null"], "format": "date-time"}
+    assert row["properties"]["total_rest_requests"]["type"] == ["integer", "null"]
 
 
 def test_names_only_the_endpoints_the_access_token_may_call() -> None:
     limited = ApiClient(issue_access_token(name="limited", endpoint_names=["logs.all"]).secret)
-    assert set(document(limited)["paths"]) == {"/api/endpoints/query/logs.all"}
+    described = document(limited)
+    assert set(described["paths"]) == {f"/api/endpoints/query/{each}" for each in ("logs.all", "name/logs.all")}
+    assert not [name for name in described["components"]["schemas"] if name.startswith("UsageApiCounts")]
 
 
 def test_describes_loading_to_callers_that_may_load() -> None:
@@ -141,7 +143,8 @@ def test_no_request_that_the_document_allows_or_forbids_makes_a_server_error(
     schema: Any, secret: str, mode: GenerationMode
 ) -> None:
     operations = [operation.ok() for operation in schema.get_all_operations()]
-    assert len(operations) == 6  # GET and POST of both shipped endpoints and of the one with every type
+    # GET and POST of both shipped endpoints, of their sandboxes, and of the one with every type.
+    assert len(operations) == 10
     for operation in operations:
         check(operation, {"X-API-KEY": secret}, mode)
 

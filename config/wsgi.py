@@ -24,5 +24,9 @@ application = SlowClients(
         bytes_per_second=settings.ENDPOINTS_BODY_MIN_BYTES_PER_SECOND,
     ),
 )
+if settings.ENDPOINTS_SPANS:
+    from config.spans import observe
+
+    application = observe(application, version=settings.VERSION)
 # Everything loaded by now stays, so the collector need not look through it while calls are answered.
 gc.freeze()

@@ -16,6 +16,7 @@ from typing import Final
 
 from django.conf import settings
 
+from config import tracing
 from endpoints import cache
 from endpoints.access.secrets import Caller
 from endpoints.access.token_limits import turn
@@ -89,7 +90,14 @@ def serve(
         return _bypass(_run(endpoint, request, caller, awaited))
     key = cache.result_key(endpoint.pk.hex, endpoint.version, request)
     policy = cache_policy(endpoint)
-    served = _serve(endpoint, key, request, caller, replace(policy, awaited=awaited) if awaited else policy)
+    if awaited:
+        policy = replace(policy, awaited=awaited)
+    if tracing.observer is None:
+        served = _serve(endpoint, key, request, caller, policy)
+    else:
+        with tracing.observer.span("cache") as note:
+            served = _serve(endpoint, key, request, caller, policy)
+            note(cache=served.state.value)
     usage.note_call(key, request, kind=served.state.value, keep_seconds=endpoint.cache_seconds)
     return served
 

@@ -56,7 +56,11 @@ def client(running_installation: Installation, tmp_path_factory: pytest.TempPath
     generated = run("-m", "openapi_python_client", "generate", *options, folder=folder)
     assert generated.returncode == 0, generated.stdout + generated.stderr
     said = generated.stdout + generated.stderr
-    assert said.count("WARNING parsing") == len(LEFT_OUT) == sum(said.count(f"Unsupported content type {each}\n") for each in LEFT_OUT)
+    assert (
+        said.count("WARNING parsing")
+        == len(LEFT_OUT)
+        == sum(said.count(f"Unsupported content type {each}\n") for each in LEFT_OUT)
+    )
     (folder / PROGRAM).write_text((PROGRAMS / PROGRAM).read_text(encoding="utf-8"), encoding="utf-8")
     return folder
 

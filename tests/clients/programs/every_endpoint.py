@@ -93,7 +93,7 @@ def read_errors(client: AuthenticatedClient) -> None:
     line = refused.error.details[0].line
     assert isinstance(line, int)
     assert line == 1
-    stranger = AuthenticatedClient(base_url=str(client.get_httpx_client().base_url), token="lqe_0")  # noqa: S106
+    stranger = AuthenticatedClient(base_url=str(client.get_httpx_client().base_url), token="lqe_0")
     unknown = get_logs_all.sync(client=stranger, project="acme")
     assert isinstance(unknown, Error), unknown
     assert unknown.error.code is ErrorCode.NOT_AUTHENTICATED

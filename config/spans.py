@@ -8,7 +8,6 @@ fit into its queue are dropped, so a collector that hangs delays no call.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,8 +18,8 @@ import orjson
 from opentelemetry import context, trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanProcessor
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind, StatusCode, TraceFlags, TraceState
 
 from config import tracing
@@ -53,7 +52,6 @@ _TOLD: Final[Mapping[str, str]] = {
 
 def observe(application: Application, *, version: str) -> Application:
     """Return the application with spans, exported as the standard variables OTEL_… say, from this process on."""
-    logging.getLogger("opentelemetry.trace.span").setLevel(logging.ERROR)  # its warnings quote callers' headers
     named = {"service.name": SERVICE_NAME, "service.version": version}
     # What the operator has named comes first: OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES.
     resource = Resource.create({**named, **OTELResourceDetector().detect().attributes})

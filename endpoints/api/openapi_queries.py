@@ -179,7 +179,7 @@ class DescribedEndpoint:
         values = reference(self._name_of_values(parameter))
         if "items" in schema:
             return schema | {"items": values}
-        beside = {name: schema[name] for name in ("default", "description") if name in schema}
+        beside: Schema = {name: schema[name] for name in ("default", "description") if name in schema}
         return {"allOf": [values], **beside} if beside else values
 
     def _name_of_values(self, parameter: DeclaredParameter) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from math import isfinite
 from typing import Any, Final
 
 from endpoints.errors import EndpointError
@@ -55,8 +54,7 @@ def argument_schema(parameter: DeclaredParameter) -> Schema:
         schema["items"] = single
     if parameter.type in _NUMBERS:
         bounds = {"minimum": parameter.minimum, "maximum": parameter.maximum}
-        values = {name: _json_value(parameter.type, text) for name, text in bounds.items() if text is not None}
-        schema |= {name: value for name, value in values.items() if value is not None}
+        schema |= {name: _json_value(parameter.type, text) for name, text in bounds.items() if text is not None}
     default = _default(parameter)
     return schema if default is None else schema | {"default": default}
 
@@ -117,7 +115,7 @@ def _default(parameter: DeclaredParameter) -> Any:
 
 
 def _json_value(type_: ParameterType, text: str) -> Any:
-    """Return a declared value as JSON has it, None for a number that no double holds."""
+    """Return a declared value as JSON has it."""
     canonical = canonical_text(type_, text)
     match type_:
         case ParameterType.INTEGER:
@@ -125,7 +123,7 @@ def _json_value(type_: ParameterType, text: str) -> Any:
         case ParameterType.NUMBER if "." not in canonical:
             return int(canonical)
         case ParameterType.NUMBER:
-            return float(canonical) if isfinite(float(canonical)) else None
+            return float(canonical)  # finite: more digits before the point than a double has leave none behind it
         case ParameterType.BOOLEAN:
             return canonical == "true"
         case _:
@@ -173,7 +171,7 @@ def column_schema(type_name: str, timestamps_as: str = TimestampForm.ISO) -> Sch
     base, is_array, _ = _MODIFIER.sub("", type_name).partition("[]")
     element = dict(_COLUMN_TYPES.get(base, {"type": "string"}))
     if is_array:
-        return {"type": ["array", "null"], "items": _or_null(element)}
+        return {"type": ["array", "null"], "items": _or_null(element), "description": "Nested for more dimensions."}
     if base == "timestamp with time zone" and timestamps_as == TimestampForm.UNIX_MICROSECONDS:
         element = dict(_UNIX_MICROSECONDS)
     return _or_null(element)

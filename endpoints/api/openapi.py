@@ -6,7 +6,8 @@ Each kind of operation has a module that makes its paths and schemas: `openapi_q
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from django.conf import settings
 from drf_spectacular.renderers import OpenApiJsonRenderer
@@ -19,7 +20,7 @@ from endpoints.api.authentication import ADDRESS_PARAMETER, AccessTokenAuthentic
 from endpoints.api.openapi_loads import load_components, load_paths
 from endpoints.api.openapi_parts import shared_components
 from endpoints.api.openapi_queries import DescribedEndpoint, name_endpoints, query_components
-from endpoints.api.schemas import Schema
+from endpoints.api.schemas import SCHEMAS, Schema
 from endpoints.calling.calls import visible_endpoints
 
 _DESCRIPTION: Final = """\
@@ -67,13 +68,12 @@ def describe_endpoints(result: Schema, generator: object, request: Request | Non
     described = [DescribedEndpoint(each, names[each.name], caller) for each in endpoints]
     paths: Schema = {}
     components = shared_components()
-    schemas = components["schemas"] | (query_components() if described else {})
+    schemas = components.pop("schemas") | query_components() | load_components()
     for each in described:
         paths |= each.paths()
         schemas |= each.schemas()
     if caller is None or caller.may_load:
         paths |= load_paths()
-        schemas |= load_components()
     schemes = _security_schemes()
     used = {operation["tags"][0] for path in paths.values() for operation in path.values()}
     return result | {
@@ -82,9 +82,27 @@ def describe_endpoints(result: Schema, generator: object, request: Request | Non
         "servers": [{"url": "/", "description": "The service that this document comes from."}],
         "tags": [tag for tag in _TAGS if tag["name"] in used],
         "paths": paths,
-        "components": {**components, "schemas": schemas, "securitySchemes": schemes},
+        "components": {**components, "schemas": _used(schemas, [paths, components]), "securitySchemes": schemes},
         "security": [{name: []} for name in schemes],
     }
+
+
+def _used(schemas: Schema, described: Sequence[Any]) -> Schema:
+    """Return the schemas to which something refers, in their order."""
+    names: set[str] = set()
+    todo = list(described)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, Mapping):
+            target = str(node.get("$ref", ""))
+            name = target.removeprefix(SCHEMAS) if target.startswith(SCHEMAS) else ""
+            if name and name not in names:
+                names.add(name)
+                todo.append(schemas[name])
+            todo += node.values()
+        elif isinstance(node, list | tuple):
+            todo += node
+    return {name: schema for name, schema in schemas.items() if name in names}
 
 
 def _security_schemes() -> Schema:

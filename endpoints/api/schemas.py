@@ -16,6 +16,7 @@ from endpoints.sql.coercion import canonical_text, canonical_value, is_absent
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
 Schema = dict[str, Any]
+SCHEMAS: Final = "#/components/schemas/"  # of the OpenAPI document
 
 # --- Arguments --------------------------------------------------------------------------------------------------------
 _PARAMETER_TYPES: Final[Mapping[ParameterType, Schema]] = {
@@ -244,4 +245,4 @@ def error_components() -> dict[str, Schema]:
 
 def reference(name: str) -> Schema:
     """Return the reference to a schema of the OpenAPI document."""
-    return {"$ref": f"#/components/schemas/{name}"}
+    return {"$ref": f"{SCHEMAS}{name}"}

@@ -48,8 +48,9 @@ def test_describes_one_operation_per_endpoint_with_parameters_types_and_columns(
     operation = described["paths"]["/api/endpoints/query/usage.api-counts"]["get"]
     parameters = {parameter["name"]: parameter for parameter in operation["parameters"]}
     assert parameters["interval"]["required"] is True
-    assert parameters["interval"]["schema"] == {"type": "string", "enum": ["minutely", "hourly", "daily"]}
     schemas = described["components"]["schemas"]
+    assert parameters["interval"]["schema"] == {"$ref": "#/components/schemas/IntervalOfUsageApiCounts"}
+    assert schemas["IntervalOfUsageApiCounts"] == {"type": "string", "enum": ["minutely", "hourly", "daily"]}
     document_schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
     assert document_schema == {"$ref": "#/components/schemas/UsageApiCountsRows"}
     row = schemas["UsageApiCountsRow"]

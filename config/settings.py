@@ -132,6 +132,10 @@ ENDPOINTS_MAX_LOAD_ROWS = env.int("ENDPOINTS_MAX_LOAD_ROWS", default=100_000)  #
 ENDPOINTS_LOAD_CONCURRENCY = env.int("ENDPOINTS_LOAD_CONCURRENCY", default=2)  # loads at once per process
 # The OpenAPI document names every endpoint: public only if that is wanted, otherwise with an access token.
 ENDPOINTS_PUBLIC_SCHEMA = switch("ENDPOINTS_PUBLIC_SCHEMA", default=DEBUG)
+# Spans for a collector of OpenTelemetry; where it is, the standard variables OTEL_… say.
+ENDPOINTS_SPANS = switch("ENDPOINTS_SPANS", default=False)
+if ENDPOINTS_SPANS:
+    setting_values.check_spans()
 # Django reads multipart and form bodies, with the same limit.
 DATA_UPLOAD_MAX_MEMORY_SIZE = ENDPOINTS_MAX_BODY_BYTES
 
@@ -241,8 +245,8 @@ if switch("BEHIND_HTTPS_PROXY", default=False):
 CORS_ALLOWED_ORIGINS: list[str] = env.list("CORS_ALLOWED_ORIGINS", default=[])
 CORS_URLS_REGEX = r"^/(api/|endpoints/|logs|v1/logs)"  # loggers in browsers too
 CORS_ALLOW_HEADERS = [
-    "accept", "authorization", "content-type", "if-none-match", "x-api-key", "x-request-id",
-    "x-log-position", f"{ENDPOINTS_HEADER_PREFIX.lower()}-endpoint-redact-pii",
+    "accept", "authorization", "content-type", "if-none-match", "traceparent", "tracestate", "x-api-key",
+    "x-request-id", "x-log-position", f"{ENDPOINTS_HEADER_PREFIX.lower()}-endpoint-redact-pii",
 ]  # fmt: skip
 CORS_EXPOSE_HEADERS = [
     "Age", "ETag", "Retry-After", "Server-Timing", "X-Cache", "X-Log-Position", "X-Request-ID", "X-Result-Notes",
@@ -261,6 +265,7 @@ REST_FRAMEWORK = {
 SPECTACULAR_SETTINGS = {
     "TITLE": "Log Query Endpoints",
     "VERSION": VERSION,
+    "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
     "ENABLE_DJANGO_DEPLOY_CHECK": False,  # it builds the document, which needs the database
     "SWAGGER_UI_DIST": "SIDECAR",

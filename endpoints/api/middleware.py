@@ -12,6 +12,8 @@ import structlog
 from django.http import HttpRequest, HttpResponse
 from django_structlog.middlewares import RequestMiddleware as StructlogRequestMiddleware
 
+from config import tracing
+
 # --- Request ids ------------------------------------------------------------------------------------------------------
 # The id of a request: the one that the caller sent if it is safe to echo and log, otherwise a new one.
 # The ids that a caller may choose: they are echoed in a header and written to the log.
@@ -35,7 +37,11 @@ class RequestMiddleware(StructlogRequestMiddleware):
         started = perf_counter()
         request_id = settle_request_id(request.META)
         self.prepare(request)
-        response = cast(HttpResponse, self.get_response(request))
+        followed = tracing.follow(request.META) if tracing.HEADER in request.META else None
+        try:
+            response = cast(HttpResponse, self.get_response(request))
+        finally:
+            tracing.leave(followed)
         response["X-Request-ID"] = request_id
         structlog.contextvars.bind_contextvars(duration_ms=round((perf_counter() - started) * 1000, 3))
         self.handle_response(request, response)

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from django.conf import settings
 
+from config import tracing
 from endpoints import cache
 from endpoints.access.secrets import Caller
 from endpoints.access.token_limits import turn
@@ -97,8 +98,14 @@ def serve(
             return _bypass(_run(endpoint, request, caller, awaited))
     key = cache.result_key(endpoint.pk.hex, endpoint.version, request)
     policy = cache_policy(endpoint)
-    policy = replace(policy, awaited=awaited) if awaited else policy
-    served = _serve(endpoint, key, request, caller, policy, environ)
+    if awaited:
+        policy = replace(policy, awaited=awaited)
+    if tracing.observer is None:
+        served = _serve(endpoint, key, request, caller, policy, environ)
+    else:
+        with tracing.observer.span("cache") as note:
+            served = _serve(endpoint, key, request, caller, policy, environ)
+            note(cache=served.state.value)
     usage.note_call(key, request, kind=served.state.value, keep_seconds=endpoint.cache_seconds)
     return served
 

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import structlog
 
+from config import tracing
 from config.deadlines import answer_within
 from endpoints.access.known_records import KNOWN_RECORDS
 from endpoints.access.secrets import Caller
@@ -161,6 +162,8 @@ def run_endpoint(
     """
     endpoint = find_endpoint(reference, caller=caller)
     structlog.contextvars.bind_contextvars(endpoint=endpoint.name, endpoint_version=endpoint.version)
+    if tracing.observer is not None:
+        tracing.observer.note(endpoint=endpoint.name, version=endpoint.version)
     served = serve(endpoint, recall_request(endpoint, call, caller), caller, awaited=awaited, environ=environ)
     structlog.contextvars.bind_contextvars(cache=served.state.value)
     return Answer(

@@ -21,6 +21,7 @@ from typing import Final, TypeVar
 import psycopg
 import structlog
 
+from config import tracing
 from config.deadlines import NoAnswer
 from endpoints.errors import DatabaseUnavailable, QueryTimeout
 from endpoints.log_database.gate import GateConnection, GatePool, roll_back
@@ -33,7 +34,7 @@ from endpoints.log_database.round_trips import (
     run_transaction,
 )
 from endpoints.log_database.servers import log_servers
-from endpoints.log_database.sessions import ReaderSession, session_settings_statement
+from endpoints.log_database.sessions import ReaderSession, session_settings_statement, with_trace
 from endpoints.results.encoding import UNBOUNDED
 from endpoints.results.outcomes import OverBudget, Rows, Statement
 from endpoints.results.positions import NO_POSITION, covered_by_snapshot, read_position
@@ -176,6 +177,10 @@ def run_once(
         if pool.least_position:
             awaited = max(awaited or NO_POSITION, pool.least_position)
         arming = session_settings_statement(session, statement.sql, topology=connection.topology, awaited=awaited)
+        if trace_id := tracing.trace_id_of_request.get():
+            arming = with_trace(arming, trace_id)
+        if attend is None and tracing.observer is not None:
+            attend = tracing.observer.statement
         sent = (statement.sql, statement.arguments)
         keep = _keeping(connection, statement, session) if may_keep and connection.topology.keeps_statements else None
         budget = fetch_budget(session, max_bytes)

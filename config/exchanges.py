@@ -37,10 +37,11 @@ _ENVIRON: Final[Mapping[str, Any]] = {
 class Exchange:
     """A request of granian's that has still to be answered, once, by any thread."""
 
-    __slots__ = ("_protocol",)
+    __slots__ = ("_protocol", "port")
 
-    def __init__(self, protocol: Any) -> None:
+    def __init__(self, protocol: Any, port: int = 0) -> None:
         self._protocol = protocol
+        self.port = port  # at which it came in
 
     def answer(self, status: int, headers: Headers, body: bytes) -> None:
         """Hand a whole answer over: no thread waits for the client to read it."""
@@ -108,7 +109,7 @@ def runner(application: Application) -> Runner:
         if body.__class__ is list:
             protocol.response_bytes(int(said[0][:3]), said[1], body[0] if len(body) == 1 else b"".join(body))
         elif isinstance(body, LaterAnswer):
-            body.deliver(Exchange(protocol), int(said[0][:3]), said[1])
+            body.deliver(Exchange(protocol, int(scope["SERVER_PORT"])), int(said[0][:3]), said[1])
         else:
             raise TypeError("an answer must be a list or a LaterAnswer: anything else could hold the thread")
 

@@ -186,10 +186,39 @@ def encode_rows(
     return b"".join(parts)
 
 
+def encode_chunks(
+    columns: Sequence[str],
+    chunks: Iterable[Chunk],
+    result_format: ResultFormat,
+    *,
+    redact: bool,
+    timestamps_as: TimestampForm = TimestampForm.ISO,
+    timestamp_columns: Sequence[int] = (),
+    max_bytes: int = UNBOUNDED,
+) -> Iterator[bytes]:
+    """Yield the body that `encode_rows` returns, piece by piece, each from one chunk as it comes.
+
+    Not in JSON, whose last bytes depend on whether another chunk follows. Raises OverBudget for a piece of more than
+    `max_bytes`.
+    """
+    changed = _changed(chunks, timestamp_columns, redact=redact, timestamps_as=timestamps_as)
+    for piece in _ENCODERS_OF_CHUNKS[result_format](columns, changed):
+        if len(piece) > max_bytes:
+            raise OverBudget
+        yield piece
+
+
 def _chunks(rows: Rows, *, redact: bool, timestamps_as: TimestampForm) -> Iterator[Chunk]:
     values = iter(rows.rows)
-    changes_form = rows.timestamp_columns if timestamps_as is TimestampForm.UNIX_MICROSECONDS else ()
-    while chunk := list(islice(values, CHUNK_ROWS)):
+    chunks = iter(lambda: list(islice(values, CHUNK_ROWS)), [])
+    return _changed(chunks, rows.timestamp_columns, redact=redact, timestamps_as=timestamps_as)
+
+
+def _changed(
+    chunks: Iterable[Chunk], timestamp_columns: Sequence[int], *, redact: bool, timestamps_as: TimestampForm
+) -> Iterator[Chunk]:
+    changes_form = timestamp_columns if timestamps_as is TimestampForm.UNIX_MICROSECONDS else ()
+    for chunk in chunks:
         if changes_form:
             chunk = [_with_unix_microseconds(row, changes_form) for row in chunk]
         yield _redacted(chunk) if redact else chunk
@@ -223,6 +252,11 @@ def _ndjson(columns: Sequence[str], chunks: Iterator[Chunk]) -> Iterator[Buffer]
             yield orjson.dumps(document, default=_raw_json, option=orjson.OPT_APPEND_NEWLINE)
 
 
+def _ndjson_of_chunks(columns: Sequence[str], chunks: Iterator[Chunk]) -> Iterator[bytes]:
+    for chunk in chunks:
+        yield b"".join(_ndjson(columns, iter((chunk,))))
+
+
 def _documents(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[dict[str, Any]]:
     return map(dict, map(zip, repeat(columns), rows))
 
@@ -231,7 +265,7 @@ def _documents(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterato
 _raw_json: Final = orjson.Fragment
 
 
-def _csv(columns: Sequence[str], chunks: Iterator[Chunk]) -> Iterator[Buffer]:
+def _csv(columns: Sequence[str], chunks: Iterator[Chunk]) -> Iterator[bytes]:
     """RFC 4180 with CRLF; NULL is an empty field, arrays and JSON are written as JSON text."""
     yield _csv_lines([columns])
     for chunk in chunks:
@@ -263,6 +297,13 @@ _ENCODERS: Final[Mapping[ResultFormat, Callable[[Sequence[str], Iterator[Chunk]]
     ResultFormat.NDJSON: _ndjson,
     ResultFormat.CSV: _csv,
 }
+
+
+_ENCODERS_OF_CHUNKS: Final[Mapping[ResultFormat, Callable[[Sequence[str], Iterator[Chunk]], Iterator[bytes]]]] = {
+    ResultFormat.NDJSON: _ndjson_of_chunks,
+    ResultFormat.CSV: _csv,
+}
+STREAMED_FORMATS: Final = frozenset(_ENCODERS_OF_CHUNKS)
 
 
 def _redacted(rows: Iterable[Sequence[Any]]) -> list[list[Any]]:

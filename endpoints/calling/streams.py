@@ -41,8 +41,8 @@ from endpoints.results.encoding import CHUNK_ROWS, encode_chunks
 from endpoints.results.outcomes import OverBudget, ResultFormat, Statement, TimestampForm
 from endpoints.sql.composition import limit_bytes_of_chunks
 
-# How long a stream rests after each chunk, in times of the chunk's work: others get the interpreter meanwhile.
-RESTS: Final = 1.0
+# How long a stream rests after each chunk, in times of the work for it: others get the interpreter and PostgreSQL.
+RESTS: Final = 3.0
 
 logger = structlog.get_logger(__name__)
 
@@ -142,7 +142,13 @@ class Stream:
         seconds = perf_counter() - self._started + self._rows.database_seconds
         code = failure.code if failure is not None else "client_left" if is_left else ""
         log = logger.info if failure is None else logger.warning
-        log("stream_finished", rows=self._sent, truncated=self._truncated, error=code, duration_ms=seconds * 1000)
+        log(
+            "stream_finished",
+            rows=self._sent,
+            truncated=self._truncated,
+            error=code,
+            duration_ms=round(seconds * 1000, 3),
+        )
         call = RecentCall(
             at=time(),
             access_token=self._caller.name if self._caller is not None else "",

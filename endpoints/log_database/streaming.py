@@ -94,15 +94,22 @@ class ArrivingRows:
         self._next = first
         self.database_seconds = perf_counter() - started
 
-    def __iter__(self) -> Iterator[Chunk]:
-        """Yield each chunk. Raises StatementFailed, QueryTimeout and DatabaseUnavailable."""
-        while self._next is not None and self._next.status == ExecStatus.TUPLES_CHUNK:
-            chunk, self._next = load_rows(self._next), None
-            yield chunk
-            try:
-                self._next = self._wait_for(_next_result(self._connection.pgconn, self._deadline()))
-            except psycopg.Error as error:
-                raise failure_of(error, self._session) from error
+    def __iter__(self) -> ArrivingRows:
+        return self
+
+    def __next__(self) -> Chunk:
+        """Return the next chunk. Raises StatementFailed, QueryTimeout and DatabaseUnavailable."""
+        result, self._next = self._next, None
+        try:
+            result = result or self._wait_for(_next_result(self._connection.pgconn, self._deadline()))
+            if result.status == ExecStatus.TUPLES_CHUNK:
+                return load_rows(result)
+            if result.status != ExecStatus.TUPLES_OK:  # a stream must never end unless PostgreSQL has said so
+                raise psycopg.OperationalError("the rows have no end")
+        except psycopg.Error as error:
+            raise failure_of(error, self._session) from error
+        self._next = result
+        raise StopIteration
 
     def close(self) -> None:
         """End the statement, also in PostgreSQL, and the connection; never raises."""

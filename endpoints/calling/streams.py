@@ -224,6 +224,10 @@ class StreamedAnswer(LaterAnswer):
     def __iter__(self) -> Iterator[bytes]:
         return self._stream.pieces(self._request_id)
 
+    def close(self) -> None:
+        """Give it up, for a web server that ends a response without having read it (PEP 3333)."""
+        self._stream.close()
+
     def _send(self, exchange: Exchange, status: int, headers: Headers) -> None:
         structlog.contextvars.bind_contextvars(**self._context)
         torn = partial(torn_end, exchange.port)

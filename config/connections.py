@@ -102,8 +102,10 @@ def _is_connection_of(each: socket.socket, port: int) -> bool:
 HANG_UP: Final = "endpoints.hang_up"  # in the environ (WSGI, PEP 3333) of a request with a body
 ROUNDS: Final = 3
 MOST_ROUNDS: Final = 8  # on a busy machine a piece may be sent together with the next one
-MOST_ROUNDS_OF_TORN_END: Final = 30  # its buffers may be full of rows
 ROUND_SECONDS: Final = 0.1
+# Of an answer that is torn: its buffers may be full of rows, and nobody waits for its thread.
+MOST_TORN_ROUNDS: Final = 20
+TORN_ROUND_SECONDS: Final = 0.5
 _LONGEST_BLANKS: Final = 400
 
 Headers = Sequence[tuple[str, str]]
@@ -128,7 +130,9 @@ def torn_end(port: int, last: bytes) -> Iterator[bytes]:
     A client then knows by HTTP that something is missing. Empty lines before the last one tell which connection it is;
     if it cannot be found, because its client reads slowly, the answer ends as if nothing had happened.
     """
-    with _TellingAnswer(b"\n", port, blank=b"\n", most_rounds=MOST_ROUNDS_OF_TORN_END) as answer:
+    with _TellingAnswer(
+        b"\n", port, blank=b"\n", most_rounds=MOST_TORN_ROUNDS, round_seconds=TORN_ROUND_SECONDS
+    ) as answer:
         yield from answer
         yield last
         answer.shut_down(after_seconds=0.05)
@@ -147,10 +151,19 @@ class _Pieces:
 class _TellingAnswer:
     """The body of the answer, sent piece by piece, and the sockets that may carry it."""
 
-    def __init__(self, body: bytes, port: int, *, blank: bytes = b" ", most_rounds: int = MOST_ROUNDS) -> None:
+    def __init__(
+        self,
+        body: bytes,
+        port: int,
+        *,
+        blank: bytes = b" ",
+        most_rounds: int = MOST_ROUNDS,
+        round_seconds: float = ROUND_SECONDS,
+    ) -> None:
         self._body = body
         self._blank = blank
         self._most_rounds = most_rounds
+        self._round_seconds = round_seconds
         self._port = port
         self._sockets: dict[int, socket.socket] = {}
         self._rounds = 0
@@ -193,7 +206,7 @@ class _TellingAnswer:
     def _those_that_sent(self, blanks: int, before: Mapping[int, int]) -> dict[int, socket.socket]:
         # RFC 9112 section 7.1: the length of a chunk in hexadecimal, two line ends; HTTP/1.0 has no chunks.
         wanted = (blanks, blanks + len(f"{blanks:x}") + 4)
-        deadline = monotonic() + ROUND_SECONDS
+        deadline = monotonic() + self._round_seconds
         found: set[int] = set()
         while not found and monotonic() < deadline:
             sleep(0.001)

@@ -49,14 +49,15 @@ _ENVIRON: Final[Mapping[str, Any]] = {
 class Exchange:
     """A request of granian's that has still to be answered, once, by any thread."""
 
-    __slots__ = ("_protocol",)
+    __slots__ = ("_protocol", "port")
 
     # When this process last noticed that a client had left, by the monotonic clock. Others of its clients have often
     # left at the same moment, and their requests are still to come.
     a_client_left_at: ClassVar[float] = float("-inf")
 
-    def __init__(self, protocol: Any) -> None:
+    def __init__(self, protocol: Any, port: int = 0) -> None:
         self._protocol = protocol
+        self.port = port  # at which it came in
 
     def is_abandoned(self) -> bool:
         """Tell whether the client has left without its answer; any thread may ask, and it takes 10 to 30 µs.
@@ -134,7 +135,7 @@ def runner(application: Application) -> Runner:
         if body.__class__ is list:
             protocol.response_bytes(int(said[0][:3]), said[1], body[0] if len(body) == 1 else b"".join(body))
         elif isinstance(body, LaterAnswer):
-            body.deliver(Exchange(protocol), int(said[0][:3]), said[1])
+            body.deliver(Exchange(protocol, int(scope["SERVER_PORT"])), int(said[0][:3]), said[1])
         else:
             raise TypeError("an answer must be a list or a LaterAnswer: anything else could hold the thread")
 

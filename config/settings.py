@@ -104,6 +104,12 @@ ENDPOINTS_MAX_BODY_BYTES = env.int("ENDPOINTS_MAX_BODY_BYTES", default=1_048_576
 ENDPOINTS_SANDBOX_MAX_SQL_BYTES = env.int("ENDPOINTS_SANDBOX_MAX_SQL_BYTES", default=16_384)  # of the consumer's text
 ENDPOINTS_SANDBOX_MAX_BYTES = env.int("ENDPOINTS_SANDBOX_MAX_BYTES", default=33_554_432)  # of a result, encoded
 ENDPOINTS_MAX_RESULT_BYTES = env.int("ENDPOINTS_MAX_RESULT_BYTES", default=67_108_864)  # of a stored query's, encoded
+# Streams: how many a process sends at once, and those of one access token over all processes, a number or "none".
+ENDPOINTS_STREAMS = env.int("ENDPOINTS_STREAMS", default=2)
+ENDPOINTS_STREAMS_AT_ONCE = setting_values.read_limit(
+    env.str("ENDPOINTS_STREAMS_AT_ONCE", default="2"), setting="ENDPOINTS_STREAMS_AT_ONCE"
+)
+ENDPOINTS_STREAM_SECONDS = env.float("ENDPOINTS_STREAM_SECONDS", default=1800.0)  # of one, slow readers included
 # How long after its caching period a result may still be sent, marked stale, if there is nothing newer.
 ENDPOINTS_STALE_SECONDS = env.int("ENDPOINTS_STALE_SECONDS", default=3600)
 ENDPOINTS_WARM_RESULTS = env.int("ENDPOINTS_WARM_RESULTS", default=100)  # argument sets of one warm run

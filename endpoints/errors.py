@@ -33,6 +33,7 @@
     │   ├── RateLimited           429 rate_limited
     │   ├── TooManyCalls          429 too_many_calls
     │   ├── TooManySandboxQueries 429 too_many_sandbox_queries
+    │   ├── TooManyStreams        429 too_many_streams
     │   └── SandboxSuspended      429 sandbox_suspended
     ├── HeaderTooLarge            431 header_too_large
     ├── StoredQueryFailed         500 stored_query_failed
@@ -329,6 +330,16 @@ class TooManySandboxQueries(LimitReached):
 
     def __init__(self, value: int, *, retry_after_seconds: int = 1) -> None:
         message = f"This access token may have {value} sandbox queries running at the same time."
+        super().__init__(message, value=value, retry_after_seconds=retry_after_seconds)
+
+
+class TooManyStreams(LimitReached):
+    status = 429
+    code = "too_many_streams"
+    limit = "streams_at_once"
+
+    def __init__(self, value: int, *, retry_after_seconds: int = 5) -> None:
+        message = f"This access token may have {value} streams running at the same time."
         super().__init__(message, value=value, retry_after_seconds=retry_after_seconds)
 
 

@@ -95,6 +95,7 @@ class Endpoint(models.Model):
     )
     max_rows = models.PositiveIntegerField(**_declared("max_rows"))
     statement_timeout_seconds = models.PositiveIntegerField(**_declared("statement_timeout_seconds"))
+    stream_rows = models.PositiveIntegerField(**_declared("stream_rows"))
     planner_settings = models.CharField(
         max_length=400, blank=True, validators=[validate_planner_settings], **_declared("planner_settings")
     )

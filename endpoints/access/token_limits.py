@@ -33,6 +33,7 @@ from endpoints.errors import (
     SandboxSuspended,
     TooManyCalls,
     TooManySandboxQueries,
+    TooManyStreams,
 )
 
 # --- Rate limits ------------------------------------------------------------------------------------------------------
@@ -225,6 +226,22 @@ def turn(caller: Caller | None, *, is_sandbox_query: bool, statement_seconds: fl
     finally:
         for name in taken:
             PERMITS.give_back(name)
+
+
+@contextmanager
+def stream_turn(caller: Caller | None) -> Iterator[None]:
+    """Count a stream for as long as it runs, beside its `turn`. Raises TooManyStreams at once."""
+    limit = settings.ENDPOINTS_STREAMS_AT_ONCE
+    if caller is None or limit is None:
+        yield
+        return
+    name = f"streams:{caller.prefix}"
+    if not PERMITS.take(name, limit=limit, wait_seconds=0, may_wait=0):
+        raise TooManyStreams(limit)
+    try:
+        yield
+    finally:
+        PERMITS.give_back(name)
 
 
 def _take(name: str, limit: int, refusal: Callable[[int], LimitReached]) -> str:

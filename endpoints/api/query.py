@@ -23,6 +23,7 @@ from endpoints.api.replies import POSITION_HEADER, Reply, as_endpoint_error, err
 from endpoints.calling.cached_results import CacheState, Served
 from endpoints.calling.calls import Answer, note_answered_call, note_failed_call, run_endpoint
 from endpoints.calling.query_requests import Call
+from endpoints.calling.streams import StreamedAnswer
 from endpoints.errors import InvalidRequest, MethodNotAllowed
 from endpoints.results.encoding import BINARY_FORMATS
 from endpoints.results.outcomes import ResultFormat
@@ -65,8 +66,16 @@ def answer_query(request: QueryRequest) -> Reply:
         admit(caller)
         _refuse_other_methods(request.environ["REQUEST_METHOD"])
         awaited = _awaited_position(request.environ)
-        call = read_call(request)
-        answer = run_endpoint(request.reference, call=call, caller=caller, awaited=awaited, environ=request.environ)
+        answer = run_endpoint(
+            request.reference,
+            call=read_call(request),
+            caller=caller,
+            awaited=awaited,
+            environ=request.environ,
+            takes_streams=request.environ["REQUEST_METHOD"] != "HEAD",
+        )
+        if answer.stream is not None:
+            return _render_stream(answer, StreamedAnswer(answer.stream, request.request_id), started=started)
         reply = render_answer(request.environ, answer, started=started)
     except Exception as error:  # noqa: BLE001  # whatever it was, the caller gets the one error body
         failure = as_endpoint_error(error)
@@ -155,14 +164,33 @@ def _redaction_wanted(sent: str) -> bool:
     return value in _ON
 
 
+def _render_stream(answer: Answer, body: StreamedAnswer, *, started: float) -> Reply:
+    """Return the 200 of a stream: how many rows it has, and whether that is all, is said in its last line."""
+    outcome = answer.outcome
+    headers = {
+        "Content-Type": f"{outcome.format.value}; charset=utf-8",
+        "Cache-Control": "private, no-store",
+        "Vary": _vary(settings.ENDPOINTS_HEADER_PREFIX),
+        "X-Cache": answer.served.state.value,
+        "X-Accel-Buffering": "no",  # nginx would keep up to a gigabyte of it in a file
+        "Server-Timing": f"db;dur={outcome.database_seconds * 1000:.2f}, "
+        f"total;dur={(perf_counter() - started) * 1000:.2f}",
+    }
+    return Reply(200, headers, later=body)
+
+
+@lru_cache(maxsize=8)
+def _vary(prefix: str) -> str:
+    return f"Accept, X-API-KEY, Authorization, {prefix}-ENDPOINT-REDACT-PII, {POSITION_HEADER}"
+
+
 def render_answer(environ: Environ, answer: Answer, *, started: float) -> Reply:
     """Return the 200 (or 304) of a call with the headers of the service contract; `started` is a perf_counter."""
     served, outcome = answer.served, answer.outcome
     headers = {
         "ETag": served.etag,
         "Cache-Control": _cache_control(served),
-        "Vary": f"Accept, X-API-KEY, Authorization, {settings.ENDPOINTS_HEADER_PREFIX}-ENDPOINT-REDACT-PII, "
-        f"{POSITION_HEADER}",
+        "Vary": _vary(settings.ENDPOINTS_HEADER_PREFIX),
         "X-Cache": served.state.value,
         "X-Result-Rows": str(outcome.row_count),
         "Server-Timing": f"db;dur={outcome.database_seconds * 1000:.2f}, "

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
 
@@ -19,13 +20,13 @@ from endpoints.calling.prepared_queries import (
     prepare_stored_query,
 )
 from endpoints.definition import PublishedTable, Version
-from endpoints.errors import SandboxDisabled, StoredQueryFailed
+from endpoints.errors import EndpointError, SandboxDisabled, StoredQueryFailed
 from endpoints.guarantees import sandbox_refusal
 from endpoints.log_database.execution import StatementFailed
 from endpoints.log_database.publishing import PublishingError, publish_sandbox, sandbox_schema
 from endpoints.models import Endpoint
 from endpoints.results.encoding import encode_rows
-from endpoints.results.outcomes import Outcome, OverBudget, Rows, TimestampForm
+from endpoints.results.outcomes import Outcome, OverBudget, TimestampForm
 from endpoints.results.positions import NO_POSITION
 
 # --- Sandboxes --------------------------------------------------------------------------------------------------------
@@ -73,7 +74,9 @@ def _tables(endpoint: Version) -> tuple[PublishedTable, ...]:
 
 
 # --- Producing --------------------------------------------------------------------------------------------------------
-Noted = tuple[Rows, tuple[str, ...]]
+T = TypeVar("T")
+# How a prepared query is run: with the position of the log that it awaits. Raises StatementFailed.
+Run = Callable[[PreparedQuery, "int | None"], T]
 
 
 def produce(endpoint: Version, request: QueryRequest, *, awaited: int = NO_POSITION) -> Outcome:
@@ -81,10 +84,10 @@ def produce(endpoint: Version, request: QueryRequest, *, awaited: int = NO_POSIT
 
     It contains every row up to the awaited position of the log. Raises an EndpointError.
     """
-    run = _run_sandboxed if request.sandbox_language else _run_stored
     counts = awaited or endpoint.cache_seconds  # how new the rows are, for this caller or for later ones
     try:
-        rows, notes = run(endpoint, request, awaited if counts else None)
+        query, rows = run_request(endpoint, request, PreparedQuery.run, awaited if counts else None)
+        notes = query.notes(rows)
         started = perf_counter()
         body = encode_rows(
             rows,
@@ -113,32 +116,36 @@ def prepare_consumers_query(endpoint: Version, request: QueryRequest, sandbox: S
     return prepare(endpoint, request.sandbox_text, request.arguments, sandbox)
 
 
-def _run_stored(endpoint: Version, request: QueryRequest, awaited: int | None) -> Noted:
-    query = prepare_stored_query(endpoint, request.arguments)
+def run_request(endpoint: Version, request: QueryRequest, run: Run[T], awaited: int | None) -> tuple[PreparedQuery, T]:
+    """Prepare what the request asks for and run it; return both. Raises an EndpointError."""
+    if request.sandbox_language:
+        refuse_unguarded_sandbox()
+        query = prepare_consumers_query(endpoint, request, sandbox_of(endpoint))
+    else:
+        query = prepare_stored_query(endpoint, request.arguments)
     try:
-        return query.run(awaited), ()
+        return query, _run_where_published(endpoint, query, run, awaited)
     except StatementFailed as failure:
-        refusal = query.refusal(failure)
+        raise refusal_of(query, failure) from failure
+
+
+def refusal_of(query: PreparedQuery, failure: StatementFailed) -> EndpointError:
+    """Return what the caller gets for a failure; that of a stored query is logged for its operator.
+
+    Raises InvalidParameters if an argument is at fault.
+    """
+    refusal = query.refusal(failure)
+    if not query.language:
         logger.error("stored_query_failed", sqlstate=failure.sqlstate, reason=failure.loggable_message)
-        raise refusal from failure
+    return refusal
 
 
-def _run_sandboxed(endpoint: Version, request: QueryRequest, awaited: int | None) -> Noted:
-    refuse_unguarded_sandbox()
-    query = prepare_consumers_query(endpoint, request, sandbox_of(endpoint))
+def _run_where_published(endpoint: Version, query: PreparedQuery, run: Run[T], awaited: int | None) -> T:
     try:
-        rows = _run_where_published(endpoint, query, awaited)
-    except StatementFailed as failure:
-        raise query.refusal(failure) from failure
-    return rows, query.notes(rows)
-
-
-def _run_where_published(endpoint: Version, query: PreparedQuery, awaited: int | None) -> Rows:
-    try:
-        return query.run(awaited)
+        return run(query, awaited)
     except StatementFailed as failure:
         if not query.lacks_a_table(failure):
             raise
     # The log database was restored or created again, without the schemas of the versions that Django knows.
     publish(endpoint)
-    return query.run(awaited)
+    return run(query, awaited)

@@ -92,7 +92,7 @@ def run_statement(
     DatabaseUnavailable, and OverBudget if the encoded rows will certainly have more than `max_bytes`.
     """
     started = perf_counter()
-    armed, result, rows = _on_some_server(
+    armed, result, rows = on_some_server(
         lambda pool: run_once(pool, statement, session, max_bytes, awaited=awaited),
         again=lambda pool: run_once(pool, statement, session, max_bytes, awaited=awaited, may_keep=False),
         session=session,
@@ -109,7 +109,7 @@ def run_statement(
     )
 
 
-def _on_some_server(attempt: Attempt[T], *, again: Attempt[T], session: ReaderSession) -> T:
+def on_some_server(attempt: Attempt[T], *, again: Attempt[T], session: ReaderSession) -> T:
     """Return what the attempt returns on a standby, or else on the primary. Raises as `on_primary` does."""
     standby = log_servers().standby()
     if standby is None:

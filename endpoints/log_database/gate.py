@@ -186,14 +186,10 @@ class GatePool:
         self._sandbox_in_hand = threading.BoundedSemaphore(max(1, size - KEPT_FROM_SANDBOX) + max(1, size // 4))
         self._in_use = 0
         self._lock = threading.Lock()
+        self._options = {"connect_timeout": 2, **conninfo, "autocommit": True, "cursor_factory": RawCursor}
         self._pool: ConnectionPool[GateConnection] = ConnectionPool(
             connection_class=GateConnection,
-            kwargs={
-                "connect_timeout": 2,
-                **conninfo,
-                "autocommit": True,
-                "cursor_factory": RawCursor,
-            },
+            kwargs=self._options,
             min_size=1,
             max_size=size,
             timeout=wait_seconds,
@@ -267,6 +263,22 @@ class GatePool:
         """Lend a connection for a consumer's query when its turn comes. Raises Overloaded and DatabaseUnavailable."""
         with self.sandbox_turn(), self.connection(statement_seconds=statement_seconds) as connection:
             yield connection
+
+    def connect_apart(self, *, statement_seconds: float) -> GateConnection:
+        """Open a connection that is none of the pool's; the caller closes it and bounds their number.
+
+        Raises DatabaseUnavailable if the server hangs, and psycopg.Error.
+        """
+        if self.liveness.refuses():
+            raise DatabaseUnavailable
+        connection = GateConnection.connect(**self._options)
+        try:
+            self._configure(connection)
+        except BaseException:
+            connection.close()
+            raise
+        connection.longest_wait = statement_seconds + OVERTIME_SECONDS
+        return connection
 
     def discard_broken(self) -> None:
         """Replace idle connections that died with the server, so that a retry meets a live one."""

@@ -66,7 +66,7 @@ def run_transaction(
     With `keep` the statement stays prepared for the connection. Raises psycopg.Error, and OverBudget for rows beyond
     the budget: the state of the transaction is then in doubt.
     """
-    trip = _RoundTrip(connection)
+    trip = RoundTrip(connection)
     trip.send_plain(b"BEGIN READ ONLY")
     trip.send(*arming, keep=Keeping(connection.kept_statements, arming[0]))
     armed = trip.sent - 1
@@ -116,7 +116,7 @@ class FetchedRows(Sequence[tuple[Any, ...]]):
         return self._count
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        return islice(chain.from_iterable(map(_load_rows, self._chunks)), self._count)
+        return islice(chain.from_iterable(map(load_rows, self._chunks)), self._count)
 
     @overload
     def __getitem__(self, index: int) -> tuple[Any, ...]: ...
@@ -152,7 +152,8 @@ class _Loaders(threading.local):
 _loaders = _Loaders()
 
 
-def _load_rows(result: PGresult) -> list[tuple[Any, ...]]:
+def load_rows(result: PGresult) -> list[tuple[Any, ...]]:
+    """Return the rows of a result, in any thread; `register_loaders` has the forms of their values."""
     transformer = _loaders.transformer
     transformer.set_pgresult(result)
     try:
@@ -189,7 +190,7 @@ class _Fetching:
             raise OverBudget
 
 
-class _RoundTrip:
+class RoundTrip:
     """The commands sent before one sync, and their results."""
 
     def __init__(self, connection: GateConnection) -> None:
@@ -234,7 +235,8 @@ class _RoundTrip:
         return results
 
 
-def _send(pgconn: PGconn) -> Generator[Wait, Ready, None]:
+def send_queued(pgconn: PGconn) -> Generator[Wait, Ready, None]:
+    """Send what is queued, for `Connection.wait`."""
     while pgconn.flush():
         while not (ready := (yield Wait.RW)):
             continue
@@ -244,7 +246,7 @@ def _send(pgconn: PGconn) -> Generator[Wait, Ready, None]:
 
 def _exchange(pgconn: PGconn, fetching: _Fetching) -> Generator[Wait, Ready, list[PGresult]]:
     """Send what is queued and read up to the sync, for `Connection.wait`."""
-    yield from _send(pgconn)
+    yield from send_queued(pgconn)
     results: list[PGresult] = []
     while True:
         while pgconn.is_busy():

@@ -40,7 +40,7 @@ from psycopg.adapt import Buffer, Loader
 from psycopg.types.string import TextLoader
 
 from endpoints.errors import NotAcceptable
-from endpoints.results.outcomes import OverBudget, ResultFormat, Rows, TimestampForm
+from endpoints.results.outcomes import ColumnType, OverBudget, ResultFormat, Rows, TimestampForm
 from endpoints.results.redaction import redact_json, redact_text
 
 CHUNK_ROWS: Final = 128  # one chunk holds the hundred rows of most calls
@@ -215,12 +215,41 @@ def _binary(rows: Rows, result_format: ResultFormat, *, redact: bool, max_bytes:
     )
 
 
+def encode_chunks(
+    columns: Sequence[str],
+    chunks: Iterable[Chunk],
+    result_format: ResultFormat,
+    *,
+    redact: bool,
+    timestamps_as: TimestampForm = TimestampForm.ISO,
+    types: Sequence[ColumnType] = (),
+    max_bytes: int = UNBOUNDED,
+) -> Iterator[bytes]:
+    """Yield the body that `encode_rows` returns, piece by piece, each from one chunk as it comes.
+
+    Not in JSON, whose last bytes depend on whether another chunk follows. Raises OverBudget for a piece of more than
+    `max_bytes`.
+    """
+    changed = _changed(chunks, types, redact=redact, timestamps_as=timestamps_as)
+    for piece in _ENCODERS_OF_CHUNKS[result_format](columns, changed):
+        if len(piece) > max_bytes:
+            raise OverBudget
+        yield piece
+
+
 def _chunks(rows: Rows, *, redact: bool, timestamps_as: TimestampForm) -> Iterator[Chunk]:
     values = iter(rows.rows)
+    chunks = iter(lambda: list(islice(values, CHUNK_ROWS)), [])
+    return _changed(chunks, rows.types, redact=redact, timestamps_as=timestamps_as)
+
+
+def _changed(
+    chunks: Iterable[Chunk], types: Sequence[ColumnType], *, redact: bool, timestamps_as: TimestampForm
+) -> Iterator[Chunk]:
     changes_form: Sequence[int] = ()
     if timestamps_as is TimestampForm.UNIX_MICROSECONDS:
-        changes_form = [index for index, (oid, _) in enumerate(rows.types) if oid == _TIMESTAMPTZ]
-    while chunk := list(islice(values, CHUNK_ROWS)):
+        changes_form = [index for index, (oid, _) in enumerate(types) if oid == _TIMESTAMPTZ]
+    for chunk in chunks:
         if changes_form:
             chunk = [_with_unix_microseconds(row, changes_form) for row in chunk]
         yield _redacted(chunk) if redact else chunk
@@ -254,6 +283,11 @@ def _ndjson(columns: Sequence[str], chunks: Iterator[Chunk]) -> Iterator[Buffer]
             yield orjson.dumps(document, default=_raw_json, option=orjson.OPT_APPEND_NEWLINE)
 
 
+def _ndjson_of_chunks(columns: Sequence[str], chunks: Iterator[Chunk]) -> Iterator[bytes]:
+    for chunk in chunks:
+        yield b"".join(_ndjson(columns, iter((chunk,))))
+
+
 def _documents(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[dict[str, Any]]:
     return map(dict, map(zip, repeat(columns), rows))
 
@@ -262,7 +296,7 @@ def _documents(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterato
 _raw_json: Final = orjson.Fragment
 
 
-def _csv(columns: Sequence[str], chunks: Iterator[Chunk]) -> Iterator[Buffer]:
+def _csv(columns: Sequence[str], chunks: Iterator[Chunk]) -> Iterator[bytes]:
     """RFC 4180 with CRLF; NULL is an empty field, arrays and JSON are written as JSON text."""
     yield _csv_lines([columns])
     for chunk in chunks:
@@ -295,6 +329,13 @@ _ENCODERS: Final[Mapping[ResultFormat, Callable[[Sequence[str], Iterator[Chunk]]
     ResultFormat.NDJSON: _ndjson,
     ResultFormat.CSV: _csv,
 }
+
+
+_ENCODERS_OF_CHUNKS: Final[Mapping[ResultFormat, Callable[[Sequence[str], Iterator[Chunk]], Iterator[bytes]]]] = {
+    ResultFormat.NDJSON: _ndjson_of_chunks,
+    ResultFormat.CSV: _csv,
+}
+STREAMED_FORMATS: Final = frozenset(_ENCODERS_OF_CHUNKS)
 
 
 def _redacted(rows: Iterable[Sequence[Any]]) -> list[list[Any]]:

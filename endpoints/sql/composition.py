@@ -28,6 +28,7 @@ _PREFIX: Final = (
     "SELECT result.*, CAST(CASE WHEN sum(octet_length(CAST(ROW(result.*) AS text)))"
     " OVER (ROWS UNBOUNDED PRECEDING) > {max_bytes:d} THEN '{marker}' ELSE '0' END AS integer) FROM (\n"
 )
+_ALL_BEFORE: Final = "UNBOUNDED PRECEDING"
 
 
 def limit_bytes(sql: str, *, max_bytes: int) -> tuple[str, int]:
@@ -37,6 +38,14 @@ def limit_bytes(sql: str, *, max_bytes: int) -> tuple[str, int]:
     """
     prefix = _PREFIX.format(max_bytes=max_bytes, marker=MARKER)
     return f"{prefix}{sql}\n) AS result", len(prefix)
+
+
+def limit_bytes_of_chunks(limited: str, *, rows: int) -> str:
+    """Return a query of `limit_bytes` whose budget holds for every so many rows that follow each other, not for all.
+
+    The text in it stays where it was.
+    """
+    return limited.replace(_ALL_BEFORE, f"{rows - 1:d} PRECEDING".ljust(len(_ALL_BEFORE)), 1)
 
 
 def is_over_budget(sqlstate: str, message: str) -> bool:

@@ -13,7 +13,7 @@ import pytest
 
 from endpoints.log_database.execution import run_statement
 from endpoints.log_database.sessions import ReaderSession
-from endpoints.results.encoding import BINARY_FORMATS, CHUNK_ROWS, encode_rows
+from endpoints.results.encoding import BINARY_FORMATS, CHUNK_ROWS, STREAMED_FORMATS, encode_chunks, encode_rows
 from endpoints.results.outcomes import OverBudget, ResultFormat, Rows, Statement
 from logsources.roles import QUERY_READER
 
@@ -203,3 +203,21 @@ def test_values_behind_the_last_column_are_left_out() -> None:
     rows = Rows(("a",), [(1, 2)], False, 0.0)
     assert encode_rows(rows, ResultFormat.JSON, redact=True) == b'{"result":[{"a":1}]}'
     assert encode_rows(rows, ResultFormat.CSV, redact=True) == b"a\r\n1\r\n"
+
+
+@pytest.mark.parametrize("result_format", sorted(STREAMED_FORMATS))
+@pytest.mark.parametrize("number", [0, 1, 2 * CHUNK_ROWS + 1])
+def test_pieces_of_chunks_are_the_body(result_format: ResultFormat, number: int) -> None:
+    values = [(n, f"from 203.0.113.{n % 256}") for n in range(number)]
+    chunks = [values[start : start + CHUNK_ROWS] for start in range(0, number, CHUNK_ROWS)]
+    pieces = list(encode_chunks(("n", "text"), iter(chunks), result_format, redact=True))
+    assert b"".join(pieces) == encode_rows(Rows(("n", "text"), values, False, 0.0), result_format, redact=True)
+    assert len(pieces) == len(chunks) + (result_format is ResultFormat.CSV)
+
+
+def test_a_piece_over_its_budget_is_refused_and_those_before_it_are_not() -> None:
+    chunks = iter([[("a",)], [("a" * 100,)], [("a",)]])
+    pieces = encode_chunks(("x",), chunks, ResultFormat.NDJSON, redact=False, max_bytes=50)
+    assert next(pieces) == b'{"x":"a"}\n'
+    with pytest.raises(OverBudget):
+        next(pieces)

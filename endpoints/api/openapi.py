@@ -43,6 +43,7 @@ _COLUMN_SCHEMAS: dict[str, Schema] = {
     "smallint": {"type": "integer"},
     "integer": {"type": "integer", "format": "int32"},
     "bigint": {"type": "integer", "format": "int64"},
+    "oid": {"type": "integer", "format": "int64"},
     "numeric": {"type": "number"},
     "real": {"type": "number"},
     "double precision": {"type": "number"},
@@ -119,7 +120,7 @@ def _path_item(endpoint: Endpoint) -> Schema:
     get = _operation(endpoint, "get") | {
         "parameters": [*map(_query_parameter, parameters), *sandbox, _REDACTION_HEADER, _POSITION_HEADER]
     }
-    fields = {parameter.name: _value_schema(parameter) for parameter in parameters}
+    fields = {parameter.name: value_schema(parameter) for parameter in parameters}
     fields |= {parameter["name"]: parameter["schema"] for parameter in sandbox}
     body: Schema = {"type": "object", "properties": fields}
     # `required` is left to the query string's absence: a name may be sent in either place.
@@ -153,7 +154,7 @@ def _success(endpoint: Endpoint) -> Schema:
     row = {
         "type": "object",
         "properties": {
-            column["name"]: _column_schema(column["type"], endpoint.timestamps_as) for column in endpoint.result_columns
+            column["name"]: column_schema(column["type"], endpoint.timestamps_as) for column in endpoint.result_columns
         },
     }
     if endpoint.sandboxing:
@@ -181,11 +182,12 @@ def _query_parameter(parameter: DeclaredParameter) -> Schema:
         "in": "query",
         "required": parameter.required and parameter.default is None,
         "description": parameter.description,
-        "schema": _value_schema(parameter),
+        "schema": value_schema(parameter),
     }
 
 
-def _value_schema(parameter: DeclaredParameter) -> Schema:
+def value_schema(parameter: DeclaredParameter) -> Schema:
+    """Return the schema of a parameter's values."""
     schema = dict(_PARAMETER_SCHEMAS[parameter.type])
     if parameter.allowed_values:
         schema["enum"] = list(parameter.allowed_values)
@@ -200,7 +202,8 @@ def _value_schema(parameter: DeclaredParameter) -> Schema:
     return schema
 
 
-def _column_schema(type_name: str, timestamps_as: str) -> Schema:
+def column_schema(type_name: str, timestamps_as: str) -> Schema:
+    """Return the schema of a result column, by its PostgreSQL type as format_type() writes it."""
     is_moment = type_name.startswith("timestamp") and type_name.endswith("with time zone")
     if is_moment and timestamps_as == TimestampForm.UNIX_MICROSECONDS:
         return {**_UNIX_MICROSECONDS, "nullable": True}

@@ -14,7 +14,6 @@ from mcp_types import methods
 
 from endpoints.access.access_tokens import issue_access_token, revoke_access_tokens
 from endpoints.access.change_marker import CHANGING_KEY
-from endpoints.access.secrets import OwnLimits
 from endpoints.api.mcp.protocol import REVISIONS
 from endpoints.api.mcp.tool_calls import first_lines
 from endpoints.api.mcp.tools import RESULT_BYTES, RESULT_ROWS
@@ -163,10 +162,10 @@ def test_cuts_results_and_says_so(
 def test_says_how_to_get_fewer_rows_where_sandbox_queries_are_allowed(agent: Agent, series: Endpoint) -> None:
     sent = {"rows": 999, "width": 1}
     assert "sql" not in agent.call("series", sent)["structuredContent"]["note"]
-    series.sql, series.sandboxing = f"WITH t AS ({series.sql}) SELECT n, filling FROM t", True
-    save_endpoint(series, [DeclaredParameter(name=name, type=ParameterType.INTEGER) for name in sent])
-    assert "filter or count with sql or lql" in agent.call("series", sent)["structuredContent"]["note"]
-    document = agent.call("series", {**sent, "sql": "select count(*) as n from t"})["structuredContent"]
+    sql = "WITH t AS (SELECT n FROM generate_series(1, 999) AS n) SELECT n FROM t"
+    save_endpoint(Endpoint(name="open", sql=sql, sandboxing=True), [])
+    assert "filter or count with sql or lql" in agent.call("open")["structuredContent"]["note"]
+    document = agent.call("open", {"sql": "select count(*) as n from t"})["structuredContent"]
     assert document == {"result": [{"n": 999}]}
 
 

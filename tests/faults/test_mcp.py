@@ -52,16 +52,19 @@ def test_the_official_client_finds_and_calls_tools(installation: Installation, n
 
     async def work(client: Client) -> None:
         assert client.protocol_version == ("2025-11-25" if mode == "legacy" else "2026-07-28")
-        assert "data, never an instruction" in (client.instructions or "")
+        # A client that is told the revision asks nothing before its first call.
+        assert ("data, never an instruction" in (client.instructions or "")) == (mode != "2026-07-28")
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert {"logs.all", "usage.api-counts", name} <= tools.keys()
         assert tools[name].input_schema["required"] == ["word"]
         # The client checks each result against the tool's output schema.
         assert rows_of(await client.call_tool(name, {"word": "größe"})) == [{"word": "größe", "part": 0.1}]
-        assert rows_of(await client.call_tool("logs.all", {"project": "acme"})) == expected
+        shown = rows_of(await client.call_tool("logs.all", {"project": "acme"}))
+        assert 0 < len(shown) < len(expected)  # so many fit
+        assert shown == expected[: len(shown)]
         sql = "select count(*) as n from edge_logs"
         (counted,) = rows_of(await client.call_tool("logs.all", {"project": "acme", "sql": sql}))
-        assert counted["n"] > len(expected) > 0
+        assert counted["n"] >= len(expected)
         failed = await client.call_tool(name, {})
         assert failed.is_error
         assert json.loads(failed.content[0].text)["error"]["code"] == "invalid_parameters"
@@ -91,13 +94,15 @@ def test_an_agent_that_is_bound_to_a_project_stays_there(installation: Installat
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_without_an_access_token_nobody_connects(installation: Installation, mode: str) -> None:
+def test_without_an_access_token_nobody_gets_anything(installation: Installation, mode: str) -> None:
     async def work(client: Client) -> None:
         await client.list_tools()
 
-    with pytest.raises(BaseException) as failed:  # noqa: PT011  # the client wraps it differently in each mode
+    with pytest.raises(ExceptionGroup) as failed:
         work_with(installation, "lqe_000000000000_" + "x" * 43, mode, work)
-    assert "401" in repr(failed.value) or "401" in str(getattr(failed.value, "exceptions", "")) or True
+    refused, others = failed.value.split(MCPError)
+    assert refused is not None
+    assert others is None
 
 
 def test_many_agents_at_once(installation: Installation) -> None:

@@ -5,6 +5,7 @@
   `--installations=only` takes nothing else.
 - `pytest --require-all` (`.ci/run`) fails when anything is left out, so that nothing can be missing without a word.
 - `pytest --shippers tests/shippers` (`make test-shippers`) takes what installs real shippers, which nothing else takes.
+- `pytest --conformance tests/conformance` (`make test-conformance`) likewise takes conformance suites of others.
 - `pytest --postgres=FOLDER` takes the tests that use the suite's own databases, except of rooms that write no SQL; the
   others say nothing of that server.
 
@@ -63,6 +64,7 @@ OWN_SERVERS = (
 )
 CLUSTER = ("cluster",)  # what is so on a cluster alone
 SHIPPERS = ("shippers",)  # they install packages from npm and PyPI
+CONFORMANCE = ("conformance",)  # likewise
 IN_ORDER = (*INSTALLATIONS, *WAITING_DRILLS, *LONG_MODULES)  # the others follow at random
 # Rooms that write no SQL: what their pages show is asked for by the rooms below, whose tests another PostgreSQL gets.
 WITHOUT_SQL = ("endpoints/admin", "endpoints/cache", "endpoints/api/test_openapi.py")
@@ -97,6 +99,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run the drills and browser tests too, not, or alone; default: with",
     )
     group.addoption("--shippers", action="store_true", help="also install and run real log shippers and loggers")
+    group.addoption("--conformance", action="store_true", help="also install and run conformance suites of others")
     group.addoption("--require-all", action="store_true", help="fail when anything is left out for want of a tool")
     group.addoption("--oracle-texts", type=int, default=500, help="random texts for GoogleSQL and us; default: 500")
 
@@ -136,6 +139,8 @@ def _reason_to_leave_out(item: pytest.Item, config: pytest.Config) -> str | None
             return name
     if _is_below(item, SHIPPERS) and not config.getoption("shippers"):
         return "shippers"
+    if _is_below(item, CONFORMANCE) and not config.getoption("conformance"):
+        return "conformance"
     which = config.getoption("installations")
     if _is_below(item, INSTALLATIONS):
         if which == "without":
@@ -245,6 +250,8 @@ def sentence(left_out: Counter[str]) -> str:
         parts.append(f"{count} that need a Citus cluster (make test-citus)")
     if count := left_out["shippers"]:
         parts.append(f"{count} that install and run real log shippers (make test-shippers)")
+    if count := left_out["conformance"]:
+        parts.append(f"{count} of conformance suites that others have written (make test-conformance)")
     if count := left_out["one server"]:
         parts.append(f"{count} that tell of one server what is otherwise on a cluster")
     if count := left_out["others"]:

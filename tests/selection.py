@@ -230,6 +230,18 @@ def _missing_tools(left_out: Counter[str]) -> list[str]:
     return [name for name in TOOLS if left_out[name]]
 
 
+_OTHER_REASONS = {
+    "embedded": "that start embedded servers, whatever --postgres says",
+    "no database": "that use no database",
+    "no SQL": "of rooms that write no SQL",
+    "cluster": "that need a Citus cluster (make test-citus)",
+    "shippers": "that install and run real log shippers (make test-shippers)",
+    "conformance": "of conformance suites that others have written (make test-conformance)",
+    "one server": "that tell of one server what is otherwise on a cluster",
+    "others": "that start no installation",
+}
+
+
 def sentence(left_out: Counter[str]) -> str:
     """Say how many tests were left out, and how to get them."""
     parts = []
@@ -240,20 +252,5 @@ def sentence(left_out: Counter[str]) -> str:
         packages = " ".join(TOOLS[name].package for name in missing)
         count = sum(left_out[name] for name in missing)
         parts.append(f"{count} that need what is not installed here (apt install {packages})")
-    if count := left_out["embedded"]:
-        parts.append(f"{count} that start embedded servers, whatever --postgres says")
-    if count := left_out["no database"]:
-        parts.append(f"{count} that use no database")
-    if count := left_out["no SQL"]:
-        parts.append(f"{count} of rooms that write no SQL")
-    if count := left_out["cluster"]:
-        parts.append(f"{count} that need a Citus cluster (make test-citus)")
-    if count := left_out["shippers"]:
-        parts.append(f"{count} that install and run real log shippers (make test-shippers)")
-    if count := left_out["conformance"]:
-        parts.append(f"{count} of conformance suites that others have written (make test-conformance)")
-    if count := left_out["one server"]:
-        parts.append(f"{count} that tell of one server what is otherwise on a cluster")
-    if count := left_out["others"]:
-        parts.append(f"{count} that start no installation")
+    parts += [f"{left_out[reason]} {words}" for reason, words in _OTHER_REASONS.items() if left_out[reason]]
     return f"Left out: {'; '.join(parts)}."

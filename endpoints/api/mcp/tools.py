@@ -36,7 +36,7 @@ _NOTE: Final = "Says what is missing, if not every row of the query is here."
 def list_tools(caller: Caller, revision: Revision, cursor: object = None) -> Schema:
     """Return one page of the tools that the caller may call, by name, and the cursor of the next page if there is one.
 
-    Raises ProtocolError for a cursor that no page has named, and OperationalError.
+    Raises ProtocolError for a cursor that is not text, and OperationalError.
     """
     endpoints = sorted(visible_endpoints(caller), key=lambda endpoint: endpoint.name)
     first = 0
@@ -149,6 +149,12 @@ def _columns(table: PublishedTable) -> str:
     return ", ".join(f"{column.name} {column.type}" for column in table.columns)
 
 
+def unknown_arguments(names: Iterable[str], parameters: Iterable[DeclaredParameter]) -> list[str]:
+    """Return the names that are neither parameters nor a sandbox query: those that a tool does not take."""
+    known = {parameter.name for parameter in parameters} | set(SANDBOX_ARGUMENTS)
+    return sorted(set(names) - known)
+
+
 # --- Rows -------------------------------------------------------------------------------------------------------------
 def _output_schema(endpoint: Endpoint) -> Schema:
     columns = {column["name"]: column["type"] for column in endpoint.result_columns}
@@ -186,9 +192,3 @@ def _column_schema(type_name: str, endpoint: Endpoint) -> Schema:
 
 def _any_of(*types: str) -> Schema:
     return {"type": [*types, "null"]}
-
-
-def unknown_arguments(names: Iterable[str], parameters: Iterable[DeclaredParameter]) -> list[str]:
-    """Return the names that are neither parameters nor a sandbox query: those that a tool does not take."""
-    known = {parameter.name for parameter in parameters} | set(SANDBOX_ARGUMENTS)
-    return sorted(set(names) - known)

@@ -149,6 +149,15 @@ def test_describes_the_tables_of_sandbox_queries(secret: str) -> None:
     assert "event_message text" in row["description"]
 
 
+def test_names_the_dialect_of_sandbox_queries(secret: str) -> None:
+    sql = "WITH t AS (SELECT 1 AS n) SELECT n FROM t"
+    save_endpoint(Endpoint(name="other", sql=sql, sandboxing=True, sandbox_dialect="bigquery"), [])
+    properties = Agent(secret).tools()["other"]["inputSchema"]["properties"]
+    assert "One SELECT in BigQuery" in properties["sql"]["description"]
+    assert properties["sql"]["description"].endswith("\n- t: n integer")
+    assert "t if none is named" in properties["lql"]["description"]  # the only table
+
+
 def test_offers_no_sandbox_query_where_there_is_none(secret: str, typed: Endpoint) -> None:
     assert not {"sql", "lql"} & Agent(secret).tools()["typed"]["inputSchema"]["properties"].keys()
 

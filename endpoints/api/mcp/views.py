@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -169,7 +169,7 @@ def _answer_batch(post: _Post, documents: list[object]) -> Reply:
             if message.method == "initialize":
                 raise ProtocolError(Code.INVALID_REQUEST, "initialize must not be part of a batch.")
             if responses:
-                turn = _Post(post.environ, post.caller, post.request_id, _one_too_many(post.caller))
+                turn = replace(post, refusal=_one_too_many(post.caller))
             responses.append(_response(turn, message, revision))
         except ProtocolError as error:
             responses.append(error.document(id_of(document)))

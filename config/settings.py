@@ -249,10 +249,11 @@ if switch("BEHIND_HTTPS_PROXY", default=False):
     # Only if a proxy that sets (and strips) this header is the only way in.
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 CORS_ALLOWED_ORIGINS: list[str] = env.list("CORS_ALLOWED_ORIGINS", default=[])
-CORS_URLS_REGEX = r"^/(api/|endpoints/|logs|v1/logs)"  # loggers in browsers too
+CORS_URLS_REGEX = r"^/(api/|endpoints/|logs|v1/logs|mcp/?$)"  # loggers in browsers too
 CORS_ALLOW_HEADERS = [
     "accept", "authorization", "content-type", "if-none-match", "traceparent", "tracestate", "x-api-key",
-    "x-request-id", "x-log-position", f"{ENDPOINTS_HEADER_PREFIX.lower()}-endpoint-redact-pii",
+    "x-request-id", "x-log-position", "mcp-protocol-version", "mcp-method", "mcp-name",
+    f"{ENDPOINTS_HEADER_PREFIX.lower()}-endpoint-redact-pii",
 ]  # fmt: skip
 CORS_EXPOSE_HEADERS = [
     "Age", "ETag", "Retry-After", "Server-Timing", "X-Cache", "X-Log-Position", "X-Request-ID", "X-Result-Notes",

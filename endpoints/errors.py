@@ -16,6 +16,7 @@
     ├── ArgumentNotAllowed        403 argument_not_allowed
     ├── PurgeNotAllowed           403 purge_not_allowed
     ├── LoadNotAllowed            403 load_not_allowed
+    ├── OriginNotAllowed          403 origin_not_allowed
     ├── EndpointNotFound          404 endpoint_not_found
     ├── LogSourceNotFound         404 log_source_not_found
     ├── CallNotFound              404 call_not_found
@@ -175,6 +176,14 @@ class LoadNotAllowed(EndpointError):
     status = 403
     code = "load_not_allowed"
     default_message = "This access token may not load rows."
+
+
+class OriginNotAllowed(EndpointError):
+    """A page of another origin sent the request, which the setting CORS_ALLOWED_ORIGINS does not list."""
+
+    status = 403
+    code = "origin_not_allowed"
+    default_message = "Pages of this origin may not call this service; its operator may add it to CORS_ALLOWED_ORIGINS."
 
 
 class EndpointNotFound(EndpointError):

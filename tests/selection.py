@@ -6,6 +6,7 @@
 - `pytest --require-all` (`.ci/run`) fails when anything is left out, so that nothing can be missing without a word.
 - `pytest --shippers tests/shippers` (`make test-shippers`) takes what installs real shippers, which nothing else takes.
 - `pytest --clients tests/clients` (`make test-clients`) takes what makes clients with generators from npm, likewise.
+- `pytest --conformance tests/conformance` (`make test-conformance`) likewise takes conformance suites of others.
 - `pytest --postgres=FOLDER` takes the tests that use the suite's own databases, except of rooms that write no SQL; the
   others say nothing of that server.
 
@@ -65,6 +66,7 @@ OWN_SERVERS = (
 CLUSTER = ("cluster",)  # what is so on a cluster alone
 SHIPPERS = ("shippers",)  # they install packages from npm and PyPI
 CLIENTS = ("clients",)  # they install packages from npm
+CONFORMANCE = ("conformance",)  # likewise
 IN_ORDER = (*INSTALLATIONS, *WAITING_DRILLS, *LONG_MODULES)  # the others follow at random
 # Rooms that write no SQL: what their pages show is asked for by the rooms below, whose tests another PostgreSQL gets.
 WITHOUT_SQL = ("endpoints/admin", "endpoints/cache", "endpoints/api/test_openapi.py")
@@ -100,6 +102,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--shippers", action="store_true", help="also install and run real log shippers and loggers")
     group.addoption("--clients", action="store_true", help="also install generators of clients from npm and run them")
+    group.addoption("--conformance", action="store_true", help="also install and run conformance suites of others")
     group.addoption("--require-all", action="store_true", help="fail when anything is left out for want of a tool")
     group.addoption("--oracle-texts", type=int, default=500, help="random texts for GoogleSQL and us; default: 500")
 
@@ -141,6 +144,8 @@ def _reason_to_leave_out(item: pytest.Item, config: pytest.Config) -> str | None
         return "shippers"
     if _is_below(item, CLIENTS) and not config.getoption("clients"):
         return "clients"
+    if _is_below(item, CONFORMANCE) and not config.getoption("conformance"):
+        return "conformance"
     which = config.getoption("installations")
     if _is_below(item, INSTALLATIONS):
         if which == "without":
@@ -237,6 +242,7 @@ _SAID = {
     "cluster": "that need a Citus cluster (make test-citus)",
     "shippers": "that install and run real log shippers (make test-shippers)",
     "clients": "that make clients with generators from npm (make test-clients)",
+    "conformance": "of conformance suites that others have written (make test-conformance)",
     "one server": "that tell of one server what is otherwise on a cluster",
     "others": "that start no installation",
 }

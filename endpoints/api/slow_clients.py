@@ -40,7 +40,7 @@ _ADMIN: Final = "/admin/"
 _BODY_READERS: Final[Mapping[str, re.Pattern[str]]] = {
     "GET": re.compile(r"(?:/api)?/endpoints/query/"),
     "HEAD": re.compile(r"(?:/api)?/endpoints/query/"),
-    "POST": re.compile(r"/admin/|(?:/api)?/endpoints/query/|(?:/api)?/logs(?:/json)?/?$|/v1/logs/?$"),
+    "POST": re.compile(r"/admin/|(?:/api)?/endpoints/query/|(?:/api)?/logs(?:/json)?/?$|/v1/logs/?$|/mcp/?$"),
 }
 
 logger = structlog.get_logger(__name__)

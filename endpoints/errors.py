@@ -16,6 +16,7 @@
     ├── ArgumentNotAllowed        403 argument_not_allowed
     ├── PurgeNotAllowed           403 purge_not_allowed
     ├── LoadNotAllowed            403 load_not_allowed
+    ├── IssueNotAllowed           403 issue_not_allowed
     ├── EndpointNotFound          404 endpoint_not_found
     ├── LogSourceNotFound         404 log_source_not_found
     ├── RouteNotFound             404 not_found
@@ -170,6 +171,12 @@ class LoadNotAllowed(EndpointError):
     status = 403
     code = "load_not_allowed"
     default_message = "This access token may not load rows."
+
+
+class IssueNotAllowed(EndpointError):
+    status = 403
+    code = "issue_not_allowed"
+    default_message = "This access token may not issue browser tokens."
 
 
 class EndpointNotFound(EndpointError):

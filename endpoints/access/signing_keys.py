@@ -106,7 +106,8 @@ def current_signing_key(name: str = "") -> SigningKey:
     Raises InvalidRequest if there is none, or several to choose from.
     """
     current = SigningKey.objects.filter(retired_at=None, revoked_at=None)
-    found = list(current.filter(name=name) if name else current[:2])
+    # PostgreSQL cannot even compare a NUL.
+    found = [] if "\0" in name else list(current.filter(name=name) if name else current[:2])
     if len(found) == 1:
         return found[0]
     reason = (

@@ -99,7 +99,7 @@ def test_a_token_stands_for_part_of_its_issuer(issuer: AccessToken, key: Signing
     assert (caller.endpoint_ids, caller.bound_arguments) == ({ENDPOINT}, {"project": "acme"})
     assert caller.limits == OwnLimits(calls_a_minute=7, calls_at_once=3)
     assert caller.is_browser
-    assert not (caller.may_purge or caller.may_load or caller.may_issue)
+    assert (caller.may_purge, caller.may_load, caller.may_issue) == (False, False, False)
     assert caller.load_sources == frozenset()
     assert caller.default_project == ""
 

@@ -67,6 +67,9 @@ class SigningKeyAdmin(ConflictAdmin, ReadableHistoryAdmin):
     )
     history_fieldsets = ((None, {"fields": ("name", "kid", "algorithm", "origins", "retired_at", "revoked_at")}),)
 
+    class Media:
+        css = {"all": ["endpoints/access-token.css"]}
+
     @display(description="state", label=_COLOURS)  # type: ignore[untyped-decorator]
     def state(self, key: SigningKey) -> str:
         return state_of(key)
@@ -84,7 +87,9 @@ class SigningKeyAdmin(ConflictAdmin, ReadableHistoryAdmin):
 
     @admin.display(description="public key")
     def public_part(self, key: SigningKey) -> SafeString | str:
-        return format_html("<pre>{}</pre>", key.public_key) if key.public_key else "none: HS256 has only a secret"
+        if not key.public_key:
+            return "none: HS256 has only a secret"
+        return format_html('<div class="shown-once"><pre>{}</pre></div>', key.public_key.strip())
 
     def get_fieldsets(self, request: HttpRequest, obj: SigningKey | None = None) -> Any:
         if self.shows_history(request):

@@ -124,7 +124,7 @@ def test_an_operator_makes_rotates_and_revokes_a_key(
     take_pictures(page, "signing-key-add")
     check_accessibility(page)
     page.get_by_role("button", name="Save", exact=True).click()
-    page.get_by_role("link", name="rotated").click()
+    page.get_by_role("link", name="rotated", exact=True).click()
     expect(page.get_by_text("BEGIN PUBLIC KEY")).to_be_visible()
     take_pictures(page, "signing-key")
     check_accessibility(page)

@@ -167,7 +167,7 @@ def _kid(text: str) -> str:
     """
     try:
         header = jwt.get_unverified_header(text)
-    except jwt.PyJWTError:
+    except (jwt.PyJWTError, RecursionError):  # the latter from JSON that is nested a thousand deep
         raise NotAuthenticated from None
     kid = header.get("kid")
     if not header.keys() <= _HEADER or not isinstance(kid, str) or not _KID.fullmatch(kid):

@@ -119,12 +119,12 @@ def test_an_operator_makes_rotates_and_revokes_a_key(
     open_page: OpenPage, check_accessibility: Callable[[Page], None]
 ) -> None:
     page = open_page("/admin/endpoints/signingkey/add/")
-    page.get_by_label("Name").fill("rotated")
+    page.get_by_label("Name").fill("shop")
     page.get_by_label("Allowed origins").fill("https://app.example.org")
     take_pictures(page, "signing-key-add")
     check_accessibility(page)
     page.get_by_role("button", name="Save", exact=True).click()
-    page.get_by_role("link", name="rotated", exact=True).click()
+    page.get_by_role("link", name="shop", exact=True).click()
     expect(page.get_by_text("BEGIN PUBLIC KEY")).to_be_visible()
     take_pictures(page, "signing-key")
     check_accessibility(page)
@@ -138,7 +138,7 @@ def test_an_operator_makes_rotates_and_revokes_a_key(
     page.get_by_role("button", name="Revoke").click()
     expect(page.get_by_text("calls with its tokens are refused from now on")).to_be_visible()
     expect(page.get_by_role("link", name="Revoke")).to_have_count(0)
-    page.goto("/admin/endpoints/signingkey/?q=rotated")
+    page.goto("/admin/endpoints/signingkey/?q=shop")
     take_pictures(page, "signing-keys")
     check_accessibility(page)
     expect(page.get_by_role("row").filter(has_text="retiring")).to_have_count(1)

@@ -16,7 +16,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from endpoints.access import browser_tokens, signing_keys
@@ -249,6 +249,44 @@ def test_every_altered_character_is_refused(key: SigningKey, claims: dict[str, A
 )
 def test_what_has_not_the_form_is_refused(db: None, token: str) -> None:
     assert refuses(token)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"[" * 3000,
+        b'{"a":' * 600,
+        b'{"kid":' + b"9" * 2900 + b"}",
+        b'{"alg":["EdDSA"],"kid":"0123456789ab"}',
+        b'{"alg":{},"kid":"0123456789ab","typ":5}',
+        b'{"kid":"\\ud800"}',
+        b"NaN",
+        b"\xff\xfe",
+        b"\0",
+        b"",
+    ],
+)
+def test_a_header_that_is_hard_to_read_is_refused(key: SigningKey, header: bytes) -> None:
+    for name in (b"0123456789ab", key.kid.encode()):
+        assert refuses(f"{encoded(header.replace(b'0123456789ab', name))}.e30.AAAA")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(header=json_values, changed=st.dictionaries(st.sampled_from(["alg", "kid", "typ"]), json_values, min_size=1))
+def test_no_header_is_more_than_refused(
+    key: SigningKey, claims: dict[str, Any], header: Any, changed: dict[str, Any]
+) -> None:
+    good = {"alg": key.algorithm, "kid": key.kid}
+    body, signature = sign(key, claims).split(".")[1:]
+    for forged in (header, {**good, **changed}):
+        assert refuses(f"{encoded(json.dumps(forged).encode())}.{body}.{signature}")
 
 
 def test_a_token_that_is_too_long_is_refused_however_well_signed(key: SigningKey, claims: dict[str, Any]) -> None:

@@ -38,7 +38,7 @@ from endpoints.access import access_tokens, signing_keys  # noqa: E402
 from endpoints.access.secrets import NO_LIMIT, OwnLimits  # noqa: E402
 from endpoints.calling import warming  # noqa: E402
 from endpoints.defining import saving, upkeep  # noqa: E402
-from endpoints.models import AccessToken, Endpoint  # noqa: E402
+from endpoints.models import AccessToken, Endpoint, SigningKey  # noqa: E402
 from endpoints.sql.parameters import DeclaredParameter, ParameterType  # noqa: E402
 from logsources.models import LogSource  # noqa: E402
 
@@ -83,6 +83,10 @@ def issue(*, name: str, limits: Mapping[str, int] | None = None, **options: Any)
 def create_signing_key(*, name: str, allowed_origins: Sequence[str]) -> str:
     """Make a key for browser tokens and return its id."""
     return signing_keys.create_signing_key(name=name, allowed_origins=allowed_origins).kid
+
+
+def revoke_signing_key(*, name: str) -> int:
+    return signing_keys.revoke_signing_keys(SigningKey.objects.filter(name=name))
 
 
 def revoke(*, name: str) -> int:
@@ -152,6 +156,7 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
         delete,
         issue,
         create_signing_key,
+        revoke_signing_key,
         revoke,
         edit,
         create_operator,

@@ -1,4 +1,4 @@
-"""What Django's database says about endpoints and access tokens, kept in this process while it is known to be current.
+"""What Django's database says of endpoints, access tokens and signing keys, kept here while it is known to be current.
 
 A known item is served from memory under the marker it was read under (`change_marker`), for FRESH_SECONDS; then the
 database is asked again. When that cannot be reached and the marker is still the same, nothing has changed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,7 +15,8 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.conftest import PATIENCE_MILLISECONDS, OpenPage
 from tests.browser.pictures import take_pictures
 from tests.browser.site import Site
-from tests.live.calls import Caller
+from tests.files import PROJECT
+from tests.live.calls import Caller, until
 
 PAGE = b"<!doctype html><title>Dashboard</title><p>A page of another site</p>"
 # As in docs/access-tokens.md; a fetch that the browser refuses to a page is a TypeError.
@@ -28,27 +30,43 @@ FETCH = """async ([address, headers]) => {
 }"""
 
 
+class Elsewhere(ThreadingHTTPServer):
+    """The web server of another site: its page, and its backend that hands tokens to the page."""
+
+    daemon_threads = True
+    page = PAGE
+    tokens: Iterator[str] = iter(())
+
+
 class Pages(BaseHTTPRequestHandler):
+    server: Elsewhere
+
     def do_GET(self) -> None:
+        is_backend = self.path.startswith("/my-backend/")
         self.send_response(200)
-        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Type", "application/json" if is_backend else "text/html")
         self.end_headers()
-        self.wfile.write(PAGE)
+        self.wfile.write(json.dumps({"token": next(self.server.tokens)}).encode() if is_backend else self.server.page)
 
     def log_message(self, *_: object) -> None:
         """Write nothing."""
 
 
 @pytest.fixture(scope="module")
-def elsewhere() -> Iterator[int]:
-    """The port of another web server; by two host names it is two origins."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Pages)
+def other_site() -> Iterator[Elsewhere]:
+    server = Elsewhere(("127.0.0.1", 0), Pages)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield server.server_port
+    yield server
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@pytest.fixture
+def elsewhere(other_site: Elsewhere) -> int:
+    """The port of another web server; by two host names it is two origins."""
+    return int(other_site.server_port)
 
 
 @pytest.fixture
@@ -113,6 +131,35 @@ def test_a_page_cannot_use_a_token_of_another_key(site: Site, visit: Callable[[s
     # The preflight passes, for the origin has a key; the answer stays with the browser.
     page = visit(f"http://127.0.0.1:{elsewhere}/")
     assert page.evaluate(FETCH, [address, of_other]) == {"refused": "TypeError"}
+
+
+def test_the_page_of_the_docs_asks_for_another_token_when_one_has_expired(
+    site: Site, browser: Browser, other_site: Elsewhere
+) -> None:
+    origin = f"http://127.0.0.1:{other_site.server_port}"
+    site.console.do("create_signing_key", name="docs", allowed_origins=[origin])
+    secret = site.console.do("issue", name="shop-backend", may_issue=True)
+    body = {"endpoints": ["logs.all"], "arguments": {"project": "acme"}, "signing_key": "docs"}
+    expired = issue(site, secret, expires_in=1, **body)
+    until(lambda: _status(site, expired) == 401, seconds=30)
+    other_site.tokens = iter([expired, issue(site, secret, **body)])
+    (script,) = re.findall(r"(?s)<script.*?</script>", (PROJECT / "docs" / "access-tokens.md").read_text())
+    assert "https://logs.example.org" in script
+    other_site.page = PAGE + script.replace("https://logs.example.org", site.url).encode()
+    context = browser.new_context()
+    page = context.new_page()
+    try:
+        with page.expect_console_message(lambda said: said.type == "table", timeout=PATIENCE_MILLISECONDS):
+            page.goto(f"{origin}/")
+        assert next(other_site.tokens, None) is None, "it has asked twice"
+    finally:
+        context.close()
+        other_site.page = PAGE
+
+
+def _status(site: Site, token: str) -> int:
+    with Caller(site.installation.port, token) as caller:
+        return caller.query("logs.all").status
 
 
 def test_an_operator_makes_rotates_and_revokes_a_key(

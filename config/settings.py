@@ -171,7 +171,7 @@ MIDDLEWARE = [
     "endpoints.admin.middleware.ContentSecurityMiddleware",
     "endpoints.admin.middleware.PatienceMiddleware",
     "endpoints.admin.logins.PasswordsBusyMiddleware",  # before a session is read
-    "corsheaders.middleware.CorsMiddleware",
+    "endpoints.api.cors.CorsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

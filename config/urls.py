@@ -10,7 +10,7 @@ from django.urls import include, path, re_path
 from django.views.generic import RedirectView
 
 from endpoints.admin.explorer import explorer_urls
-from endpoints.api import logs, monitoring, otlp, views
+from endpoints.api import logs, monitoring, otlp, tokens, views
 from endpoints.api.mcp.views import MCPView
 from endpoints.api.openapi import SchemaView, SwaggerView
 
@@ -29,6 +29,7 @@ urlpatterns = [
     re_path(r"^(?:api/logs/json|logs(?:/json)?)/?$", logs.LoadView.as_view()),
     re_path(r"^v1/logs/?$", otlp.OTLPView.as_view(), name="otlp-logs"),
     re_path(r"^mcp/?$", MCPView.as_view(), name="mcp"),
+    re_path(r"^api/tokens/?$", tokens.TokensView.as_view(), name="tokens"),
     re_path(r"^api/openapi\.json/?$", SchemaView.as_view(), name="openapi"),
     re_path(r"^api/docs/?$", SwaggerView.as_view(url_name="openapi"), name="api-docs"),
     re_path(r"^api(?:/(?P<rest>.*))?$", views.unknown_route),

@@ -17,6 +17,7 @@
     ├── PurgeNotAllowed           403 purge_not_allowed
     ├── LoadNotAllowed            403 load_not_allowed
     ├── OriginNotAllowed          403 origin_not_allowed
+    ├── IssueNotAllowed           403 issue_not_allowed
     ├── EndpointNotFound          404 endpoint_not_found
     ├── LogSourceNotFound         404 log_source_not_found
     ├── CallNotFound              404 call_not_found
@@ -184,6 +185,12 @@ class OriginNotAllowed(EndpointError):
     status = 403
     code = "origin_not_allowed"
     default_message = "Pages of this origin may not call this service; its operator may add it to CORS_ALLOWED_ORIGINS."
+
+
+class IssueNotAllowed(EndpointError):
+    status = 403
+    code = "issue_not_allowed"
+    default_message = "This access token may not issue browser tokens."
 
 
 class EndpointNotFound(EndpointError):

@@ -40,7 +40,9 @@ _ADMIN: Final = "/admin/"
 _BODY_READERS: Final[Mapping[str, re.Pattern[str]]] = {
     "GET": re.compile(r"(?:/api)?/endpoints/query/"),
     "HEAD": re.compile(r"(?:/api)?/endpoints/query/"),
-    "POST": re.compile(r"/admin/|(?:/api)?/endpoints/query/|(?:/api)?/logs(?:/json)?/?$|/v1/logs/?$|/mcp/?$"),
+    "POST": re.compile(
+        r"/admin/|(?:/api)?/endpoints/query/|(?:/api)?/logs(?:/json)?/?$|/v1/logs/?$|/mcp/?$|/api/tokens/?$"
+    ),
 }
 
 logger = structlog.get_logger(__name__)

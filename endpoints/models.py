@@ -32,6 +32,7 @@ from endpoints.definition import (
 )
 from endpoints.dialects import DIALECTS
 from endpoints.sql.composition import PlannerSettingsError, parse_planner_settings
+from endpoints.sql.page_orders import PageOrderError, parse_page_order
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from logsources.partitions import MAX_SOURCE_NAME_LENGTH
 from logsources.tables import MAX_KEY_CHARACTERS
@@ -61,6 +62,13 @@ def validate_planner_settings(text: str) -> None:
     try:
         parse_planner_settings(text)
     except PlannerSettingsError as error:
+        raise ValidationError(str(error)) from error
+
+
+def validate_page_order(text: str) -> None:
+    try:
+        parse_page_order(text)
+    except PageOrderError as error:
         raise ValidationError(str(error)) from error
 
 
@@ -97,6 +105,9 @@ class Endpoint(models.Model):
     statement_timeout_seconds = models.PositiveIntegerField(**_declared("statement_timeout_seconds"))
     planner_settings = models.CharField(
         max_length=400, blank=True, validators=[validate_planner_settings], **_declared("planner_settings")
+    )
+    page_order = models.CharField(
+        max_length=400, blank=True, validators=[validate_page_order], **_declared("page_order")
     )
     cache_seconds = models.PositiveIntegerField(**_declared("cache_seconds"))
     warm_every_seconds = models.PositiveIntegerField(**_declared("warm_every_seconds"))

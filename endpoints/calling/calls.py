@@ -106,6 +106,7 @@ class Answer:
     endpoint_id: str  # 32 digits
     endpoint_name: str
     endpoint_version: int
+    parameters: tuple[DeclaredParameter, ...] = ()
 
     @property
     def outcome(self) -> Outcome:
@@ -156,6 +157,7 @@ def run_endpoint(reference: str, *, call: Call, caller: Caller | None = None, aw
         endpoint_id=endpoint.pk.hex,
         endpoint_name=endpoint.name,
         endpoint_version=endpoint.version,
+        parameters=endpoint.parameters,
     )
 
 

@@ -11,6 +11,7 @@ from config.deadlines import answer_within
 from endpoints.access.change_marker import changing
 from endpoints.cache import QueryRequest
 from endpoints.calling.consumer_queries import prepare_lql, prepare_sql
+from endpoints.calling.pages import awaited_by_page, finished_page, place_of, prepare_page
 from endpoints.calling.prepared_queries import (
     PreparedQuery,
     Sandbox,
@@ -81,7 +82,7 @@ def produce(endpoint: Version, request: QueryRequest, *, awaited: int = NO_POSIT
 
     It contains every row up to the awaited position of the log. Raises an EndpointError.
     """
-    run = _run_sandboxed if request.sandbox_language else _run_stored
+    run = _run_sandboxed if request.sandbox_language else _run_stored if request.page is None else _run_page
     counts = awaited or endpoint.cache_seconds  # how new the rows are, for this caller or for later ones
     try:
         rows, notes = run(endpoint, request, awaited if counts else None)
@@ -104,6 +105,7 @@ def produce(endpoint: Version, request: QueryRequest, *, awaited: int = NO_POSIT
         encoding_seconds=perf_counter() - started,
         position=rows.position,
         notes=notes,
+        next_page=rows.next_page or "",
     )
 
 
@@ -114,9 +116,18 @@ def prepare_consumers_query(endpoint: Version, request: QueryRequest, sandbox: S
 
 
 def _run_stored(endpoint: Version, request: QueryRequest, awaited: int | None) -> Noted:
-    query = prepare_stored_query(endpoint, request.arguments)
+    return _run_operators_query(prepare_stored_query(endpoint, request.arguments), awaited), ()
+
+
+def _run_page(endpoint: Version, request: QueryRequest, awaited: int | None) -> Noted:
+    place = place_of(endpoint, request)
+    rows = _run_operators_query(prepare_page(endpoint, request, place), awaited_by_page(place, awaited))
+    return finished_page(endpoint, request, place, rows), ()
+
+
+def _run_operators_query(query: PreparedQuery, awaited: int | None) -> Rows:
     try:
-        return query.run(awaited), ()
+        return query.run(awaited)
     except StatementFailed as failure:
         refusal = query.refusal(failure)
         logger.error("stored_query_failed", sqlstate=failure.sqlstate, reason=failure.loggable_message)

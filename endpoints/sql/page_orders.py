@@ -1,7 +1,8 @@
 """The order of pages, as operators write it: `timestamp desc, id desc`, over the columns of the stored query's result.
 
 NULLs stand where PostgreSQL puts them (manual, "Sorting Rows"): first in descending order, last in ascending order,
-unless `nulls first` or `nulls last` says otherwise.
+unless `nulls first` or `nulls last` says otherwise. Rows whose value is NULL are in no page if the column is declared
+`not null`: an index in ascending order then finds a page at once, which has not to look for NULLs behind it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _ORDERED_TYPES: Final = (
     "text", "time without time zone", "timestamp with time zone", "timestamp without time zone", "uuid",
 )  # fmt: skip
 _MODIFIER: Final = re.compile(r"\(\d+(?:,-?\d+)?\)")
+_NULLS: Final = ([], ["nulls", "first"], ["nulls", "last"], ["not", "null"])
 _FORM: Final = "write column names with asc or desc, as in timestamp desc, id desc"
 # The key of a log table is its id, project and timestamp.
 _UNIQUE_IN_LOG_TABLES: Final = frozenset({"id", "timestamp"})
@@ -39,6 +41,7 @@ class PageKey:
     column: str
     descending: bool = False
     nulls_first: bool = False
+    not_null: bool = False
 
 
 @lru_cache(maxsize=512)
@@ -68,10 +71,10 @@ def _key(words: Sequence[Lexeme]) -> PageKey:
     descending = rest[:1] == ["desc"]
     if rest[:1] in (["asc"], ["desc"]):
         rest = rest[1:]
-    nulls_first = descending if not rest else rest == ["nulls", "first"]
-    if rest not in ([], ["nulls", "first"], ["nulls", "last"]):
+    if rest not in _NULLS:
         raise PageOrderError(f"“{' '.join(word.text for word in words)}” is not a column with its direction; {_FORM}.")
-    return PageKey(_column_name(words[0]), descending, nulls_first)
+    nulls_first = rest == ["nulls", "first"] or (descending and rest != ["nulls", "last"])
+    return PageKey(_column_name(words[0]), descending, nulls_first, not_null=rest == ["not", "null"])
 
 
 def _column_name(word: Lexeme) -> str:

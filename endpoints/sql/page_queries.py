@@ -107,7 +107,7 @@ def _compiled(
         f"{_SELECT_RESULT}{texts} FROM (",
         body,
         f") AS {_RESULT}",
-        "" if nulls is None else f"WHERE {rows_after(keys, marks)}",
+        _where(keys, marks),
         f"ORDER BY {', '.join(map(_order, keys))} LIMIT ${number + 1}",
     ]
     # Lines: the break after the body, or the WITH list, ends a "--" comment in it.
@@ -127,6 +127,13 @@ def _order(key: PageKey) -> str:
     return f"{_column(key)} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
 
 
+def _where(keys: Sequence[PageKey], marks: Sequence[str]) -> str:
+    conditions = [f"{_column(key)} IS NOT NULL" for key in keys if key.not_null]
+    if marks:
+        conditions.append(rows_after(keys, marks))
+    return f"WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
 def rows_after(keys: Sequence[PageKey], marks: Sequence[str]) -> str:
     """Return the condition for the rows after one whose values have these placeholders; "" stands for NULL."""
     condition = ""
@@ -138,7 +145,7 @@ def rows_after(keys: Sequence[PageKey], marks: Sequence[str]) -> str:
 def _after_value(key: PageKey, mark: str, among_equals: str) -> str:
     column, beyond = _column(key), "<" if key.descending else ">"
     after = f"{column} {beyond} {mark}"
-    nulls = "" if key.nulls_first else f" OR {column} IS NULL"
+    nulls = "" if key.nulls_first or key.not_null else f" OR {column} IS NULL"
     if not among_equals:
         return f"({after}{nulls})"
     return f"(({column} {beyond}= {mark}{nulls}) AND ({after}{nulls} OR ({column} = {mark} AND {among_equals})))"

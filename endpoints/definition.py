@@ -108,7 +108,6 @@ class Definition:
         "The order of pages, as in timestamp desc, id desc: callers may then send page_size and go on after the last "
         "row. Together the columns must be different in every row. Blank = no pages.",
         LIMITS,
-        beside=True,
     )
     cache_seconds: int = _setting(
         0,

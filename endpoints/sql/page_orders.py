@@ -24,7 +24,7 @@ _ORDERED_TYPES: Final = (
     "text", "time without time zone", "timestamp with time zone", "timestamp without time zone", "uuid",
 )  # fmt: skip
 _MODIFIER: Final = re.compile(r"\(\d+(?:,-?\d+)?\)")
-_NULLS: Final = ([], ["nulls", "first"], ["nulls", "last"], ["not", "null"])
+_NULLS: Final[tuple[list[str], ...]] = ([], ["nulls", "first"], ["nulls", "last"], ["not", "null"])
 _FORM: Final = "write column names with asc or desc, as in timestamp desc, id desc"
 # The key of a log table is its id, project and timestamp.
 _UNIQUE_IN_LOG_TABLES: Final = frozenset({"id", "timestamp"})

@@ -282,7 +282,7 @@ def test_an_order_of_pages_over_the_result_has_no_problem(order: str) -> None:
         ("metadata, id", IN_PAGES, "metadata, which is jsonb"),
         ("id", "SELECT 'a' AS id, 'b' AS id", "2 columns called id"),
         ("id, timestamp", f"{IN_PAGES}\nOFFSET 5", "Line 2, column 1 of the query: pages take the place"),
-        ("id, timestamp", f"{IN_PAGES} LIMIT @rows", "LIMIT and a number"),
+        ("id, timestamp", f"{IN_PAGES} LIMIT @rows::int", "LIMIT and a number"),
         ("size", "SELECT @page_size AS size", "call it something else"),
     ],
 )

@@ -256,8 +256,8 @@ CORS_ALLOW_HEADERS = [
     f"{ENDPOINTS_HEADER_PREFIX.lower()}-endpoint-redact-pii",
 ]  # fmt: skip
 CORS_EXPOSE_HEADERS = [
-    "Age", "ETag", "Retry-After", "Server-Timing", "X-Cache", "X-Log-Position", "X-Request-ID", "X-Result-Notes",
-    "X-Result-Rows", "X-Result-Truncated",
+    "Age", "ETag", "Link", "Retry-After", "Server-Timing", "X-Cache", "X-Log-Position", "X-Request-ID",
+    "X-Result-Notes", "X-Result-Rows", "X-Result-Truncated",
 ]  # fmt: skip
 
 # --- API framework ----------------------------------------------------------------------------------------------------

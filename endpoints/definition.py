@@ -115,6 +115,12 @@ class Definition:
         "arguments, enable_sort = off prefers an index that is in order. Blank = PostgreSQL decides.",
         LIMITS,
     )
+    page_order: str = _setting(
+        "",
+        "The order of pages, as in timestamp desc, id desc: callers may then send page_size and go on after the last "
+        "row. Together the columns must be different in every row. Blank = no pages.",
+        LIMITS,
+    )
     cache_seconds: int = _setting(
         0,
         "How long a result may come from the cache; 0 = caching disabled.",

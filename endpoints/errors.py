@@ -12,6 +12,8 @@
     ├── InvalidLQL                400 invalid_lql
     ├── InvalidRows               400 invalid_rows
     ├── ResultTooLarge            400 result_too_large
+    ├── PagesNotAvailable         400 pages_not_available
+    ├── InvalidPageToken          400 invalid_page_token
     ├── NotAuthenticated          401 not_authenticated
     ├── ArgumentNotAllowed        403 argument_not_allowed
     ├── PurgeNotAllowed           403 purge_not_allowed
@@ -141,6 +143,30 @@ class ResultTooLarge(EndpointError):
 
     status = 400
     code = "result_too_large"
+
+
+class PagesNotAvailable(EndpointError):
+    """The endpoint declares no order of pages, or the call is one of a sandbox query, which has none."""
+
+    status = 400
+    code = "pages_not_available"
+    default_message = (
+        "This endpoint has no pages, because it declares no order of its rows: leave out `page_size` and `page_token`."
+    )
+
+
+class InvalidPageToken(EndpointError):
+    """One message for every reason: what a page token contains is the service's own."""
+
+    status = 400
+    code = "invalid_page_token"
+    default_message = (
+        "The page token does not continue this call. Send it as the page before returned it, with the same arguments, "
+        "format and redaction; after a change of the endpoint, begin again without it."
+    )
+
+    def __init__(self) -> None:
+        super().__init__(details=[{"name": "page_token", "reason": "is not of a page of this call"}])
 
 
 class NotAuthenticated(EndpointError):

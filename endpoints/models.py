@@ -33,6 +33,7 @@ from endpoints.definition import (
 )
 from endpoints.dialects import DIALECTS
 from endpoints.sql.composition import PlannerSettingsError, parse_planner_settings
+from endpoints.sql.page_orders import PageOrderError, parse_page_order
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from logsources.partitions import MAX_SOURCE_NAME_LENGTH
 from logsources.tables import MAX_KEY_CHARACTERS
@@ -84,6 +85,13 @@ def validate_planner_settings(text: str) -> None:
         raise ValidationError(str(error)) from error
 
 
+def validate_page_order(text: str) -> None:
+    try:
+        parse_page_order(text)
+    except PageOrderError as error:
+        raise ValidationError(str(error)) from error
+
+
 def _declared(name: str) -> dict[str, Any]:
     """Return what a setting declares for its column: names, help, default, range and choices."""
     setting = SETTINGS[name]
@@ -118,6 +126,9 @@ class Endpoint(models.Model):
     stream_rows = models.PositiveIntegerField(**_declared("stream_rows"))
     planner_settings = models.CharField(
         max_length=400, blank=True, validators=[validate_planner_settings], **_declared("planner_settings")
+    )
+    page_order = models.CharField(
+        max_length=400, blank=True, validators=[validate_page_order], **_declared("page_order")
     )
     cache_seconds = models.PositiveIntegerField(**_declared("cache_seconds"))
     warm_every_seconds = models.PositiveIntegerField(**_declared("warm_every_seconds"))

@@ -18,6 +18,7 @@ from endpoints.access.secrets import Caller
 from endpoints.access.token_limits import admit
 from endpoints.api.arguments import RawArguments, read_query_string
 from endpoints.api.authentication import authenticate
+from endpoints.api.links import link_to_next_page
 from endpoints.api.negotiation import LONGEST_REMEMBERED, preferred_format
 from endpoints.api.replies import POSITION_HEADER, Reply, as_endpoint_error, error_reply
 from endpoints.calling.cached_results import CacheState, Served
@@ -66,9 +67,10 @@ def answer_query(request: QueryRequest) -> Reply:
         admit(caller)
         _refuse_other_methods(request.environ["REQUEST_METHOD"])
         awaited = _awaited_position(request.environ)
+        call = read_call(request)
         answer = run_endpoint(
             request.reference,
-            call=read_call(request),
+            call=call,
             caller=caller,
             awaited=awaited,
             environ=request.environ,
@@ -76,7 +78,7 @@ def answer_query(request: QueryRequest) -> Reply:
         )
         if answer.stream is not None:
             return _render_stream(answer, StreamedAnswer(answer.stream, request.request_id), started=started)
-        reply = render_answer(request.environ, answer, started=started)
+        reply = render_answer(request.environ, call, answer, started=started)
     except Exception as error:  # noqa: BLE001  # whatever it was, the caller gets the one error body
         failure = as_endpoint_error(error)
         note_failed_call(request.reference, failure, caller, seconds=perf_counter() - started)
@@ -184,7 +186,7 @@ def _vary(prefix: str) -> str:
     return f"Accept, X-API-KEY, Authorization, {prefix}-ENDPOINT-REDACT-PII, {POSITION_HEADER}"
 
 
-def render_answer(environ: Environ, answer: Answer, *, started: float) -> Reply:
+def render_answer(environ: Environ, call: Call, answer: Answer, *, started: float) -> Reply:
     """Return the 200 (or 304) of a call with the headers of the service contract; `started` is a perf_counter."""
     served, outcome = answer.served, answer.outcome
     headers = {
@@ -202,6 +204,8 @@ def render_answer(environ: Environ, answer: Answer, *, started: float) -> Reply:
         headers["X-Result-Truncated"] = "true"
     if outcome.notes:
         headers["X-Result-Notes"] = "; ".join(outcome.notes)
+    if outcome.next_page:
+        headers["Link"] = link_to_next_page(call, answer.parameters, outcome.next_page)
     if environ["REQUEST_METHOD"] in ("GET", "HEAD") and _is_known(served.etag, environ.get("HTTP_IF_NONE_MATCH", "")):
         return Reply(304, headers)
     return Reply(200, {"Content-Type": _CONTENT_TYPES[outcome.format], **headers}, outcome.body)

@@ -116,6 +116,7 @@ class Answer:
     endpoint_id: str  # 32 digits
     endpoint_name: str
     endpoint_version: int
+    parameters: tuple[DeclaredParameter, ...] = ()
     stream: Stream | None = None
 
     @property
@@ -173,7 +174,7 @@ def run_endpoint(
         tracing.observer.note(endpoint=endpoint.name, version=endpoint.version)
     request = recall_request(endpoint, call, caller)
     stream = None
-    if takes_streams and endpoint.stream_rows and call.format in STREAMED_FORMATS:
+    if takes_streams and endpoint.stream_rows and call.format in STREAMED_FORMATS and request.page is None:
         stream = begin_stream(endpoint, request, caller, awaited=awaited)
         served = _served_by(stream)
     else:
@@ -184,6 +185,7 @@ def run_endpoint(
         endpoint_id=endpoint.pk.hex,
         endpoint_name=endpoint.name,
         endpoint_version=endpoint.version,
+        parameters=endpoint.parameters,
         stream=stream,
     )
 

@@ -12,6 +12,7 @@ from config.deadlines import answer_within
 from endpoints.access.change_marker import changing
 from endpoints.cache import QueryRequest
 from endpoints.calling.consumer_queries import prepare_lql, prepare_sql
+from endpoints.calling.pages import awaited_by_page, finished_page, place_of, prepare_page
 from endpoints.calling.prepared_queries import (
     PreparedQuery,
     Sandbox,
@@ -26,7 +27,7 @@ from endpoints.log_database.execution import StatementFailed
 from endpoints.log_database.publishing import PublishingError, publish_sandbox, sandbox_schema
 from endpoints.models import Endpoint
 from endpoints.results.encoding import encode_rows
-from endpoints.results.outcomes import Outcome, OverBudget, TimestampForm
+from endpoints.results.outcomes import Outcome, OverBudget, Rows, TimestampForm
 from endpoints.results.positions import NO_POSITION
 
 # --- Sandboxes --------------------------------------------------------------------------------------------------------
@@ -86,7 +87,10 @@ def produce(endpoint: Version, request: QueryRequest, *, awaited: int = NO_POSIT
     """
     counts = awaited or endpoint.cache_seconds  # how new the rows are, for this caller or for later ones
     try:
-        query, rows = run_request(endpoint, request, PreparedQuery.run, awaited if counts else None)
+        if request.page is None:
+            query, rows = run_request(endpoint, request, PreparedQuery.run, awaited if counts else None)
+        else:
+            query, rows = _run_page(endpoint, request, awaited if counts else None)
         notes = query.notes(rows)
         started = perf_counter()
         body = encode_rows(
@@ -107,6 +111,7 @@ def produce(endpoint: Version, request: QueryRequest, *, awaited: int = NO_POSIT
         encoding_seconds=perf_counter() - started,
         position=rows.position,
         notes=notes,
+        next_page=rows.next_page or "",
     )
 
 
@@ -123,8 +128,19 @@ def run_request(endpoint: Version, request: QueryRequest, run: Run[T], awaited: 
         query = prepare_consumers_query(endpoint, request, sandbox_of(endpoint))
     else:
         query = prepare_stored_query(endpoint, request.arguments)
+    return query, _run_prepared(endpoint, query, run, awaited)
+
+
+def _run_page(endpoint: Version, request: QueryRequest, awaited: int | None) -> tuple[PreparedQuery, Rows]:
+    place = place_of(endpoint, request)
+    query = prepare_page(endpoint, request, place)
+    rows = _run_prepared(endpoint, query, PreparedQuery.run, awaited_by_page(place, awaited))
+    return query, finished_page(endpoint, request, place, rows)
+
+
+def _run_prepared(endpoint: Version, query: PreparedQuery, run: Run[T], awaited: int | None) -> T:
     try:
-        return query, _run_where_published(endpoint, query, run, awaited)
+        return _run_where_published(endpoint, query, run, awaited)
     except StatementFailed as failure:
         raise refusal_of(query, failure) from failure
 

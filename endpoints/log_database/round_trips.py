@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Generator, Hashable, Iterator, Sequence
+from collections.abc import Generator, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, product, starmap
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
@@ -132,12 +132,33 @@ class FetchedRows(Sequence[tuple[Any, ...]]):
         places = ((chunk, row) for chunk in self._chunks for row in range(chunk.ntuples))
         return all(chunk.get_value(row, column) is None for chunk, row in islice(places, self._count))
 
+    def texts(self, row: int, columns: Iterable[int]) -> tuple[str | None, ...]:
+        """Return values of one row as PostgreSQL's text."""
+        for chunk in self._chunks:
+            if row < chunk.ntuples:
+                values = (chunk.get_value(row, column) for column in columns)
+                return tuple(None if value is None else value.decode() for value in values)
+            row -= chunk.ntuples
+        raise IndexError("no such row")
+
 
 def null_columns(rows: Sequence[Sequence[Any]], columns: Sequence[int]) -> list[int]:
     """Return those of the columns, by their indexes, that are NULL in every row."""
     if isinstance(rows, FetchedRows):
         return [column for column in columns if rows.is_null(column)]
     return [column for column in columns if all(row[column] is None for row in rows)]
+
+
+def first_rows(rows: Sequence[Sequence[Any]], count: int) -> Sequence[Sequence[Any]]:
+    """Return the first rows; those that libpq holds are not loaded."""
+    return rows.first(count) if isinstance(rows, FetchedRows) else rows[:count]
+
+
+def texts_of_row(rows: Sequence[Sequence[Any]], row: int, columns: Iterable[int]) -> tuple[str | None, ...]:
+    """Return the values of columns of type text in one row; of rows that libpq holds no other row is loaded."""
+    if isinstance(rows, FetchedRows):
+        return rows.texts(row, columns)
+    return tuple(rows[row][column] for column in columns)
 
 
 class _Loaders(threading.local):

@@ -182,6 +182,7 @@ def encode_rows(
 ) -> bytes:
     """Return the body of a result: columns in query order; if two share a name, the last one's value is returned.
 
+    A page in JSON has the token of the next one beside its rows, null if it is the last.
     Columns of type timestamptz are written in the requested form, only at the outermost level; in the binary formats
     they have a type of their own. Rows are loaded and encoded a chunk at a time. Raises OverBudget as soon as the body
     has more than `max_bytes`, and NotAcceptable for a format that is not offered.
@@ -196,6 +197,8 @@ def encode_rows(
         if room < 0:
             raise OverBudget
         parts.append(part)
+    if rows.next_page is not None and result_format is ResultFormat.JSON:
+        parts[-1] = b'%b,"next":%b}' % (bytes(parts[-1])[:-1], orjson.dumps(rows.next_page or None))
     return b"".join(parts)
 
 

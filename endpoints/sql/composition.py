@@ -215,7 +215,7 @@ def original_offset(sql: str, parameters: Sequence[DeclaredParameter], offset: i
     for lexeme in query:
         text = lexeme.text
         if lexeme.kind is Kind.PARAMETER:
-            text = _placeholder(text[1:], dict(types), numbers)
+            text = placeholder(text[1:], dict(types), numbers)
         if offset < emitted + len(text):
             inside = max(offset - emitted, 0)
             return lexeme.start if lexeme.kind is Kind.PARAMETER else lexeme.start + inside
@@ -237,11 +237,11 @@ def _numbered(sql: str, types: tuple[tuple[str, ParameterType], ...]) -> Compile
     type_of = dict(types)
     numbers: dict[str, int] = {}
 
-    bound = replace_parameters(sql, lambda name: _placeholder(name, type_of, numbers))
+    bound = replace_parameters(sql, lambda name: placeholder(name, type_of, numbers))
     return CompiledQuery(bound, tuple(numbers))
 
 
-def _placeholder(name: str, type_of: Mapping[str, ParameterType], numbers: dict[str, int]) -> str:
+def placeholder(name: str, type_of: Mapping[str, ParameterType], numbers: dict[str, int]) -> str:
     """Return ``($n::type)``, the same name always under the same number.
 
     where a = @x and b > @y or c = @x  ->  where a = ($1::text) and b > ($2::bigint) or c = ($1::text)

@@ -145,6 +145,8 @@ class Command(BaseCommand):
         cut = ", cut at max rows" if outcome.truncated else ""
         rows = "1 row" if outcome.row_count == 1 else f"{outcome.row_count} rows"
         self.stderr.write(f"{rows}{cut}, in {outcome.database_seconds:.3f} s")
+        if outcome.next_page:
+            self.stderr.write(f"next page: page_token={outcome.next_page}")
         for note in outcome.notes:
             self.stderr.write(note)
 

@@ -126,6 +126,7 @@ tenant_parameter = ""
 max_rows = 50
 statement_timeout_seconds = 15
 planner_settings = ""
+page_order = ""
 cache_seconds = 0
 warm_every_seconds = 0
 sandboxing = true

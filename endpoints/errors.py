@@ -10,6 +10,7 @@
     ├── SandboxViolation          400 sandbox_violation
     ├── InvalidSQL                400 invalid_sql
     ├── InvalidLQL                400 invalid_lql
+    ├── InvalidPageToken          400 invalid_page_token
     ├── InvalidRows               400 invalid_rows
     ├── ResultTooLarge            400 result_too_large
     ├── NotAuthenticated          401 not_authenticated
@@ -29,6 +30,7 @@
     │   ├── RateLimited           429 rate_limited
     │   ├── TooManyCalls          429 too_many_calls
     │   ├── TooManySandboxQueries 429 too_many_sandbox_queries
+    │   ├── TooManyTails          429 too_many_tails
     │   └── SandboxSuspended      429 sandbox_suspended
     ├── HeaderTooLarge            431 header_too_large
     ├── StoredQueryFailed         500 stored_query_failed
@@ -120,6 +122,17 @@ class InvalidLQL(EndpointError):
     status = 400
     code = "invalid_lql"
     default_message = "The LQL query cannot be read."
+
+
+class InvalidPageToken(EndpointError):
+    """One message for every reason: a token that was changed is not told from one of somebody else."""
+
+    status = 400
+    code = "invalid_page_token"
+    default_message = (
+        "This `page_token` is not one of this tail: the query, the arguments, the access token or the endpoint has "
+        "changed. Begin again without it."
+    )
 
 
 class InvalidRows(EndpointError):
@@ -300,6 +313,16 @@ class TooManySandboxQueries(LimitReached):
 
     def __init__(self, value: int, *, retry_after_seconds: int = 1) -> None:
         message = f"This access token may have {value} sandbox queries running at the same time."
+        super().__init__(message, value=value, retry_after_seconds=retry_after_seconds)
+
+
+class TooManyTails(LimitReached):
+    status = 429
+    code = "too_many_tails"
+    limit = "tails_at_once"
+
+    def __init__(self, value: int, *, retry_after_seconds: int = 1) -> None:
+        message = f"This access token may have {value} tails waiting for rows at the same time."
         super().__init__(message, value=value, retry_after_seconds=retry_after_seconds)
 
 

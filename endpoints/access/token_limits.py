@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from time import monotonic
 from typing import Final, cast
@@ -33,6 +34,7 @@ from endpoints.errors import (
     SandboxSuspended,
     TooManyCalls,
     TooManySandboxQueries,
+    TooManyTails,
 )
 
 # --- Rate limits ------------------------------------------------------------------------------------------------------
@@ -225,6 +227,17 @@ def turn(caller: Caller | None, *, is_sandbox_query: bool, statement_seconds: fl
     finally:
         for name in taken:
             PERMITS.give_back(name)
+
+
+def take_tail(caller: Caller) -> Callable[[], None]:
+    """Count a tail that begins to wait; return what gives its place back. Raises TooManyTails."""
+    limit = settings.ENDPOINTS_TAILS_AT_ONCE
+    if limit is None:
+        return lambda: None
+    name = f"tails:{caller.prefix}"
+    if not PERMITS.take(name, limit=limit, wait_seconds=0, may_wait=0):
+        raise TooManyTails(limit)
+    return partial(PERMITS.give_back, name)
 
 
 def _take(name: str, limit: int, refusal: Callable[[int], LimitReached]) -> str:

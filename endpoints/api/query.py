@@ -20,6 +20,7 @@ from endpoints.api.arguments import RawArguments, read_query_string
 from endpoints.api.authentication import authenticate
 from endpoints.api.negotiation import LONGEST_REMEMBERED, preferred_format
 from endpoints.api.replies import POSITION_HEADER, Reply, as_endpoint_error, error_reply
+from endpoints.api.tail import answer_tail
 from endpoints.calling.cached_results import CacheState, Served
 from endpoints.calling.calls import Answer, note_answered_call, note_failed_call, run_endpoint
 from endpoints.calling.query_requests import Call
@@ -60,7 +61,10 @@ def answer_query(request: QueryRequest) -> Reply:
         admit(caller)
         _refuse_other_methods(request.environ["REQUEST_METHOD"])
         awaited = _awaited_position(request.environ)
-        answer = run_endpoint(request.reference, call=read_call(request), caller=caller, awaited=awaited)
+        call = read_call(request)
+        if call.tail and (tail := answer_tail(request.environ, request.reference, request.request_id, call, caller)):
+            return tail
+        answer = run_endpoint(request.reference, call=call, caller=caller, awaited=awaited)
         reply = render_answer(request.environ, answer, started=started)
     except Exception as error:  # noqa: BLE001  # whatever it was, the caller gets the one error body
         failure = as_endpoint_error(error)
@@ -122,6 +126,8 @@ def _call(arguments: RawArguments, redact: str, accept: str, *, weight: int = 0)
         redact=_redaction_wanted(redact),
         format=preferred_format(accept),
         weight=weight,
+        tail=_sandbox_query(arguments, "tail") if "tail" in arguments.values else "",
+        page_token=_sandbox_query(arguments, "page_token") if "tail" in arguments.values else "",
     )
 
 

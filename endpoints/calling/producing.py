@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter
 from typing import Final
 
@@ -81,7 +82,7 @@ def produce(endpoint: Version, request: QueryRequest, *, awaited: int = NO_POSIT
 
     It contains every row up to the awaited position of the log. Raises an EndpointError.
     """
-    run = _run_sandboxed if request.sandbox_language else _run_stored
+    run = _run_consumers_query if request.sandbox_language else _run_stored
     counts = awaited or endpoint.cache_seconds  # how new the rows are, for this caller or for later ones
     try:
         rows, notes = run(endpoint, request, awaited if counts else None)
@@ -123,9 +124,14 @@ def _run_stored(endpoint: Version, request: QueryRequest, awaited: int | None) -
         raise refusal from failure
 
 
-def _run_sandboxed(endpoint: Version, request: QueryRequest, awaited: int | None) -> Noted:
+def _run_consumers_query(endpoint: Version, request: QueryRequest, awaited: int | None) -> Noted:
+    return run_sandboxed(endpoint, lambda sandbox: prepare_consumers_query(endpoint, request, sandbox), awaited)
+
+
+def run_sandboxed(endpoint: Version, prepare: Callable[[Sandbox], PreparedQuery], awaited: int | None) -> Noted:
+    """Run what is prepared over the sandbox of this version. Raises an EndpointError, and OverBudget."""
     refuse_unguarded_sandbox()
-    query = prepare_consumers_query(endpoint, request, sandbox_of(endpoint))
+    query = prepare(sandbox_of(endpoint))
     try:
         rows = _run_where_published(endpoint, query, awaited)
     except StatementFailed as failure:

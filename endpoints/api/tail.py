@@ -63,7 +63,7 @@ def _try_again(
         structlog.contextvars.bind_contextvars(endpoint=endpoint.name, endpoint_version=endpoint.version)
         tail = read_tail(endpoint, call, caller)
         page = next_page(tail, caller, awaited=waiting_room().position)
-    except Exception as error:  # noqa: BLE001  # whatever it was, the caller gets the one error body
+    except Exception as error:  # whatever it was, the caller gets the one error body
         failure = as_endpoint_error(error)
         passes = isinstance(failure, (LimitReached, Overloaded, DatabaseUnavailable))
         if passes and not is_last and not isinstance(failure, SandboxSuspended):

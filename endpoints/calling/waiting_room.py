@@ -180,7 +180,7 @@ class WaitingRoom:
         while (waiting := self._take()) is not None:
             try:
                 self._try(waiting)
-            except Exception as error:  # noqa: BLE001  # the thread serves everybody
+            except Exception as error:  # the thread serves everybody
                 logger.error("tail_not_answered", exc_info=error)
                 waiting.leave()
             finally:

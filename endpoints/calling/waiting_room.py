@@ -22,6 +22,7 @@ import structlog
 from django.conf import settings
 from django.db import close_old_connections
 
+from config.ending import at_end
 from config.exchanges import Exchange, Headers, LaterAnswer
 from endpoints.errors import Overloaded
 from endpoints.log_database.listening import Listener
@@ -91,7 +92,7 @@ class WaitingRoom:
         self._connected = 0
         self._listener: Listener | None = None
         self._threads: list[threading.Thread] = []
-        self._is_closing = False
+        self._is_ending = self._is_closing = False
         # Of answers that nobody gave. A finalizer may run inside any function, so it takes no lock.
         self._forgotten: deque[Callable[[], object]] = deque()
         self.position = NO_POSITION  # of the log: contains every load that was announced
@@ -141,6 +142,14 @@ class WaitingRoom:
                 each.due_at = min(each.due_at, max(monotonic(), each.not_before))
             self._changed.notify_all()
 
+    def end_waits(self) -> None:
+        """Answer everybody who waits now, or will, as when their time is up."""
+        with self._changed:
+            self._is_ending = True
+            for each in self._waiting:
+                each.due_at = each.deadline = monotonic()
+            self._changed.notify_all()
+
     def close(self) -> None:
         """End the threads; who waits gets no answer."""
         with self._changed:
@@ -155,7 +164,8 @@ class WaitingRoom:
     def enter(self, wish: Wish, exchange: Exchange, headers: Headers, leave: Callable[[], object]) -> None:
         """Let an exchange wait for its answer."""
         now = monotonic()
-        waiting = _Waiting(wish, exchange, headers, leave, deadline=now + wish.seconds, since=wish.since)
+        seconds = 0.0 if self._is_ending else wish.seconds
+        waiting = _Waiting(wish, exchange, headers, leave, deadline=now + seconds, since=wish.since)
         with self._changed:
             self._start()
             self._put(waiting)
@@ -282,6 +292,7 @@ def waiting_room() -> WaitingRoom:
     with _lock:
         if _room is None:
             _room = WaitingRoom(places=settings.ENDPOINTS_WAITING_TAILS)
+            at_end(_room.end_waits)
         return _room
 
 

@@ -229,12 +229,15 @@ def turn(caller: Caller | None, *, is_sandbox_query: bool, statement_seconds: fl
             PERMITS.give_back(name)
 
 
-def take_tail(caller: Caller) -> Callable[[], None]:
-    """Count a tail that begins to wait; return what gives its place back. Raises TooManyTails."""
+def take_tail(whose: str) -> Callable[[], None]:
+    """Count a tail that begins to wait, of an access token by its prefix; return what gives its place back.
+
+    Raises TooManyTails.
+    """
     limit = settings.ENDPOINTS_TAILS_AT_ONCE
     if limit is None:
         return lambda: None
-    name = f"tails:{caller.prefix}"
+    name = f"tails:{whose}"
     if not PERMITS.take(name, limit=limit, wait_seconds=0, may_wait=0):
         raise TooManyTails(limit)
     return partial(PERMITS.give_back, name)

@@ -87,7 +87,7 @@ def test_a_row_is_shown_within_seconds_of_its_load(
             assert messages(answer) == [f"shown {number}"]
             token = token_of(answer)
             delays.append(came_at - stored_at)
-    print(f"\nshown after {max(delays) * 1000:.0f} ms at most, {sorted(delays)[2] * 1000:.0f} ms in the middle")
+    print(f"\nshown after {max(delays) * 1000:.0f} ms at most, {sorted(delays)[2] * 1000:.0f} ms in the middle")  # noqa: T201
     assert max(delays) < GENEROUS_SECONDS
 
 
@@ -107,7 +107,7 @@ def test_many_waiting_tails_hold_no_threads(installation: Installation, loader: 
             answers = [each.result() for each in waiting]
     assert {tuple(messages(answer)) for answer, _ in answers} == {("for everybody",)}
     last = max(came_at for _, came_at in answers) - stored_at
-    print(f"\n{MANY} tails answered within {last * 1000:.0f} ms; calls meanwhile {max(seconds) * 1000:.1f} ms at most")
+    print(f"\n{MANY} tails answered within {last * 1000:.0f} ms; calls meanwhile {max(seconds) * 1000:.1f} ms at most")  # noqa: T201
     assert last < GENEROUS_SECONDS
 
 
@@ -154,7 +154,7 @@ def test_a_server_that_is_told_to_end_answers_its_tails_at_once(installation: In
         started = time.monotonic()
         os.kill(process.id, signal.SIGTERM)
         until(lambda: not process.is_running, seconds=TAIL_SECONDS)
-        print(f"\nended after {time.monotonic() - started:.1f} s")
+        print(f"\nended after {time.monotonic() - started:.1f} s")  # noqa: T201
         assert time.monotonic() - started < GENEROUS_SECONDS
         answer, _ = waiting.result()
     assert messages(answer) == []

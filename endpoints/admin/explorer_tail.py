@@ -59,7 +59,7 @@ def _tail(request: HttpRequest) -> Json | LaterAnswer:
         return _page_json(page)
     attempt = partial(_try_again, request, body)
     wish = Wish(attempt, names=page.names, since=since, seconds=settings.ENDPOINTS_TAIL_SECONDS)
-    return room.answer_when(wish, take_tail(_whose(request)))
+    return room.answer_when(wish, partial(take_tail, _whose(request)))
 
 
 tail_view = json_view("POST", for_operators(_tail))

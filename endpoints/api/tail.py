@@ -47,7 +47,7 @@ def answer_tail(
     credentials = {name: environ[name] for name in _CREDENTIALS if name in environ}
     attempt = partial(_try_again, credentials, reference, request_id, replace(call, weight=0))
     wish = Wish(attempt, names=page.names, since=since, seconds=settings.ENDPOINTS_TAIL_SECONDS)
-    later = room.answer_when(wish, take_tail(caller.prefix))
+    later = room.answer_when(wish, partial(take_tail, caller.prefix))
     return Reply(200, _headers(page), later=later)
 
 

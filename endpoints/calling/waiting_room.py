@@ -106,16 +106,22 @@ class WaitingRoom:
         """Return how many wait."""
         return len(self._waiting)
 
-    def answer_when(self, wish: Wish, leave: Callable[[], object] = lambda: None) -> LaterAnswer:
+    def answer_when(self, wish: Wish, take: Callable[[], Callable[[], object]]) -> LaterAnswer:
         """Return the answer to a wish; it has a place until it is given, or nobody has it any more.
 
-        `leave` is called at that moment. Raises Overloaded if there is no place.
+        `take` takes what else it needs until then, and returns what gives that back. Raises Overloaded if there is no
+        place, and what `take` raises.
         """
         self._clear_up()
         with self._changed:
             if self._taken >= self._places:
                 raise Overloaded(message="Too many tails are waiting for rows.")
             self._taken += 1
+        try:
+            leave = take()
+        except BaseException:
+            self.leave(lambda: None)
+            raise
         answer = _AnswerOfRoom(self, wish, leave)
         answer.forgotten = weakref.finalize(answer, self._forgotten.append, leave)
         answer.forgotten.atexit = False

@@ -105,7 +105,8 @@ class Announcer:
             self._sources.clear()
         try:
             with answer_within(ANSWER_SECONDS):
-                announce(conn, sources)
+                if sources:
+                    announce(conn, sources)
         except psycopg.Error:
             with self._changed:
                 self._sources.update(sources)

@@ -269,7 +269,8 @@ def _of_stretch(stretch: Stretch, rules: Rules, table: LQLTable, where: str, bin
     # With the table: a column of the result may have the same name.
     # Ids in the order of their code points, as whoever keeps a place compares them.
     moment, row_id = f't."{TIMESTAMP}"', f"convert_to(t.\"{ID}\"::text, 'UTF8')"
-    conditions = [f"{moment} <= {_bound_moment(stretch.until, bindings)}"]
+    conditions = [where.removeprefix("WHERE ")] if where else []
+    conditions.append(f"{moment} <= {_bound_moment(stretch.until, bindings)}")
     if stretch.since is None:
         order = f"ORDER BY {moment} DESC, {row_id} DESC"
     else:
@@ -277,7 +278,7 @@ def _of_stretch(stretch: Stretch, rules: Rules, table: LQLTable, where: str, bin
         # A comparison of both at once would read every partition.
         conditions += [f"{moment} >= {since}", f"({moment} > {since} OR {row_id} >= convert_to({since_id}, 'UTF8'))"]
         order = f"ORDER BY {moment}, {row_id}"
-    return f"{where} {'AND' if where else 'WHERE'} {' AND '.join(conditions)} {order}"
+    return f"WHERE {' AND '.join(conditions)} {order}"
 
 
 def _bound_moment(moment: datetime, bindings: Bindings) -> str:

@@ -143,8 +143,8 @@ def names_below(sql: str, table: str) -> frozenset[str]:
         body = bodies.pop(unread.pop(), None)
         if body is None:
             continue
-        words = [lexeme.text for lexeme in lex(body) if lexeme.kind in (Kind.WORD, Kind.QUOTED_IDENTIFIER)]
-        found = {word.strip('"').lower() for word in words}
+        words = {lexeme.text for lexeme in lex(body) if lexeme.kind in (Kind.WORD, Kind.QUOTED_IDENTIFIER)}
+        found = {word.lower() for word in words} | {word.strip('"') for word in words}
         names |= found
         unread += found
     return frozenset(names)

@@ -126,8 +126,8 @@ def _call(arguments: RawArguments, redact: str, accept: str, *, weight: int = 0)
         redact=_redaction_wanted(redact),
         format=preferred_format(accept),
         weight=weight,
-        tail=_sandbox_query(arguments, "tail") if "tail" in arguments.values else "",
-        page_token=_sandbox_query(arguments, "page_token") if "tail" in arguments.values else "",
+        tail=_word(arguments, "tail") if "tail" in arguments.values else "",
+        page_token=_word(arguments, "page_token") if "tail" in arguments.values else "",
     )
 
 
@@ -140,6 +140,16 @@ def _sandbox_query(arguments: RawArguments, name: str) -> str:
     if not isinstance(value, str):
         raise InvalidRequest(details=[{"name": name, "reason": "must be text"}])
     return value if value.strip() else ""
+
+
+def _word(arguments: RawArguments, name: str) -> str:
+    """Return what was sent under a name that may be an endpoint's own parameter: anything else than a word is "?"."""
+    value: RawValue = arguments.values.get(name)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if name in arguments.repeated or not isinstance(value, str | None):
+        return "?"
+    return (value or "").strip()
 
 
 @lru_cache(maxsize=8)

@@ -76,7 +76,7 @@ def wants_tail(endpoint: Version, call: Call) -> bool:
     """
     if any(parameter.name == "tail" for parameter in endpoint.parameters):
         return False
-    word = call.tail.strip().lower()
+    word = call.tail.lower()
     if word not in _ON | _OFF:
         raise InvalidRequest(details=[{"name": "tail", "reason": "must be true or false"}])
     return word in _ON

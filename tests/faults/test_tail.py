@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import textwrap
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.files import PROJECT
 from tests.live.calls import Answer, Caller, until
 from tests.live.installation import Installation
 from tests.live.processes import children
@@ -56,6 +59,30 @@ def token_of(answer: Answer) -> str:
 
 def messages(answer: Answer) -> list[str]:
     return [row["event_message"] for row in answer.rows]
+
+
+def test_the_loop_of_the_docs_follows_a_tail(
+    installation: Installation, loader: str, web: tuple[int, int], tmp_path: Path
+) -> None:
+    _, port = web
+    text = (PROJECT / "docs" / "tail.md").read_text()
+    start = text.index("    next=\n")
+    loop = textwrap.dedent(text[start : text.index("\n\n", start)])
+    loop = loop.replace("project=acme", "project=tailed").replace("lql=m.level:error", "lql=follow s:event_message")
+    base = f"http://127.0.0.1:{port}/api/endpoints/query"
+    environment = {"PATH": os.environ["PATH"], "TOKEN": installation.secret, "BASE": base}
+    output = tmp_path / "output"
+    with output.open("w") as file:
+        process = subprocess.Popen(["bash", "-c", loop], env=environment, stdout=file, start_new_session=True)
+    expected: list[str] = []
+    try:
+        for number in range(3):
+            expected.append(f"follow {number}")
+            load(installation, loader, expected[-1])
+            until(lambda: output.read_text().split("\n")[:-1] == expected, seconds=GENEROUS_SECONDS)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def begin(caller: Caller) -> str:

@@ -17,7 +17,7 @@ from endpoints.calling.waiting_room import close_waiting_room, waiting_room
 from endpoints.defining.saving import save_endpoint
 from endpoints.definition import values_of
 from endpoints.models import AccessToken, Endpoint
-from endpoints.sql.parameters import DeclaredParameter
+from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from tests.conftest import ApiClient, LogRow, iso
 
 pytestmark = pytest.mark.django_db
@@ -105,8 +105,9 @@ def test_a_token_may_be_used_again_and_is_answered_from_its_place(api: ApiClient
 def test_a_token_of_a_post_stands_in_the_body(api: ApiClient, insert_rows: Insert) -> None:
     token = next_of(ask(api))
     insert_rows("edge_logs", [row("one")])
-    body = {"project": "acme", "lql": "s:event_message", "tail": "true", "page_token": token}
-    assert messages(api.post("/api/endpoints/query/logs.all", body, content_type="application/json")) == ["one"]
+    for word in ("true", True):
+        body = {"project": "acme", "lql": "s:event_message", "tail": word, "page_token": token}
+        assert messages(api.post("/api/endpoints/query/logs.all", body, content_type="application/json")) == ["one"]
 
 
 def test_more_rows_than_a_page_has_come_in_the_following_ones_oldest_first(api: ApiClient, insert_rows: Insert) -> None:
@@ -197,6 +198,16 @@ def test_false_is_a_call_like_any_other(api: ApiClient, insert_rows: Insert) -> 
 def test_a_parameter_of_that_name_comes_first(api: ApiClient) -> None:
     save_endpoint(Endpoint(name="shows", sql="SELECT @tail AS tail"), [DeclaredParameter("tail")])
     assert api.query("shows", {"tail": "true"}).json() == {"result": [{"tail": "true"}]}
+
+
+def test_a_list_of_that_name_is_a_parameter_like_any_other(api: ApiClient) -> None:
+    save_endpoint(
+        Endpoint(name="shows", sql="SELECT @tail::text[] AS tail"),
+        [DeclaredParameter("tail", ParameterType.TEXT_LIST)],
+    )
+    assert api.query("shows", {"tail": ["a", "b"]}).json() == {"result": [{"tail": ["a", "b"]}]}
+    found = api.query("logs.all", {"project": "acme", "lql": "x", "tail": ["true", "true"]})
+    assert error(found)["details"] == [{"name": "tail", "reason": "must be true or false"}]
 
 
 # --- Attempts to get around the walls ---------------------------------------------------------------------------------

@@ -38,6 +38,7 @@
     │   ├── TooManyCalls          429 too_many_calls
     │   ├── TooManySandboxQueries 429 too_many_sandbox_queries
     │   ├── TooManyStreams        429 too_many_streams
+    │   ├── TooManyTails          429 too_many_tails
     │   └── SandboxSuspended      429 sandbox_suspended
     ├── HeaderTooLarge            431 header_too_large
     ├── StoredQueryFailed         500 stored_query_failed
@@ -131,6 +132,20 @@ class InvalidLQL(EndpointError):
     default_message = "The LQL query cannot be read."
 
 
+class InvalidPageToken(EndpointError):
+    """One message for every reason: what a page token contains, and whose it is, is the service's own."""
+
+    status = 400
+    code = "invalid_page_token"
+    default_message = (
+        "The page token does not continue this call. Send it as the page before returned it, with the same arguments, "
+        "format and redaction; after a change of the endpoint or the access token, begin again without it."
+    )
+
+    def __init__(self) -> None:
+        super().__init__(details=[{"name": "page_token", "reason": "is not of a page of this call"}])
+
+
 class InvalidRows(EndpointError):
     """Rows of a load that cannot be stored; `details` has the index and the reason of each listed one."""
 
@@ -153,20 +168,6 @@ class PagesNotAvailable(EndpointError):
     default_message = (
         "This endpoint has no pages, because it declares no order of its rows: leave out `page_size` and `page_token`."
     )
-
-
-class InvalidPageToken(EndpointError):
-    """One message for every reason: what a page token contains is the service's own."""
-
-    status = 400
-    code = "invalid_page_token"
-    default_message = (
-        "The page token does not continue this call. Send it as the page before returned it, with the same arguments, "
-        "format and redaction; after a change of the endpoint, begin again without it."
-    )
-
-    def __init__(self) -> None:
-        super().__init__(details=[{"name": "page_token", "reason": "is not of a page of this call"}])
 
 
 class NotAuthenticated(EndpointError):
@@ -382,6 +383,16 @@ class TooManyStreams(LimitReached):
 
     def __init__(self, value: int, *, retry_after_seconds: int = 5) -> None:
         message = f"This access token may have {value} streams running at the same time."
+        super().__init__(message, value=value, retry_after_seconds=retry_after_seconds)
+
+
+class TooManyTails(LimitReached):
+    status = 429
+    code = "too_many_tails"
+    limit = "tails_at_once"
+
+    def __init__(self, value: int, *, retry_after_seconds: int = 1) -> None:
+        message = f"This access token may have {value} tails waiting for rows at the same time."
         super().__init__(message, value=value, retry_after_seconds=retry_after_seconds)
 
 

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from time import monotonic
 from typing import Final, cast
@@ -34,6 +35,7 @@ from endpoints.errors import (
     TooManyCalls,
     TooManySandboxQueries,
     TooManyStreams,
+    TooManyTails,
 )
 
 # --- Rate limits ------------------------------------------------------------------------------------------------------
@@ -242,6 +244,20 @@ def stream_turn(caller: Caller | None) -> Iterator[None]:
         yield
     finally:
         PERMITS.give_back(name)
+
+
+def take_tail(whose: str) -> Callable[[], None]:
+    """Count a tail that begins to wait, of an access token by its prefix; return what gives its place back.
+
+    Raises TooManyTails.
+    """
+    limit = settings.ENDPOINTS_TAILS_AT_ONCE
+    if limit is None:
+        return lambda: None
+    name = f"tails:{whose}"
+    if not PERMITS.take(name, limit=limit, wait_seconds=0, may_wait=0):
+        raise TooManyTails(limit)
+    return partial(PERMITS.give_back, name)
 
 
 def _take(name: str, limit: int, refusal: Callable[[int], LimitReached]) -> str:

@@ -21,6 +21,7 @@ from endpoints.api.authentication import authenticate
 from endpoints.api.links import link_to_next_page
 from endpoints.api.negotiation import LONGEST_REMEMBERED, preferred_format
 from endpoints.api.replies import POSITION_HEADER, Reply, as_endpoint_error, error_reply
+from endpoints.api.tail import answer_tail
 from endpoints.calling.cached_results import CacheState, Served
 from endpoints.calling.calls import Answer, note_answered_call, note_failed_call, run_endpoint
 from endpoints.calling.query_requests import Call
@@ -68,6 +69,8 @@ def answer_query(request: QueryRequest) -> Reply:
         _refuse_other_methods(request.environ["REQUEST_METHOD"])
         awaited = _awaited_position(request.environ)
         call = read_call(request)
+        if call.tail and (tail := answer_tail(request.environ, request.reference, request.request_id, call, caller)):
+            return tail
         answer = run_endpoint(
             request.reference,
             call=call,
@@ -139,6 +142,8 @@ def _call(arguments: RawArguments, redact: str, accept: str, *, weight: int = 0)
         redact=_redaction_wanted(redact),
         format=preferred_format(accept),
         weight=weight,
+        tail=_word(arguments, "tail") if "tail" in arguments.values else "",
+        page_token=_word(arguments, "page_token") if "tail" in arguments.values else "",
     )
 
 
@@ -151,6 +156,16 @@ def _sandbox_query(arguments: RawArguments, name: str) -> str:
     if not isinstance(value, str):
         raise InvalidRequest(details=[{"name": name, "reason": "must be text"}])
     return value if value.strip() else ""
+
+
+def _word(arguments: RawArguments, name: str) -> str:
+    """Return what was sent under a name that may be an endpoint's own parameter: anything else than a word is "?"."""
+    value: RawValue = arguments.values.get(name)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if name in arguments.repeated or not isinstance(value, str | None):
+        return "?"
+    return (value or "").strip()
 
 
 @lru_cache(maxsize=8)

@@ -39,6 +39,8 @@ class Call:
     redact: bool = False
     format: ResultFormat = ResultFormat.JSON
     weight: int = 0
+    tail: str = ""  # as sent; an endpoint may have a parameter of this name
+    page_token: str = ""
 
 
 _RequestKey = tuple[int, Call, tuple[tuple[str, str], ...]]

@@ -91,7 +91,7 @@ def test_describes_every_type_of_argument(secret: str, typed: Endpoint) -> None:
     assert schema["required"] == ["choice"]
     assert schema["additionalProperties"] is False
     assert schema["properties"] == {
-        "text": {"type": "string", "description": "A word. The whole value matches the regular expression (?i)[a-z]+"},
+        "text": {"type": "string", "description": "A word. Matches (?i)[a-z]+ (Python)."},
         "choice": {"type": "string", "enum": ["a", "b"]},
         "whole": {"type": "integer", "format": "int64", "minimum": 1, "maximum": 9, "default": 7},
         "picked": {"type": "integer", "format": "int64", "enum": [1, 2]},

@@ -99,6 +99,9 @@ class Spans:
 
     @contextmanager
     def _current(self, name: str, kind: SpanKind, attributes: Mapping[str, str | int]) -> Iterator[Span]:
+        if not trace.get_current_span().get_span_context().is_valid:
+            yield trace.INVALID_SPAN  # a probe's statement, or one of a thread of the service's own, is of no request
+            return
         with self.tracer.start_as_current_span(
             name, kind=kind, attributes=attributes, record_exception=False, set_status_on_exception=False
         ) as span:

@@ -1,6 +1,6 @@
 """Calls every endpoint that ships, with a client that openapi-python-client has made of the service's own document.
 
-docs/clients.md shows the first lines. Called as `python every_endpoint.py <address of the service> <access token>`.
+docs/clients.md shows lines of it. Called as `python every_endpoint.py <address of the service> <access token>`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 // Calls every endpoint that ships, with the types that openapi-typescript has made of the service's own document.
-// docs/clients.md shows the first lines. Called as `node every_endpoint.js <address of the service> <access token>`.
+// docs/clients.md shows lines of it. Called as `node every_endpoint.js <address of the service> <access token>`.
 import createClient from "openapi-fetch";
 import type { components, paths } from "./logs.js";
 

@@ -125,6 +125,7 @@ by path."""
 tenant_parameter = ""
 max_rows = 50
 statement_timeout_seconds = 15
+stream_rows = 0
 planner_settings = ""
 cache_seconds = 0
 warm_every_seconds = 0

@@ -70,6 +70,7 @@ class Stream:
         self._truncated = False
         # Also for a stream that nobody asks for its pieces, because a later step of its call failed.
         self.close = weakref.finalize(self, held.close)
+        self.close.atexit = False  # its thread may still use what is held
 
     @property
     def format(self) -> ResultFormat:

@@ -106,6 +106,26 @@ def test_a_postgresql_that_is_killed_leaves_a_stream_that_nobody_takes_for_whole
     assert not is_whole
 
 
+def test_a_postgresql_that_hangs_ends_a_stream_likewise(installation: Installation, endpoint: str) -> None:
+    with begun(installation, endpoint, WITHOUT_END) as response:
+        response.read(1_000_000)
+        with installation.servers.postgres_frozen():
+            tail, _ = rest_of(response)
+    assert json.loads(tail.splitlines()[-1])["error"]["code"] == "database_unavailable"
+
+
+def test_a_post_streams_through_django(installation: Installation, endpoint: str) -> None:
+    with installation.caller() as caller:
+        path, body = f"/api/endpoints/query/{endpoint}", json.dumps({"rows": 1_000}).encode()
+        answer = caller.request("POST", path, body=body, Content_Type="application/json", Accept=NDJSON)
+        again = caller.request("GET", "/livez")  # on the same connection
+    assert json.loads(answer.body.splitlines()[-1]) == {
+        "end": {"rows": 1_000, "truncated": False, "request_id": answer.headers["x-request-id"]}
+    }
+    assert answer.headers["transfer-encoding"] == "chunked"
+    assert again.status == 200
+
+
 def test_a_web_server_that_is_killed_leaves_a_stream_without_an_end(installation: Installation, endpoint: str) -> None:
     with installation.another_web() as (web, port), begun(installation, endpoint, WITHOUT_END, port=port) as response:
         response.read(1_000_000)

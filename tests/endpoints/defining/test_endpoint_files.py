@@ -125,6 +125,7 @@ by path."""
 tenant_parameter = ""
 max_rows = 50
 statement_timeout_seconds = 15
+stream_rows = 0
 planner_settings = ""
 page_order = ""
 cache_seconds = 0

@@ -21,6 +21,7 @@ from endpoints.results.encoding import CHUNK_ROWS
 from endpoints.results.outcomes import Statement
 from logsources.roles import QUERY_READER, SANDBOX_READER
 from tests.live.calls import until
+from tests.live.replicated import Replicated
 
 pytestmark = pytest.mark.django_db
 TIMESTAMPTZ = 1184  # its oid in every PostgreSQL
@@ -179,6 +180,14 @@ def test_uses_no_connection_of_the_pool() -> None:
     with rows_of("SELECT generate_series(1, 10000000)") as rows:
         next(iter(rows))
         assert pool._in_use == 0
+
+
+def test_a_standby_sends_streams_like_calls(replicated: Replicated) -> None:
+    replicated.caught_up()
+    until(lambda: log_servers().standby() is not None, seconds=PATIENCE_SECONDS)
+    with rows_of("SELECT 1") as rows:
+        assert rows._connection.info.parameter_status("in_hot_standby") == "on"
+        assert list(rows) == [[(1,)]]
 
 
 def test_places_are_few_and_given_back(settings: Any) -> None:

@@ -193,8 +193,11 @@ def run_endpoint(
 def cancel_call(request_id: str, *, caller: Caller) -> None:
     """Cancel the calls with this request id that run with the caller's own access token, in any process.
 
-    Raises CallNotFound if none runs, after a moment in which one that has just begun appears; CacheNotReachable.
+    Raises CallNotFound if none runs, after a moment in which one that has just begun appears, and to browser tokens;
+    CacheNotReachable.
     """
+    if caller.is_browser:  # its prefix is that of its issuer, whose other calls are not its own
+        raise CallNotFound
     deadline = monotonic() + CALL_FOUND_SECONDS
     try:
         while not cancel_calls(request_id, caller=caller.prefix):

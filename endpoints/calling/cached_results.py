@@ -94,7 +94,7 @@ def serve(
     With the WSGI environ of the caller's request, the call ends when nobody wants its result. Raises an EndpointError.
     """
     if not endpoint.cache_seconds:
-        with _running_call(caller, environ):
+        with running_call(caller, environ):
             return _bypass(_run(endpoint, request, caller, awaited))
     key = cache.result_key(endpoint.pk.hex, endpoint.version, request)
     policy = cache_policy(endpoint)
@@ -149,11 +149,12 @@ def _serve(
         recent = None
     if recent is not None and recent.is_fresh:
         return _serve_entry(recent, CacheState.HIT)
-    with _running_call(caller, environ):
+    with running_call(caller, environ):
         return _compute(endpoint, key, request, caller, policy, recent)
 
 
-def _running_call(caller: Caller | None, environ: Mapping[str, Any] | None) -> RunningCall:
+def running_call(caller: Caller | None, environ: Mapping[str, Any] | None) -> RunningCall:
+    """Return the context of a call that ends when nobody wants its result, as far as the environ can tell."""
     return RunningCall("" if caller is None else caller.prefix, {} if environ is None else environ)
 
 

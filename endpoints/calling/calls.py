@@ -17,7 +17,7 @@ from endpoints.access.secrets import Caller
 from endpoints.cache import CacheUnavailable, usage
 from endpoints.cache.running_calls import cancel_calls
 from endpoints.cache.usage import Activity, EndpointStatistics, RecentCall
-from endpoints.calling.cached_results import CacheState, Served, serve
+from endpoints.calling.cached_results import CacheState, Served, running_call, serve
 from endpoints.calling.query_requests import Call, recall_request
 from endpoints.calling.streams import Stream, begin_stream
 from endpoints.definition import Version
@@ -175,7 +175,8 @@ def run_endpoint(
     request = recall_request(endpoint, call, caller)
     stream = None
     if takes_streams and endpoint.stream_rows and call.format in STREAMED_FORMATS and request.page is None:
-        stream = begin_stream(endpoint, request, caller, awaited=awaited)
+        with running_call(caller, environ):
+            stream = begin_stream(endpoint, request, caller, awaited=awaited)
         served = _served_by(stream)
     else:
         served = serve(endpoint, request, caller, awaited=awaited, environ=environ)

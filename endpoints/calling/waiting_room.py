@@ -283,6 +283,9 @@ class _WaitedFor(Exchange):
         self.answered = threading.Event()
         self.body = b""
 
+    def is_abandoned(self) -> bool:
+        return False
+
     def answer(self, status: int, headers: Headers, body: bytes) -> None:
         self.body = body
         self.answered.set()
@@ -297,7 +300,7 @@ def waiting_room() -> WaitingRoom:
     global _room
     with _lock:
         if _room is None:
-            _room = WaitingRoom(places=settings.ENDPOINTS_WAITING_TAILS)
+            _room = WaitingRoom(places=settings.ENDPOINTS_WAITING_TAILS, has_left=Exchange.is_abandoned)
             at_end(_room.end_waits)
         return _room
 

@@ -139,8 +139,8 @@ def open_rows(
 ) -> ArrivingRows:
     """Run one statement and return its rows as they arrive, once the first ones have; the caller closes them.
 
-    Which server runs it, and `awaited`, are as for `run_statement`. Raises StatementFailed, QueryTimeout and
-    DatabaseUnavailable.
+    Which server runs it, and `awaited`, are as for `run_statement`. Raises StatementFailed, QueryTimeout,
+    DatabaseUnavailable, and CallEnded if nobody wants the result of this thread's call any more.
     """
 
     def attempt(pool: GatePool) -> ArrivingRows:
@@ -159,8 +159,11 @@ def _open_on(
     try:
         topology = connection.topology
         rows.begin(session_settings_statement(session, statement.sql, topology=topology, awaited=awaited), statement)
-    except BaseException:
+    except BaseException as error:
+        reason = connection.take_reason() if isinstance(error, psycopg.errors.QueryCanceled) else None
         rows.close()
+        if reason is not None:
+            raise reason from error
         raise
     return rows
 

@@ -43,11 +43,14 @@ def crowded() -> Iterator[Installation]:
 class LeavingClient:
     """A client that sends a call and can leave before the answer."""
 
-    def __init__(self, port: int, secret: str, endpoint: str, label: str, *, method: str = "GET") -> None:
+    def __init__(
+        self, port: int, secret: str, endpoint: str, label: str, *, method: str = "GET", accept: str = "*/*"
+    ) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=40)
         self.request_id = uuid4().hex
         path = f"/api/endpoints/query/{endpoint}?{urlencode({'label': label})}"
         headers = f"Host: 127.0.0.1\r\nX-API-KEY: {secret}\r\nX-Request-ID: {self.request_id}\r\n"
+        headers += f"Accept: {accept}\r\n"
         body = "" if method == "GET" else json.dumps({"label": label})
         if body:
             headers += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
@@ -126,6 +129,15 @@ def test_a_statement_that_computes_is_cancelled_too(crowded: Installation, name:
     for client in crowd:
         client.leave()
     until(lambda: running(crowded) == 0, seconds=GENEROUS_SECONDS)
+
+
+def test_a_stream_that_has_no_row_yet_is_cancelled_too(crowded: Installation, name: str) -> None:
+    crowded.save(name, LONG, parameters=LABEL, stream_rows=1000, statement_timeout_seconds=90)
+    client = LeavingClient(crowded.port, crowded.secret, name, name, accept="text/csv")
+    until(lambda: running(crowded) == 1, seconds=30)
+    client.leave()
+    until(lambda: running(crowded) == 0, seconds=GENEROUS_SECONDS)
+    until(lambda: (499, "client_left") in outcomes(crowded.web.log.read_bytes(), name), seconds=10)
 
 
 def test_those_who_left_before_their_turn_run_nothing(crowded: Installation, name: str) -> None:

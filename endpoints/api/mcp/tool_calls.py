@@ -57,7 +57,8 @@ def call_tool(call: ToolCall) -> dict[str, Any]:
         if call.refusal is not None:
             raise call.refusal
         endpoint = _endpoint_of(name, call.caller)
-        answer = run_endpoint(name, call=_read_call(call, endpoint, sent or {}), caller=call.caller)
+        query = _read_call(call, endpoint, sent or {})
+        answer = run_endpoint(name, call=query, caller=call.caller, environ=call.environ)
     except Exception as error:  # whatever it was, the agent gets the one error body
         failure = as_endpoint_error(error)
         note_failed_call(name, failure, call.caller, seconds=perf_counter() - started)

@@ -93,7 +93,7 @@ class Announcer:
                 with owner_connection() as conn:
                     while self._announce_next(conn):
                         sleep(PAUSE_SECONDS)
-            except Exception as error:  # of any kind: without this thread nothing is announced any more
+            except Exception as error:  # noqa: BLE001  # of any kind: without this thread nothing is announced any more
                 logger.warning("loads_not_announced", reason=type(error).__name__)
                 sleep(RETRY_SECONDS)
 

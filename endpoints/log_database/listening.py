@@ -61,7 +61,7 @@ class Listener:
                     self._connected(read_position(position))
                     while not self._ended.is_set():
                         self._listen(conn)
-            except Exception as error:  # of any kind: without this thread nothing is heard any more
+            except Exception as error:  # noqa: BLE001  # of any kind: without this thread nothing is heard any more
                 logger.warning("listening_interrupted", reason=type(error).__name__)
                 sleep(RECONNECT_SECONDS)
 

@@ -93,8 +93,8 @@ class Announcer:
                 with owner_connection() as conn:
                     while self._announce_next(conn):
                         sleep(PAUSE_SECONDS)
-            except psycopg.Error as error:
-                logger.warning("loads_not_announced", reason=type(error).__name__, sqlstate=error.sqlstate)
+            except Exception as error:  # noqa: BLE001  # of any kind: without this thread nothing is announced any more
+                logger.warning("loads_not_announced", reason=type(error).__name__)
                 sleep(RETRY_SECONDS)
 
     def _announce_next(self, conn: Connection[Any]) -> bool:

@@ -166,6 +166,10 @@ class WaitingRoom:
             thread.join()
         if listener is not None:
             listener.stop()
+        for waiting in self._waiting:
+            waiting.leave()
+        self._waiting.clear()
+        self._clear_up()
 
     def enter(self, wish: Wish, exchange: Exchange, headers: Headers, leave: Callable[[], object]) -> None:
         """Let an exchange wait for its answer."""

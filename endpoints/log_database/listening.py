@@ -11,7 +11,6 @@ from collections.abc import Callable
 from time import monotonic, sleep
 from typing import Any, Final
 
-import psycopg
 import structlog
 from psycopg import Connection, sql
 
@@ -62,8 +61,8 @@ class Listener:
                     self._connected(read_position(position))
                     while not self._ended.is_set():
                         self._listen(conn)
-            except psycopg.Error as error:
-                logger.warning("listening_interrupted", reason=type(error).__name__, sqlstate=error.sqlstate)
+            except Exception as error:  # noqa: BLE001  # of any kind: without this thread nothing is heard any more
+                logger.warning("listening_interrupted", reason=type(error).__name__)
                 sleep(RECONNECT_SECONDS)
 
     def _listen(self, conn: Connection[Any]) -> None:

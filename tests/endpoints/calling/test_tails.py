@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from endpoints.cache import QueryRequest
@@ -65,6 +65,7 @@ def after(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 59), st.integers(0, 3)), max_size=60), st.integers(1, 7), st.randoms())
 def test_each_row_comes_once_if_it_is_not_stored_too_late(
     stored: Sequence[tuple[int, int]], max_rows: int, chance: random.Random
@@ -136,6 +137,7 @@ moments = st.integers(-(10**16), 10**17).map(lambda microseconds: NOW + timedelt
 hashes = st.frozensets(st.binary(min_size=tail_places.HASH_BYTES, max_size=tail_places.HASH_BYTES), max_size=20)
 
 
+@settings(deadline=None)
 @given(moments, st.text(max_size=50), hashes)
 def test_a_token_is_read_back(moment: datetime, row_id: str, seen: frozenset[bytes]) -> None:
     place = Place(moment, row_id.encode(errors="ignore").decode(), seen)
@@ -144,6 +146,7 @@ def test_a_token_is_read_back(moment: datetime, row_id: str, seen: frozenset[byt
         read_page_token(write_page_token(place, b"mine"), b"yours")
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_any_other_text_is_refused(text: str) -> None:
     with pytest.raises(InvalidPageToken):

@@ -11,7 +11,7 @@ import pytest
 from psycopg import sql
 
 from endpoints.log_database.listening import Listener
-from logsources.announcing import CHANNEL, announce
+from logsources.announcing import ANNOUNCER, CHANNEL, announce
 
 pytestmark = pytest.mark.django_db
 PATIENCE_SECONDS = 20.0
@@ -33,6 +33,7 @@ class Ear:
 
 @pytest.fixture
 def ear(log_database: psycopg.Connection[Any]) -> Iterator[Ear]:
+    ANNOUNCER.close()  # what the test before has loaded is announced before this one listens
     ear = Ear()
     ear.listener.start()
     assert ear.connections.get(timeout=PATIENCE_SECONDS) > 0

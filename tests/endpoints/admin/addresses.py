@@ -95,6 +95,7 @@ OTHERS = {
     "log_explorer_histogram": ONLY_POST_OF_EDITORS,
     "log_explorer_filter": ONLY_POST_OF_EDITORS,
     "log_explorer_cancel": ONLY_POST_OF_EDITORS,
+    "log_explorer_tail": ONLY_POST_OF_EDITORS,
 }
 RULES: Mapping[str, Access] = {**dict(page for name, rules in MODELS.items() for page in rules.pages(name)), **OTHERS}
 

@@ -159,9 +159,9 @@ REFUSED = {
     "both": ({"sql": "select 1"}, "ambiguous_sandbox_query", "not both"),
     "a chart": ({"lql": "c:count(*) c:group_by(t::minute)"}, "invalid_lql", "Leave the chart out"),
     "a word": ({"tail": "perhaps"}, "invalid_request", ""),
-    "a token of nobody": ({"page_token": "AAAA"}, "invalid_page_token", "Begin again"),
-    "no token at all": ({"page_token": "ü" * 40}, "invalid_page_token", "Begin again"),
-    "a huge token": ({"page_token": "A" * 40_000}, "invalid_page_token", "Begin again"),
+    "a token of nobody": ({"page_token": "AAAA"}, "invalid_page_token", "begin again without it"),
+    "no token at all": ({"page_token": "ü" * 40}, "invalid_page_token", "begin again without it"),
+    "a huge token": ({"page_token": "A" * 40_000}, "invalid_page_token", "begin again without it"),
 }
 
 

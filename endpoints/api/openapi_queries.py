@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from django.conf import settings
+
 from endpoints.access.secrets import Caller
 from endpoints.api.arguments import FORM, JSON
 from endpoints.api.openapi_calls import answers, call_headers, not_modified
@@ -47,15 +49,7 @@ _SANDBOX_ARGUMENTS: Final[Mapping[str, Schema]] = {
         "description": "A sandbox query in LQL, run in place of the stored final query; not both.",
     },
 }
-_TAIL_ARGUMENTS: Final[Mapping[str, Schema]] = {
-    "tail": {
-        "type": "boolean",
-        "description": "Asks for a page of a live tail of the `lql` query, in JSON: the newest rows first, then with "
-        "`page_token` those that have come since. Without new rows it waits up to 25 seconds, unless too many tails of "
-        "the access token wait already: 429 `too_many_tails`.",
-    },
-    PAGE_TOKEN: {"type": "string", "description": "Only of a tail: the `next` of the page before. Send it in a body."},
-}
+_TAIL_ARGUMENTS: Final = frozenset({"tail", PAGE_TOKEN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +183,10 @@ class DescribedEndpoint:
         return arguments | {"properties": self._sandbox_arguments() | arguments["properties"]}
 
     def _sandbox_arguments(self) -> Schema:
-        return {**_SANDBOX_ARGUMENTS, **(_TAIL_ARGUMENTS if self._has_tails() else {})}
+        return {**_SANDBOX_ARGUMENTS, **(_tail_arguments() if self._has_tails() else {})}
 
     def _has_tails(self) -> bool:
-        if any(each.name in _TAIL_ARGUMENTS for each in self.declared):
+        if not _TAIL_ARGUMENTS.isdisjoint(each.name for each in self.declared):
             return False  # they are the endpoint's own
         tables = map(PublishedTable.from_json, self.endpoint.sandbox_tables)
         return any(have_places(table.columns) for table in tables)
@@ -223,6 +217,16 @@ class DescribedEndpoint:
             "parameters": [*parameters, *call_headers()],
             "responses": responses,
         }
+
+
+def _tail_arguments() -> Schema:
+    tail = (
+        "Asks for a page of a live tail of the `lql` query, in JSON: first the newest rows, then with `page_token` "
+        f"those that have come since. Without new rows it waits up to {settings.ENDPOINTS_TAIL_SECONDS:g} seconds, "
+        "unless too many tails of the access token wait already: 429 `too_many_tails`."
+    )
+    token = "Only of a tail: the `next` of the page before. Send it in a body."  # noqa: S105
+    return {"tail": {"type": "boolean", "description": tail}, PAGE_TOKEN: {"type": "string", "description": token}}
 
 
 def _enumeration(parameter: DeclaredParameter) -> Schema:

@@ -20,6 +20,8 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import status_code_conformance
 
 from endpoints.access.access_tokens import issue_access_token
+from endpoints.access.signing_keys import create_signing_key
+from endpoints.calling import calls
 from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
@@ -236,8 +238,18 @@ def every_parameter_type() -> Endpoint:
 
 
 @pytest.fixture
-def schema(secret: str, every_parameter_type: Endpoint, in_one_transaction: None) -> Any:
-    return schemathesis.openapi.from_wsgi(DOCUMENT, WSGIHandler(), headers={"X-API-KEY": secret})
+def issuing(db: None) -> str:
+    """The secret of an access token that may also issue browser tokens."""
+    create_signing_key(name="dashboard", allowed_origins=[])
+    return issue_access_token(name="issuing", may_issue=True).secret
+
+
+@pytest.fixture
+def schema(
+    issuing: str, every_parameter_type: Endpoint, in_one_transaction: None, monkeypatch: pytest.MonkeyPatch
+) -> Any:
+    monkeypatch.setattr(calls, "CALL_FOUND_SECONDS", 0.0)
+    return schemathesis.openapi.from_wsgi(DOCUMENT, WSGIHandler(), headers={"X-API-KEY": issuing})
 
 
 @pytest.fixture
@@ -266,13 +278,13 @@ def test_no_load_that_the_document_allows_or_forbids_makes_a_server_error(
 
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_no_request_that_the_document_allows_or_forbids_makes_a_server_error(
-    schema: Any, secret: str, mode: GenerationMode
+    schema: Any, issuing: str, mode: GenerationMode
 ) -> None:
     operations = [operation.ok() for operation in schema.get_all_operations()]
-    # GET and POST of both shipped endpoints, of their sandboxes, and of the one with every type.
-    assert len(operations) == 10
+    # GET and POST of both shipped endpoints, of their sandboxes, and of the one with every type; cancel and issue.
+    assert len(operations) == 12
     for operation in operations:
-        check(operation, {"X-API-KEY": secret}, mode)
+        check(operation, {"X-API-KEY": issuing}, mode)
 
 
 def check(operation: Any, headers: dict[str, str], mode: GenerationMode) -> None:

@@ -82,10 +82,10 @@ def _document(result_format: ResultFormat, rows: str, stream_rows: int) -> Schem
 
 def _stream(result_format: ResultFormat, stream_rows: int) -> str:
     return (
-        f"A stream of up to {stream_rows} rows, sent while they arrive, unless a page is asked for. Its last line says "
-        f"how it ended: {_ENDS[result_format]} with `rows`, `truncated` and the `request_id` of the header "
-        "X-Request-ID; after a failure it is the error body. Without the line of its end a stream is incomplete. It "
-        "has no ETag, X-Result-Rows or X-Result-Truncated."
+        f"A stream of up to {stream_rows} rows, sent while they arrive. Its last line says how it ended: "
+        f"{_ENDS[result_format]} with `rows`, `truncated` and the `request_id` of the header X-Request-ID; after a "
+        "failure it is the error body. Without the line of its end a stream is incomplete. It has no ETag, "
+        "X-Result-Rows or X-Result-Truncated."
     )
 
 

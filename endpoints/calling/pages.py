@@ -30,7 +30,7 @@ PAGE_SIZE: Final = "page_size"
 PAGE_TOKEN: Final = "page_token"  # noqa: S105  # the name of an argument
 PAGE_ARGUMENTS: Final = frozenset({PAGE_SIZE, PAGE_TOKEN})
 
-_SIZE_DESCRIPTION: Final = "Asks for a page of this many rows; a page token remembers it."
+_SIZE_DESCRIPTION: Final = "Asks for a page of this many rows, which never streams; a page token remembers it."
 _TOKEN_DESCRIPTION: Final = "The `next` of the page before, sent with the same arguments and headers."  # noqa: S105
 
 logger = structlog.get_logger(__name__)

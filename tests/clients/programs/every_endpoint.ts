@@ -117,8 +117,6 @@ hold(removed.data?.result[0]?.endpoint === "usage.api-counts", JSON.stringify(re
 () => client.GET("/api/endpoints/query/logs.all", { params: { query: { project: "acme", page_size: "7" } } });
 // @ts-expect-error an endpoint without pages
 (answer: components["schemas"]["UsageApiCountsRows"]) => answer.next;
-// @ts-expect-error a tail of the stored query
-() => client.POST("/api/endpoints/query/logs.all", { body: { project: "acme", tail: true } });
 // @ts-expect-error a value that is not allowed
 () => client.POST("/api/endpoints/query/usage.api-counts", { body: { interval: "weekly", project: "acme" } });
 // @ts-expect-error an endpoint that is not there

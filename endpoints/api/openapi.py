@@ -1,7 +1,8 @@
 """The OpenAPI 3.1 document: one operation per endpoint and method, with its parameters, rows and errors.
 
-Each kind of operation has a module that makes its paths and schemas: `openapi_queries` calls and purges,
-`openapi_loads` loading; `openapi_parts` has what they share, and `schemas` the JSON Schema of arguments and rows.
+Each kind of operation has a module that makes its paths and schemas: `openapi_queries` those of one endpoint,
+`openapi_calls` what is the same for all calls, `openapi_loads` loading, `openapi_tokens` browser tokens;
+`openapi_parts` has what they share, and `schemas` the JSON Schema of arguments and rows.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ from rest_framework.request import Request
 
 from endpoints.access.secrets import Caller
 from endpoints.api.authentication import ADDRESS_PARAMETER, AccessTokenAuthentication
+from endpoints.api.openapi_calls import call_components, cancel_paths
 from endpoints.api.openapi_loads import load_components, load_paths
+from endpoints.api.openapi_names import name_endpoints
 from endpoints.api.openapi_parts import shared_components
-from endpoints.api.openapi_queries import DescribedEndpoint, name_endpoints, query_components
+from endpoints.api.openapi_queries import DescribedEndpoint
+from endpoints.api.openapi_tokens import token_components, token_paths
 from endpoints.api.schemas import SCHEMAS, Schema
 from endpoints.calling.calls import visible_endpoints
 
@@ -27,13 +31,19 @@ _DESCRIPTION: Final = """\
 Stored, parameterised SQL over log tables. Every operation needs an access token; this document has the operations of
 the access token that read it, and its arguments: what the access token is bound to need not be sent.
 
-Rows come as `{"result": [{column: value, …}, …]}`, or as CSV or NDJSON if `Accept` prefers that. Every failure has the
-same body, with a code that is stable. Send a request again, after `Retry-After`, for 429 and 503."""
+Rows come as `{"result": [{column: value, …}, …]}`, or in another format of the operation if `Accept` prefers it.
+Every failure has the same body, with a code that is stable. Send a request again, after `Retry-After`, for 429 and
+503."""
+_FOR_AGENTS: Final = """
+
+Agents call the same endpoints as tools of the Model Context Protocol: POST [/mcp](/mcp), with the same access token."""
 _TAGS: Final = (
     {"name": "endpoints", "description": "Stored queries."},
     {"name": "sandbox", "description": "Queries of one's own, in SQL or LQL, over the tables of a stored query."},
+    {"name": "calls", "description": "Calls that run."},
     {"name": "cache", "description": "Cached results."},
     {"name": "loading", "description": "Log rows into log sources."},
+    {"name": "tokens", "description": "Short-lived tokens for pages of browsers."},
 )
 
 
@@ -68,16 +78,21 @@ def describe_endpoints(result: Schema, generator: object, request: Request | Non
     described = [DescribedEndpoint(each, names[each.name], caller) for each in endpoints]
     paths: Schema = {}
     components = shared_components()
-    schemas = components.pop("schemas") | query_components() | load_components()
+    schemas = components.pop("schemas") | call_components() | load_components() | token_components()
     for each in described:
         paths |= each.paths()
         schemas |= each.schemas()
+    # Without an endpoint there is no call to cancel, and nothing to issue a token for.
+    if endpoints and not (caller is not None and caller.is_browser):
+        paths |= cancel_paths()
+    if endpoints and (caller is None or caller.may_issue):
+        paths |= token_paths()
     if caller is None or caller.may_load:
         paths |= load_paths()
     schemes = _security_schemes()
     used = {operation["tags"][0] for path in paths.values() for operation in path.values()}
     return result | {
-        "info": {**result["info"], "description": _DESCRIPTION},
+        "info": {**result["info"], "description": _DESCRIPTION + (_FOR_AGENTS if endpoints else "")},
         # RFC 3986: relative to the document's own address, so also right behind a proxy.
         "servers": [{"url": "/", "description": "The service that this document comes from."}],
         "tags": [tag for tag in _TAGS if tag["name"] in used],

@@ -16,6 +16,7 @@ _FAILURES: Final[Mapping[int, str]] = {
     405: "The address takes other methods.",
     406: "`Accept` allows no format that the service writes; `details` lists those it does.",
     408: "The body arrived too slowly.",
+    409: "The call was cancelled with the access token that made it.",
     413: "The request is larger than the service accepts.",
     415: "The body has a content type or encoding that the service does not read.",
     429: "A limit of the access token is reached: `details` has its name, its value and when to try again.",
@@ -38,6 +39,10 @@ _HEADERS: Final[Mapping[str, Schema]] = {
     "Allow": {"description": "The methods of this address.", "schema": {"type": "string"}},
     "Cache-Control": {"description": "How long a client may keep the answer.", "schema": {"type": "string"}},
     "ETag": {"description": "Names this result; send it as If-None-Match.", "schema": {"type": "string"}},
+    "Link": {
+        "description": 'The address of the next page, `rel="next"`; the last page has none (RFC 8288).',
+        "schema": {"type": "string"},
+    },
     "Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}},
     "Server-Timing": {"description": "Milliseconds: db, encode, total.", "schema": {"type": "string"}},
     "WWW-Authenticate": {"description": "How to send an access token.", "schema": {"type": "string"}},
@@ -71,6 +76,12 @@ def headers(*names: str) -> Schema:
 def failures(*statuses: int) -> Schema:
     """Return the responses of these statuses, each with the one error body, by reference."""
     return {str(status): {"$ref": f"#/components/responses/{_name(status)}"} for status in statuses}
+
+
+def result_of(item: Schema, **beside: Schema) -> Schema:
+    """Return the schema of a JSON answer: a list of these, with other fields that may be beside it."""
+    properties = {"result": {"type": "array", "items": item}, **beside}
+    return {"type": "object", "required": ["result"], "properties": properties}
 
 
 def failure_text(status: int) -> str:

@@ -1,14 +1,11 @@
 """The part of the OpenAPI document about one endpoint: calling it, sandbox queries, removing its cached results.
 
-Generators of clients make names of what is here, so operation ids and names of schemas are made of the endpoint's name.
 The answer to a sandbox query has other columns than the stored query, and OpenAPI knows one answer for an address: so
 sandbox queries are described at the endpoint's second address, which takes the same requests.
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -17,8 +14,9 @@ from django.conf import settings
 
 from endpoints.access.secrets import Caller
 from endpoints.api.arguments import FORM, JSON
-from endpoints.api.openapi_parts import failures, headers, parameter
-from endpoints.api.replies import POSITION_HEADER
+from endpoints.api.openapi_calls import answers, call_headers, not_modified
+from endpoints.api.openapi_names import SANDBOX, Names, name_in_schemas
+from endpoints.api.openapi_parts import failures, headers, parameter, result_of
 from endpoints.api.schemas import (
     Schema,
     argument_description,
@@ -29,66 +27,29 @@ from endpoints.api.schemas import (
     reference,
     row_schema,
 )
+from endpoints.calling.pages import PAGE_TOKEN, page_parameters
+from endpoints.definition import PublishedTable
+from endpoints.lql.lowering import have_places
 from endpoints.models import Endpoint
-from endpoints.results.outcomes import ResultFormat
 from endpoints.sql.parameters import DeclaredParameter
 
-_SANDBOX: Final = "sandbox"  # the first part of names that belong to no endpoint
-_CALL_FAILURES: Final = (400, 401, 403, 404, 406, 408, 413, 415, 429, 431, 500, 503, 504)
 _PURGE_FAILURES: Final = (401, 403, 404, 429, 500, 503)
-_RESULT_HEADERS: Final = (
-    "X-Request-ID", "ETag", "Cache-Control", "Age", "X-Cache", "X-Result-Rows", "X-Result-Truncated", "Server-Timing",
-)  # fmt: skip
-_NOT_MODIFIED_HEADERS: Final = ("X-Request-ID", "ETag", "Cache-Control", "Age", "X-Cache")
 _IF_NONE_MATCH: Final = parameter("If-None-Match", "header", "The ETag of a result that the client has.")
-_POSITION: Final = parameter(
-    POSITION_HEADER,
-    "header",
-    "The position that a load was answered with: the rows of that load are in this answer.",
-    pattern="^[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}$",
-)
-_SANDBOX_TEXTS: Final[Mapping[str, str]] = {
-    "sql": "A sandbox query in SQL, run in place of the stored final query; not both.",
-    "lql": "A sandbox query in LQL, run in place of the stored final query; not both.",
+_NEXT: Final[Schema] = {
+    "type": ["string", "null"],
+    "description": "Only of a page: the page token of the next one, null if it is the last.",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """What an endpoint is called in operation ids (`errors_by_path`) and in names of schemas (`ErrorsByPath`)."""
-
-    operation: str
-    schema: str
-
-
-def name_endpoints(endpoints: Iterable[Endpoint]) -> dict[str, Names]:
-    """Return the names of each endpoint by its own; no two are the same to a generator that drops dots and case.
-
-    Endpoints whose names would be the same, such as `a.b` and `a_b`, all get the first digits of their ids.
-    """
-    known = list(endpoints)
-    alike = Counter([_SANDBOX, *(_letters(each.name) for each in known)])
-    return {each.name: _names(each, is_alone=alike[_letters(each.name)] == 1) for each in known}
-
-
-def _names(endpoint: Endpoint, *, is_alone: bool) -> Names:
-    # "errors.by-path"  ->  errors_by_path, ErrorsByPath
-    words = _words(endpoint.name)
-    if not is_alone:
-        words.append(endpoint.pk.hex[:8])
-    return Names("_".join(words).lower(), _joined(words))
-
-
-def _words(name: str) -> list[str]:
-    return [word for word in re.split(r"[^A-Za-z0-9]+", name) if word]
-
-
-def _joined(words: Iterable[str]) -> str:
-    return "".join(word[0].upper() + word[1:] for word in words)
-
-
-def _letters(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+_SANDBOX_ARGUMENTS: Final[Mapping[str, Schema]] = {
+    "sql": {
+        "type": "string",
+        "description": "A sandbox query in SQL, run in place of the stored final query; not both.",
+    },
+    "lql": {
+        "type": "string",
+        "description": "A sandbox query in LQL, run in place of the stored final query; not both.",
+    },
+}
+_TAIL_ARGUMENTS: Final = frozenset({"tail", PAGE_TOKEN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +61,13 @@ class DescribedEndpoint:
     caller: Caller | None
 
     @property
-    def parameters(self) -> tuple[DeclaredParameter, ...]:
+    def declared(self) -> tuple[DeclaredParameter, ...]:
         return tuple(self.endpoint.parameters_of_version)
+
+    @property
+    def parameters(self) -> tuple[DeclaredParameter, ...]:
+        """What the stored query takes: its parameters, and those that ask for a page."""
+        return (*self.declared, *(page_parameters(self.endpoint.max_rows) if self.endpoint.page_order else ()))
 
     @property
     def bound(self) -> Collection[str]:
@@ -122,12 +88,13 @@ class DescribedEndpoint:
         """Return the schemas to which its operations refer."""
         endpoint, name = self.endpoint, self.names.schema
         row = row_schema(endpoint.result_columns, endpoint.timestamps_as)
-        schemas = {f"{name}Row": row, f"{name}Rows": _result_of(reference(f"{name}Row"))}
-        for each in self.parameters:
+        beside = {"next": _NEXT} if endpoint.page_order else {}
+        schemas = {f"{name}Row": row, f"{name}Rows": result_of(reference(f"{name}Row"), **beside)}
+        for each in self.declared:
             if allowed := _enumeration(each):
                 schemas[self._name_of_values(each)] = allowed
         if self.parameters:
-            arguments = self._arguments()
+            arguments = self._arguments(self.parameters)
             # Two names of one schema: in a client each is the body of one content type.
             schemas |= {f"{name}Arguments": arguments, f"{name}Form": arguments}
         if endpoint.sandboxing:
@@ -139,14 +106,12 @@ class DescribedEndpoint:
         return self._operation(
             f"get_{self.names.operation}",
             "endpoints",
-            parameters=[*self._query_parameters(), _IF_NONE_MATCH],
-            responses=_responses(f"{self.names.schema}Rows", may_be_known=True),
+            parameters=[*self._in_query(self.parameters), _IF_NONE_MATCH],
+            responses=self._answers() | not_modified(*self._page_headers),
         )
 
     def _post(self) -> Schema:
-        operation = self._operation(
-            f"post_{self.names.operation}", "endpoints", responses=_responses(f"{self.names.schema}Rows")
-        )
+        operation = self._operation(f"post_{self.names.operation}", "endpoints", responses=self._answers())
         if not self.parameters:
             return operation
         names = {JSON: f"{self.names.schema}Arguments", FORM: f"{self.names.schema}Form"}
@@ -154,7 +119,15 @@ class DescribedEndpoint:
         is_needed = any(is_required(each, self.bound) for each in self.parameters)
         return operation | {"requestBody": {"required": is_needed, "content": content}}
 
-    def _query_parameters(self) -> list[Schema]:
+    @property
+    def _page_headers(self) -> tuple[str, ...]:
+        return ("Link",) if self.endpoint.page_order else ()
+
+    def _answers(self) -> Schema:
+        rows = f"{self.names.schema}Rows"
+        return answers(rows, *self._page_headers, stream_rows=self.endpoint.stream_rows)
+
+    def _in_query(self, parameters: Iterable[DeclaredParameter]) -> list[Schema]:
         return [
             {
                 "name": each.name,
@@ -163,12 +136,12 @@ class DescribedEndpoint:
                 "description": argument_description(each, self.bound),
                 "schema": self._by_reference(each, query_schema(each, self.bound)),
             }
-            for each in self.parameters
+            for each in parameters
         ]
 
-    def _arguments(self) -> Schema:
-        schema = arguments_schema(self.parameters, self.bound)
-        declared = {each.name: each for each in self.parameters}
+    def _arguments(self, parameters: Collection[DeclaredParameter]) -> Schema:
+        schema = arguments_schema(parameters, self.bound)
+        declared = {each.name: each for each in parameters}
         fields = schema["properties"].items()
         return schema | {"properties": {name: self._by_reference(declared[name], field) for name, field in fields}}
 
@@ -183,31 +156,40 @@ class DescribedEndpoint:
         return {"allOf": [values], **beside} if beside else values
 
     def _name_of_values(self, parameter: DeclaredParameter) -> str:
-        return f"{_joined(_words(parameter.name))}Of{self.names.schema}"
+        return f"{name_in_schemas(parameter.name)}Of{self.names.schema}"
 
     # --- Sandbox queries ----------------------------------------------------------------------------------------------
     def _sandbox_get(self) -> Schema:
-        texts = [parameter(name, "query", description) for name, description in _SANDBOX_TEXTS.items()]
+        own = [parameter(name, "query", **schema) for name, schema in self._sandbox_arguments().items()]
         return self._operation(
-            f"{_SANDBOX}_get_{self.names.operation}",
-            _SANDBOX,
-            parameters=[*texts, *self._query_parameters(), _IF_NONE_MATCH],
-            responses=_responses("SandboxRows", "X-Result-Notes", may_be_known=True),
+            f"{SANDBOX}_get_{self.names.operation}",
+            SANDBOX,
+            parameters=[*own, *self._in_query(self.declared), _IF_NONE_MATCH],
+            responses=self._sandbox_answers() | not_modified(),
         )
 
     def _sandbox_post(self) -> Schema:
         body = {"required": True, "content": {JSON: {"schema": reference(f"{self.names.schema}Query")}}}
         operation = self._operation(
-            f"{_SANDBOX}_post_{self.names.operation}",
-            _SANDBOX,
-            responses=_responses("SandboxRows", "X-Result-Notes"),
+            f"{SANDBOX}_post_{self.names.operation}", SANDBOX, responses=self._sandbox_answers()
         )
         return operation | {"requestBody": body}
 
+    def _sandbox_answers(self) -> Schema:
+        return answers("SandboxRows", "X-Result-Notes", stream_rows=self.endpoint.stream_rows)
+
     def _query_schema(self) -> Schema:
-        texts = {name: {"type": "string", "description": text} for name, text in _SANDBOX_TEXTS.items()}
-        arguments = self._arguments()
-        return arguments | {"properties": texts | arguments["properties"]}
+        arguments = self._arguments(self.declared)
+        return arguments | {"properties": self._sandbox_arguments() | arguments["properties"]}
+
+    def _sandbox_arguments(self) -> Schema:
+        return {**_SANDBOX_ARGUMENTS, **(_tail_arguments() if self._has_tails() else {})}
+
+    def _has_tails(self) -> bool:
+        if not _TAIL_ARGUMENTS.isdisjoint(each.name for each in self.declared):
+            return False  # they are the endpoint's own
+        tables = map(PublishedTable.from_json, self.endpoint.sandbox_tables)
+        return any(have_places(table.columns) for table in tables)
 
     # --- Cached results -----------------------------------------------------------------------------------------------
     def _purge(self) -> Schema:
@@ -226,52 +208,25 @@ class DescribedEndpoint:
     def _operation(
         self, operation_id: str, tag: str, *, responses: Schema, parameters: Collection[Schema] = ()
     ) -> Schema:
-        is_sandbox = tag == _SANDBOX
+        is_sandbox = tag == SANDBOX
         return {
             "operationId": operation_id,
             "summary": f"{self.endpoint.name}: sandbox query" if is_sandbox else self.endpoint.name,
             "description": self.endpoint.description,
             "tags": [tag],
-            "parameters": [*parameters, _redaction_header(), _POSITION],
+            "parameters": [*parameters, *call_headers()],
             "responses": responses,
         }
 
 
-def query_components() -> Schema:
-    """Return the schemas that the operations of all endpoints share."""
-    purged = {
-        "type": "object",
-        "required": ["endpoint", "removed"],
-        "properties": {"endpoint": {"type": "string"}, "removed": {"type": "integer", "minimum": 0}},
-    }
-    row = {
-        "type": "object",
-        "description": "The columns of the sandbox query, in its order; each value may be null.",
-        "additionalProperties": True,
-    }
-    return {
-        "SandboxRow": row,
-        "SandboxRows": _result_of(reference("SandboxRow")),
-        "Purged": purged,
-        "PurgedResult": _result_of(reference("Purged")),
-    }
-
-
-def _responses(rows: str, *more_headers: str, may_be_known: bool = False) -> Schema:
-    success = {
-        "description": "The rows.",
-        "headers": headers(*_RESULT_HEADERS, *more_headers),
-        "content": {each.value: {"schema": _document(each, rows)} for each in ResultFormat},
-    }
-    responses: Schema = {"200": success}
-    if may_be_known:
-        description = "The result is the one that If-None-Match names; there is no body."
-        responses["304"] = {"description": description, "headers": headers(*_NOT_MODIFIED_HEADERS)}
-    return responses | failures(*_CALL_FAILURES)
-
-
-def _document(result_format: ResultFormat, rows: str) -> Schema:
-    return reference(rows) if result_format is ResultFormat.JSON else {"type": "string"}
+def _tail_arguments() -> Schema:
+    tail = (
+        "Asks for a page of a live tail of the `lql` query, in JSON: first the newest rows, then with `page_token` "
+        f"those that have come since. Without new rows it waits up to {settings.ENDPOINTS_TAIL_SECONDS:g} seconds, "
+        "unless too many tails of the access token wait already: 429 `too_many_tails`."
+    )
+    token = "Only of a tail: the `next` of the page before. Send it in a body."  # noqa: S105
+    return {"tail": {"type": "boolean", "description": tail}, PAGE_TOKEN: {"type": "string", "description": token}}
 
 
 def _enumeration(parameter: DeclaredParameter) -> Schema:
@@ -279,16 +234,3 @@ def _enumeration(parameter: DeclaredParameter) -> Schema:
     schema = argument_schema(parameter)
     single = schema.get("items", schema)
     return {name: single[name] for name in ("type", "format", "enum") if name in single} if "enum" in single else {}
-
-
-def _result_of(item: Schema) -> Schema:
-    return {"type": "object", "required": ["result"], "properties": {"result": {"type": "array", "items": item}}}
-
-
-def _redaction_header() -> Schema:
-    return parameter(
-        f"{settings.ENDPOINTS_HEADER_PREFIX}-ENDPOINT-REDACT-PII",
-        "header",
-        "true redacts IP and e-mail addresses in this answer.",
-        type="boolean",
-    )

@@ -30,6 +30,9 @@ PAGE_SIZE: Final = "page_size"
 PAGE_TOKEN: Final = "page_token"  # noqa: S105  # the name of an argument
 PAGE_ARGUMENTS: Final = frozenset({PAGE_SIZE, PAGE_TOKEN})
 
+_SIZE_DESCRIPTION: Final = "Asks for a page of this many rows, which never streams; a page token remembers it."
+_TOKEN_DESCRIPTION: Final = "The `next` of the page before, sent with the same arguments and headers."  # noqa: S105
+
 logger = structlog.get_logger(__name__)
 
 
@@ -53,7 +56,7 @@ def with_page(
         )
     if repeated_names := names & set(repeated):
         raise InvalidRequest(details=[{"name": name, "reason": "is sent more than once"} for name in repeated_names])
-    values = coerce_arguments(_declared(endpoint.max_rows), {name: sent.get(name) for name in names})
+    values = coerce_arguments(page_parameters(endpoint.max_rows), {name: sent.get(name) for name in names})
     size, token = values[PAGE_SIZE], values[PAGE_TOKEN]
     if not isinstance(token, str):
         return replace(request, page=Page(int(str(size))))
@@ -61,9 +64,12 @@ def with_page(
     return replace(request, page=Page(place.size if size is None else int(str(size)), token))
 
 
-def _declared(max_rows: int) -> tuple[DeclaredParameter, ...]:
-    size = DeclaredParameter(PAGE_SIZE, ParameterType.INTEGER, minimum="1", maximum=str(max_rows))
-    return size, DeclaredParameter(PAGE_TOKEN)
+def page_parameters(max_rows: int) -> tuple[DeclaredParameter, ...]:
+    """Return what an endpoint with an order of pages takes besides its own parameters."""
+    size = DeclaredParameter(
+        PAGE_SIZE, ParameterType.INTEGER, minimum="1", maximum=str(max_rows), description=_SIZE_DESCRIPTION
+    )
+    return size, DeclaredParameter(PAGE_TOKEN, description=_TOKEN_DESCRIPTION)
 
 
 def place_of(endpoint: Version, request: QueryRequest) -> PlaceInPages:

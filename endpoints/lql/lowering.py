@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -257,12 +257,17 @@ def _lower(
     return _lowered(sql, checked, bindings)
 
 
+def have_places(columns: Iterable[Column]) -> bool:
+    """Tell whether rows with these columns have a place, so that they can be tailed."""
+    types = {column.name: column.type for column in columns}
+    return types.get(TIMESTAMP) == "timestamp with time zone" and ID in types
+
+
 def _of_stretch(stretch: Stretch, rules: Rules, table: LQLTable, where: str, bindings: Bindings) -> str:
     """Return the WHERE and ORDER BY of the rows of a stretch."""
     if rules.chart is not None:
         raise Fault(rules.chart.position, "`tail` lists new rows, and a chart counts them", hint="Leave the chart out.")
-    types = {column.name: column.type for column in table.columns}
-    if types.get(TIMESTAMP) != "timestamp with time zone" or ID not in types:
+    if not have_places(table.columns):
         position = rules.table.position if rules.table is not None else 0
         reason = f"`tail` needs a table with the columns `{TIMESTAMP}`, a timestamptz, and `{ID}`"
         raise Fault(position, f"{reason}, which `{table.name}` is not")

@@ -58,9 +58,11 @@ def run(*command: str, folder: Path) -> str:
 def test_a_program_in_typescript_compiles_and_gets_rows_results_and_errors(
     installation: Installation, node: Path
 ) -> None:
-    with installation.caller() as caller:
+    installation.console.do("create_signing_key", name="clients", allowed_origins=[])
+    secret = installation.console.do("issue", name="client", may_purge=True, may_load=True, may_issue=True)
+    with installation.caller(secret=secret) as caller:
         (node / "openapi.json").write_bytes(caller.request("GET", "/api/openapi.json").body)
     run("openapi-typescript", "openapi.json", "--output", "logs.ts", folder=node)
     # Each mistake that the program shows must be one to the compiler: it refuses an expected error that is none.
     run("tsc", "--project", "tsconfig.json", folder=node)
-    run("node", "built/every_endpoint.js", f"http://127.0.0.1:{installation.port}", installation.secret, folder=node)
+    run("node", "built/every_endpoint.js", f"http://127.0.0.1:{installation.port}", secret, folder=node)

@@ -25,6 +25,19 @@ hold(messages.length > 0, "there are no rows");
 const posted = await client.POST("/api/endpoints/query/logs.all", { body: { project: "acme" } });
 hold(posted.data?.result.length === messages.length, "POST has other rows");
 
+// Pages: each has the token of the next one.
+const rows: Row[] = [];
+for (let pageToken: string | undefined; ; ) {
+  const page = await client.GET("/api/endpoints/query/logs.all", {
+    params: { query: { project: "acme", page_size: 7, page_token: pageToken } },
+  });
+  hold(page.data, JSON.stringify(page.error));
+  rows.push(...page.data.result);
+  if (!page.data.next) break;
+  pageToken = page.data.next;
+}
+hold(new Set(rows.map((row) => row.id)).size === rows.length && rows.length > 7, "pages repeat rows");
+
 // A result that the client has already.
 const etag = posted.response.headers.get("ETag") ?? "";
 const known = await client.GET("/api/endpoints/query/logs.all", {
@@ -53,6 +66,34 @@ const buckets = await client.POST("/api/endpoints/query/name/usage.api-counts", 
 });
 hold(buckets.data, JSON.stringify(buckets.error));
 
+// A tail: its first page has the newest rows, and where the next one begins.
+const tail = await client.POST("/api/endpoints/query/name/logs.all", {
+  body: { project: "acme", lql: "s:event_message", tail: true },
+});
+const nextOfTail: string | undefined = tail.data?.next;
+hold(nextOfTail && tail.data?.result.length, JSON.stringify(tail.error));
+
+// A file of columns.
+const file = await client.GET("/api/endpoints/query/logs.all", {
+  params: { query: { project: "acme" } },
+  headers: { Accept: "application/vnd.apache.parquet" },
+  parseAs: "arrayBuffer",
+});
+const bytes: ArrayBuffer | undefined = file.data;
+hold(new TextDecoder().decode(bytes?.slice(0, 4)) === "PAR1", "it is no Parquet file");
+
+// A browser token calls for one project alone.
+const issued = await client.POST("/api/tokens", {
+  body: { endpoints: ["logs.all"], arguments: { project: "acme" }, expires_in: 60, signing_key: "clients" },
+});
+const visitor: string | undefined = issued.data?.result[0]?.token;
+hold(visitor, JSON.stringify(issued.error));
+const ofAnother = await client.GET("/api/endpoints/query/logs.all", {
+  params: { query: { project: "shop" } },
+  headers: { "X-API-KEY": visitor },
+});
+hold(ofAnother.error?.error.code === "argument_not_allowed", "the token is not bound");
+
 // Errors.
 const refused = await client.GET("/api/endpoints/query/name/logs.all", {
   params: { query: { project: "acme", sql: "select * from pg_class" } },
@@ -60,6 +101,8 @@ const refused = await client.GET("/api/endpoints/query/name/logs.all", {
 const code: ErrorCode | undefined = refused.error?.error.code;
 const line: number | undefined = refused.error?.error.details[0]?.line;
 hold(code === "sandbox_violation" && line === 1, JSON.stringify(refused.error));
+const over = await client.DELETE("/api/calls/{request_id}", { params: { path: { request_id: "report-7" } } });
+hold(over.error?.error.code === "call_not_found", "a call runs that nobody made");
 const removed = await client.DELETE("/api/endpoints/cache/usage.api-counts");
 hold(removed.data?.result[0]?.endpoint === "usage.api-counts", JSON.stringify(removed.error));
 
@@ -70,6 +113,10 @@ hold(removed.data?.result[0]?.endpoint === "usage.api-counts", JSON.stringify(re
 () => client.GET("/api/endpoints/query/logs.all", { params: { query: {} } });
 // @ts-expect-error a required argument is missing
 () => client.POST("/api/endpoints/query/logs.all", { body: {} });
+// @ts-expect-error a page size that is a text
+() => client.GET("/api/endpoints/query/logs.all", { params: { query: { project: "acme", page_size: "7" } } });
+// @ts-expect-error an endpoint without pages
+(answer: components["schemas"]["UsageApiCountsRows"]) => answer.next;
 // @ts-expect-error a value that is not allowed
 () => client.POST("/api/endpoints/query/usage.api-counts", { body: { interval: "weekly", project: "acme" } });
 // @ts-expect-error an endpoint that is not there

@@ -13,38 +13,31 @@ from django.core.handlers.wsgi import WSGIHandler
 from django.core.signals import request_finished, request_started
 from django.db import close_old_connections
 from django.test import Client
-from drf_spectacular.validation import validate_schema
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
-from jsonschema import Draft202012Validator
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import status_code_conformance
 
 from endpoints.access.access_tokens import issue_access_token
+from endpoints.access.signing_keys import create_signing_key
+from endpoints.calling import calls
 from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from tests.conftest import ApiClient
+from tests.endpoints.api.documents import DOCUMENT, document, operations_of, validate, validator
 
 pytestmark = pytest.mark.django_db
-DOCUMENT = "/api/openapi.json"
 ADDRESSES = ("logs.all", "name/logs.all", "usage.api-counts", "name/usage.api-counts")
-
-
-def document(client: Client) -> dict[str, Any]:
-    response = client.get(DOCUMENT)
-    assert response.status_code == 200
-    assert "json" in response["Content-Type"]
-    result: dict[str, Any] = response.json()
-    return result
+CANCEL = "/api/calls/{request_id}"
 
 
 def test_describes_one_operation_per_endpoint_with_parameters_types_and_columns(api: ApiClient) -> None:
     described = document(api)
     assert described["openapi"].startswith("3.1.")
     assert described["servers"][0]["url"] == "/"
-    assert set(described["paths"]) == {f"/api/endpoints/query/{address}" for address in ADDRESSES}
+    assert set(described["paths"]) == {*(f"/api/endpoints/query/{each}" for each in ADDRESSES), CANCEL}
     operation = described["paths"]["/api/endpoints/query/usage.api-counts"]["get"]
     parameters = {parameter["name"]: parameter for parameter in operation["parameters"]}
     assert parameters["interval"]["required"] is True
@@ -63,7 +56,7 @@ def test_describes_one_operation_per_endpoint_with_parameters_types_and_columns(
 def test_names_only_the_endpoints_the_access_token_may_call() -> None:
     limited = ApiClient(issue_access_token(name="limited", endpoint_names=["logs.all"]).secret)
     described = document(limited)
-    assert set(described["paths"]) == {f"/api/endpoints/query/{each}" for each in ("logs.all", "name/logs.all")}
+    assert set(described["paths"]) == {*(f"/api/endpoints/query/{each}" for each in ADDRESSES[:2]), CANCEL}
     assert not [name for name in described["components"]["schemas"] if name.startswith("UsageApiCounts")]
 
 
@@ -104,42 +97,10 @@ def test_the_page_loads_nothing_from_elsewhere() -> None:
 
 
 # --- For generators of clients ----------------------------------------------------------------------------------------
-def is_used(name: str, described: dict[str, Any]) -> bool:
-    return f'"#/components/schemas/{name}"' in json.dumps(described)
-
-
-def operations_of(described: dict[str, Any]) -> list[dict[str, Any]]:
-    return [operation for item in described["paths"].values() for operation in item.values()]
-
-
-def references_of(node: Any) -> set[str]:
-    if isinstance(node, dict):
-        own = {node["$ref"]} if "$ref" in node else set()
-        return own.union(*map(references_of, node.values()))
-    return set().union(*map(references_of, node)) if isinstance(node, list) else set()
-
-
-def validate(described: dict[str, Any]) -> None:
-    """Check a document against the specification's own schema, every schema in it, and where references lead."""
-    validate_schema(described)
-    for schema in described["components"]["schemas"].values():
-        Draft202012Validator.check_schema(schema)
-    for target in references_of(described):
-        place: Any = described
-        for name in target.removeprefix("#/").split("/"):
-            place = place[name]
-    names = [operation["operationId"] for operation in operations_of(described)]
-    assert len(names) == len({name.replace("_", "") for name in names})
-    for operation in operations_of(described):
-        sent = [(each["in"], each["name"]) for each in operation.get("parameters", ())]
-        assert len(sent) == len(set(sent))
-    assert [name for name in described["components"]["schemas"] if not is_used(name, described)] == []
-
-
 @pytest.mark.parametrize(
     "options",
     [
-        {"may_purge": True, "may_load": True},
+        {"may_purge": True, "may_load": True, "may_issue": True},
         {},
         {"bound_arguments": {"project": "acme"}},
         {"no_endpoints": True},
@@ -155,7 +116,7 @@ def test_is_valid_without_a_caller_and_has_every_operation(every_parameter_type:
     described = document(Client())
     validate(described)
     assert {operation["tags"][0] for operation in operations_of(described)} == {
-        "endpoints", "sandbox", "cache", "loading",
+        "endpoints", "sandbox", "calls", "cache", "loading", "tokens",
     }  # fmt: skip
 
 
@@ -252,11 +213,6 @@ def test_headers_and_failures_are_described(api: ApiClient) -> None:
     validator(described, "Error").validate(refused.json())
 
 
-def validator(described: dict[str, Any], name: str) -> Draft202012Validator:
-    schema = {"$ref": f"#/components/schemas/{name}", "components": described["components"]}
-    return Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
-
-
 def test_the_rows_of_every_type_are_as_described(api: ApiClient, every_parameter_type: Endpoint) -> None:
     types = (
         "1::smallint a, 2::bigint b, 1.50::numeric(5,2) c, 0.1::real d, true e, '{}'::jsonb f, ARRAY[1,NULL] g, "
@@ -282,8 +238,18 @@ def every_parameter_type() -> Endpoint:
 
 
 @pytest.fixture
-def schema(secret: str, every_parameter_type: Endpoint, in_one_transaction: None) -> Any:
-    return schemathesis.openapi.from_wsgi(DOCUMENT, WSGIHandler(), headers={"X-API-KEY": secret})
+def issuing(db: None) -> str:
+    """The secret of an access token that may also issue browser tokens."""
+    create_signing_key(name="dashboard", allowed_origins=[])
+    return issue_access_token(name="issuing", may_issue=True).secret
+
+
+@pytest.fixture
+def schema(
+    issuing: str, every_parameter_type: Endpoint, in_one_transaction: None, monkeypatch: pytest.MonkeyPatch
+) -> Any:
+    monkeypatch.setattr(calls, "CALL_FOUND_SECONDS", 0.0)
+    return schemathesis.openapi.from_wsgi(DOCUMENT, WSGIHandler(), headers={"X-API-KEY": issuing})
 
 
 @pytest.fixture
@@ -312,13 +278,13 @@ def test_no_load_that_the_document_allows_or_forbids_makes_a_server_error(
 
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_no_request_that_the_document_allows_or_forbids_makes_a_server_error(
-    schema: Any, secret: str, mode: GenerationMode
+    schema: Any, issuing: str, mode: GenerationMode
 ) -> None:
     operations = [operation.ok() for operation in schema.get_all_operations()]
-    # GET and POST of both shipped endpoints, of their sandboxes, and of the one with every type.
-    assert len(operations) == 10
+    # GET and POST of both shipped endpoints, of their sandboxes, and of the one with every type; cancel and issue.
+    assert len(operations) == 12
     for operation in operations:
-        check(operation, {"X-API-KEY": secret}, mode)
+        check(operation, {"X-API-KEY": issuing}, mode)
 
 
 def check(operation: Any, headers: dict[str, str], mode: GenerationMode) -> None:

@@ -7,9 +7,7 @@ sandbox queries are described at the endpoint's second address, which takes the 
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,11 +27,11 @@ from endpoints.api.schemas import (
     reference,
     row_schema,
 )
+from endpoints.calling.operation_names import SANDBOX, Names, schema_name
 from endpoints.models import Endpoint
 from endpoints.results.outcomes import ResultFormat
 from endpoints.sql.parameters import DeclaredParameter
 
-_SANDBOX: Final = "sandbox"  # the first part of names that belong to no endpoint
 _CALL_FAILURES: Final = (400, 401, 403, 404, 406, 408, 413, 415, 429, 431, 500, 503, 504)
 _PURGE_FAILURES: Final = (401, 403, 404, 429, 500, 503)
 _RESULT_HEADERS: Final = (
@@ -51,44 +49,6 @@ _SANDBOX_TEXTS: Final[Mapping[str, str]] = {
     "sql": "A sandbox query in SQL, run in place of the stored final query; not both.",
     "lql": "A sandbox query in LQL, run in place of the stored final query; not both.",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """What an endpoint is called in operation ids (`errors_by_path`) and in names of schemas (`ErrorsByPath`)."""
-
-    operation: str
-    schema: str
-
-
-def name_endpoints(endpoints: Iterable[Endpoint]) -> dict[str, Names]:
-    """Return the names of each endpoint by its own; no two are the same to a generator that drops dots and case.
-
-    Endpoints whose names would be the same, such as `a.b` and `a_b`, all get the first digits of their ids.
-    """
-    known = list(endpoints)
-    alike = Counter([_SANDBOX, *(_letters(each.name) for each in known)])
-    return {each.name: _names(each, is_alone=alike[_letters(each.name)] == 1) for each in known}
-
-
-def _names(endpoint: Endpoint, *, is_alone: bool) -> Names:
-    # "errors.by-path"  ->  errors_by_path, ErrorsByPath
-    words = _words(endpoint.name)
-    if not is_alone:
-        words.append(endpoint.pk.hex[:8])
-    return Names("_".join(words).lower(), _joined(words))
-
-
-def _words(name: str) -> list[str]:
-    return [word for word in re.split(r"[^A-Za-z0-9]+", name) if word]
-
-
-def _joined(words: Iterable[str]) -> str:
-    return "".join(word[0].upper() + word[1:] for word in words)
-
-
-def _letters(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +143,14 @@ class DescribedEndpoint:
         return {"allOf": [values], **beside} if beside else values
 
     def _name_of_values(self, parameter: DeclaredParameter) -> str:
-        return f"{_joined(_words(parameter.name))}Of{self.names.schema}"
+        return f"{schema_name(parameter.name)}Of{self.names.schema}"
 
     # --- Sandbox queries ----------------------------------------------------------------------------------------------
     def _sandbox_get(self) -> Schema:
         texts = [parameter(name, "query", description) for name, description in _SANDBOX_TEXTS.items()]
         return self._operation(
-            f"{_SANDBOX}_get_{self.names.operation}",
-            _SANDBOX,
+            f"{SANDBOX}_get_{self.names.operation}",
+            SANDBOX,
             parameters=[*texts, *self._query_parameters(), _IF_NONE_MATCH],
             responses=_responses("SandboxRows", "X-Result-Notes", may_be_known=True),
         )
@@ -198,8 +158,8 @@ class DescribedEndpoint:
     def _sandbox_post(self) -> Schema:
         body = {"required": True, "content": {JSON: {"schema": reference(f"{self.names.schema}Query")}}}
         operation = self._operation(
-            f"{_SANDBOX}_post_{self.names.operation}",
-            _SANDBOX,
+            f"{SANDBOX}_post_{self.names.operation}",
+            SANDBOX,
             responses=_responses("SandboxRows", "X-Result-Notes"),
         )
         return operation | {"requestBody": body}
@@ -226,7 +186,7 @@ class DescribedEndpoint:
     def _operation(
         self, operation_id: str, tag: str, *, responses: Schema, parameters: Collection[Schema] = ()
     ) -> Schema:
-        is_sandbox = tag == _SANDBOX
+        is_sandbox = tag == SANDBOX
         return {
             "operationId": operation_id,
             "summary": f"{self.endpoint.name}: sandbox query" if is_sandbox else self.endpoint.name,

@@ -81,7 +81,11 @@ def _result_ways(endpoint: Endpoint, stored: Target, target: Target) -> list[Way
     if endpoint.page_order:
         ways.append(result_examples.pages(stored, endpoint.max_rows))
     if table := _tailed_table(endpoint):
-        ways.append(result_examples.live_tail(stored, table, settings.ENDPOINTS_TAIL_SECONDS))
+        # The examples of times that may be left out end now, and new rows come later.
+        required = {each.name for each in endpoint.parameters_of_version if each.required}
+        arguments = {name: value for name, value in stored.arguments.items() if name in required}
+        tail = replace(stored, arguments=arguments)
+        ways.append(result_examples.live_tail(tail, table, settings.ENDPOINTS_TAIL_SECONDS))
     return ways
 
 

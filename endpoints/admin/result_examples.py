@@ -59,7 +59,9 @@ def other_formats(target: Target, formats: Collection[ResultFormat]) -> WayToCal
         examples.append(example(target, "parquet", "Parquet", Language.SHELL, text))
     if ResultFormat.ARROW in formats:
         examples.append(example(target, "arrow", "Arrow", Language.PYTHON, _arrow(target)))
-    note = "Parquet and Arrow keep the types of the columns; DuckDB, pandas and polars read both." if formats else ""
+    note = "An error is JSON in every format."
+    if ResultFormat.PARQUET in formats:
+        note += " Parquet and Arrow keep the types of the columns; DuckDB, pandas and polars read both."
     return WayToCall("formats", "Other formats", note, tuple(examples), takes_query=True)
 
 
@@ -100,10 +102,10 @@ def _stream(target: Target, result_format: ResultFormat, name: str, ending: str)
     return "\n".join(
         [
             f"{got} &&",
-            "  id=$(sed -n 's/^x-request-id: *//Ip' head | tr -d '\\r') &&",
+            "id=$(sed -n 's/^x-request-id: *//Ip' head | tr -d '\\r') &&",
             f'  tail -n 1 {name} | grep -F {quoted(ending)} | grep -qF "$id" &&',
-            f"  sed -i '$d' {name} ||",
-            "  echo 'The stream is incomplete.' >&2",
+            f"sed -i '$d' {name} ||",
+            "echo 'The stream is incomplete.' >&2",
         ]
     )
 

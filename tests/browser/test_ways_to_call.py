@@ -33,7 +33,7 @@ SECONDS: Final = 60
 DUCKDB: Final = """
 import duckdb, sys
 assert sys.argv[1] == "-c", sys.argv
-print(duckdb.sql(f"select count(*) from ({sys.argv[2]})").fetchone()[0])
+print(duckdb.sql(f"select count(*) from ({sys.argv[2]})").fetchall()[0][0])
 """
 CLAUDE: Final = """
 import json, sys, urllib.request

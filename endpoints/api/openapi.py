@@ -20,12 +20,12 @@ from endpoints.access.secrets import Caller
 from endpoints.api.authentication import ADDRESS_PARAMETER, AccessTokenAuthentication
 from endpoints.api.openapi_calls import call_components, cancel_paths
 from endpoints.api.openapi_loads import load_components, load_paths
-from endpoints.api.openapi_names import name_endpoints
 from endpoints.api.openapi_parts import shared_components
 from endpoints.api.openapi_queries import DescribedEndpoint
 from endpoints.api.openapi_tokens import token_components, token_paths
 from endpoints.api.schemas import SCHEMAS, Schema
 from endpoints.calling.calls import visible_endpoints
+from endpoints.calling.operation_names import name_endpoints
 
 _DESCRIPTION: Final = """\
 Stored, parameterised SQL over log tables. Every operation needs an access token; this document has the operations of

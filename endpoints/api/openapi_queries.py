@@ -15,7 +15,6 @@ from django.conf import settings
 from endpoints.access.secrets import Caller
 from endpoints.api.arguments import FORM, JSON
 from endpoints.api.openapi_calls import answers, call_headers, not_modified
-from endpoints.api.openapi_names import SANDBOX, Names, name_in_schemas
 from endpoints.api.openapi_parts import failures, headers, parameter, result_of
 from endpoints.api.schemas import (
     Schema,
@@ -27,6 +26,7 @@ from endpoints.api.schemas import (
     reference,
     row_schema,
 )
+from endpoints.calling.operation_names import SANDBOX, Names, name_in_schemas
 from endpoints.calling.pages import PAGE_TOKEN, page_parameters
 from endpoints.definition import PublishedTable
 from endpoints.lql.lowering import have_places

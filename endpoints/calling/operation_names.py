@@ -1,5 +1,7 @@
 """The names of the OpenAPI document that are made of endpoints' names, of which generators of clients make names.
 
+The pages that lead to an operation of the document, or show what a generated client calls, use the same names.
+
 errors.by-path  ->  errors_by_path in operation ids, ErrorsByPath in schemas
 """
 

@@ -16,7 +16,7 @@ LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-annotat
 LINT_ENVIRONMENT := SECRET_KEY=only-for-reading-the-settings-while-checking-types
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-citus test-oracle test-shippers lint lock bench install-dev
+.PHONY: help demo test test-all test-citus test-oracle test-shippers test-clients test-conformance lint lock bench install-dev
 .DELETE_ON_ERROR:
 
 help: ## list the commands
@@ -48,6 +48,12 @@ test-oracle: .venv/dev.stamp ## compare the BigQuery dialect with GoogleSQL, ten
 
 test-shippers: .venv/dev.stamp ## install real log shippers from npm, PyPI and Debian and run them against the service
 	@$(BIN)/python -m pytest --shippers tests/shippers $(ARGS)
+
+test-clients: .venv/dev.stamp ## make a TypeScript client with generators from npm, check its types and run it
+	@$(BIN)/python -m pytest --clients tests/clients $(ARGS)
+
+test-conformance: .venv/dev.stamp ## install the conformance suite of MCP from npm and run it against the service
+	@$(BIN)/python -m pytest --conformance tests/conformance $(ARGS)
 
 lint: .venv/dev.stamp ## check style, format, types and import contracts
 	@$(BIN)/ruff check

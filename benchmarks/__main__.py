@@ -22,13 +22,25 @@ from rich.table import Table
 
 from benchmarks.load import require_wrk
 from benchmarks.measured import Measured
-from benchmarks.measurements import attacks, cached, isolation, loading, process, replicas, sizes, ten_million, uncached
+from benchmarks.measurements import (
+    attacks,
+    cached,
+    isolation,
+    loading,
+    process,
+    replicas,
+    sizes,
+    streams,
+    ten_million,
+    uncached,
+)
 from benchmarks.stand import PEERS_PYTHON, SERVER_SETTINGS, STAND_DAYS, STAND_ROWS, Stand
 from tests.live.installation import Installation
 
 RESULTS = Path(__file__).parent / "results"
 MEASUREMENTS = {
-    each.NAME: each for each in (cached, uncached, isolation, attacks, process, loading, sizes, replicas, ten_million)
+    each.NAME: each
+    for each in (cached, uncached, isolation, attacks, streams, process, loading, sizes, replicas, ten_million)
 }
 LONG = (ten_million.NAME,)  # only when named
 

@@ -103,6 +103,9 @@ HANG_UP: Final = "endpoints.hang_up"  # in the environ (WSGI, PEP 3333) of a req
 ROUNDS: Final = 3
 MOST_ROUNDS: Final = 8  # on a busy machine a piece may be sent together with the next one
 ROUND_SECONDS: Final = 0.1
+# Of an answer that is torn: its buffers may be full of rows, and nobody waits for its thread.
+MOST_TORN_ROUNDS: Final = 20
+TORN_ROUND_SECONDS: Final = 0.5
 _LONGEST_BLANKS: Final = 400
 
 Headers = Sequence[tuple[str, str]]
@@ -121,6 +124,20 @@ def hang_up(protocol: Any, port: int, status: int, headers: Headers, body: bytes
         return answer.shut_down()
 
 
+def torn_end(port: int, last: bytes) -> Iterator[bytes]:
+    """Yield the end of an answer in pieces that has failed in the middle, then shut its connection down unfinished.
+
+    A client then knows by HTTP that something is missing. Empty lines before the last one tell which connection it is;
+    if it cannot be found, because its client reads slowly, the answer ends as if nothing had happened.
+    """
+    with _TellingAnswer(
+        b"\n", port, blank=b"\n", most_rounds=MOST_TORN_ROUNDS, round_seconds=TORN_ROUND_SECONDS
+    ) as answer:
+        yield from answer
+        yield last
+        answer.shut_down(after_seconds=0.05)
+
+
 class _Pieces:
     """The iterator that granian asks for one piece after another, and closes."""
 
@@ -134,8 +151,19 @@ class _Pieces:
 class _TellingAnswer:
     """The body of the answer, sent piece by piece, and the sockets that may carry it."""
 
-    def __init__(self, body: bytes, port: int) -> None:
+    def __init__(
+        self,
+        body: bytes,
+        port: int,
+        *,
+        blank: bytes = b" ",
+        most_rounds: int = MOST_ROUNDS,
+        round_seconds: float = ROUND_SECONDS,
+    ) -> None:
         self._body = body
+        self._blank = blank
+        self._most_rounds = most_rounds
+        self._round_seconds = round_seconds
         self._port = port
         self._sockets: dict[int, socket.socket] = {}
         self._rounds = 0
@@ -151,24 +179,24 @@ class _TellingAnswer:
         for each in open_connections(self._port):
             self._sockets[inode(each)] = self._opened.enter_context(each)
         yield self._body
-        for _ in range(MOST_ROUNDS):
+        for _ in range(self._most_rounds):
             if not self._sockets or self._rounds == ROUNDS:
                 return
             sleep(0.01)  # until the previous piece is sent
             blanks = secrets.randbelow(_LONGEST_BLANKS) + 1
             before = _bytes_sent(self._sockets)
-            yield b" " * blanks
+            yield self._blank * blanks
             found = self._those_that_sent(blanks, before)
             if found:
                 self._sockets = found
                 self._rounds += 1
 
-    def shut_down(self) -> bool:
+    def shut_down(self, *, after_seconds: float = 0.005) -> bool:
         """Shut the connection down if it is the only one that sent exactly these lengths."""
         if self._rounds < ROUNDS or len(self._sockets) != 1:
             return False
         (connection,) = self._sockets.values()
-        sleep(0.005)  # for the end of the answer
+        sleep(after_seconds)  # for the end of the answer
         try:
             connection.shutdown(socket.SHUT_RDWR)
         except OSError:
@@ -178,7 +206,7 @@ class _TellingAnswer:
     def _those_that_sent(self, blanks: int, before: Mapping[int, int]) -> dict[int, socket.socket]:
         # RFC 9112 section 7.1: the length of a chunk in hexadecimal, two line ends; HTTP/1.0 has no chunks.
         wanted = (blanks, blanks + len(f"{blanks:x}") + 4)
-        deadline = monotonic() + ROUND_SECONDS
+        deadline = monotonic() + self._round_seconds
         found: set[int] = set()
         while not found and monotonic() < deadline:
             sleep(0.001)

@@ -50,6 +50,8 @@ LOGGING: dict[str, Any] = {
         "django.server": {"level": "CRITICAL"},
         # psycopg logs every pipeline that a failed statement ended; we log the failure itself.
         "psycopg": {"level": "ERROR"},
+        # Its warnings quote what strangers send as tracestate.
+        "opentelemetry.trace.span": {"level": "ERROR"},
     },
 }
 

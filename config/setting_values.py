@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
@@ -23,6 +24,18 @@ def switch(name: str, *, default: bool) -> bool:
     if word not in _YES | _NO:
         raise ImproperlyConfigured(f"{name} must be true or false, not {word!r}.")
     return word in _YES
+
+
+# --- Extras -----------------------------------------------------------------------------------------------------------
+def check_spans() -> None:
+    """Raise ImproperlyConfigured unless the packages of the extra `otel` are installed."""
+    try:
+        for name in ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http.trace_exporter"):
+            import_module(name)
+    except ImportError as error:
+        raise ImproperlyConfigured(
+            "ENDPOINTS_SPANS needs packages that are not installed here: pip install 'log-query-endpoints[otel]'."
+        ) from error
 
 
 # --- Rates ------------------------------------------------------------------------------------------------------------

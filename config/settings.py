@@ -104,6 +104,12 @@ ENDPOINTS_MAX_BODY_BYTES = env.int("ENDPOINTS_MAX_BODY_BYTES", default=1_048_576
 ENDPOINTS_SANDBOX_MAX_SQL_BYTES = env.int("ENDPOINTS_SANDBOX_MAX_SQL_BYTES", default=16_384)  # of the consumer's text
 ENDPOINTS_SANDBOX_MAX_BYTES = env.int("ENDPOINTS_SANDBOX_MAX_BYTES", default=33_554_432)  # of a result, encoded
 ENDPOINTS_MAX_RESULT_BYTES = env.int("ENDPOINTS_MAX_RESULT_BYTES", default=67_108_864)  # of a stored query's, encoded
+# Streams: how many a process sends at once, and those of one access token over all processes, a number or "none".
+ENDPOINTS_STREAMS = env.int("ENDPOINTS_STREAMS", default=2)
+ENDPOINTS_STREAMS_AT_ONCE = setting_values.read_limit(
+    env.str("ENDPOINTS_STREAMS_AT_ONCE", default="2"), setting="ENDPOINTS_STREAMS_AT_ONCE"
+)
+ENDPOINTS_STREAM_SECONDS = env.float("ENDPOINTS_STREAM_SECONDS", default=1800.0)  # of one, slow readers included
 # How long after its caching period a result may still be sent, marked stale, if there is nothing newer.
 ENDPOINTS_STALE_SECONDS = env.int("ENDPOINTS_STALE_SECONDS", default=3600)
 ENDPOINTS_WARM_RESULTS = env.int("ENDPOINTS_WARM_RESULTS", default=100)  # argument sets of one warm run
@@ -122,6 +128,15 @@ ENDPOINTS_SANDBOX_QUERIES_AT_ONCE = setting_values.read_limit(
 )
 # How long an access token gets no sandbox queries after one of them reached the statement timeout; 0: no pause.
 ENDPOINTS_OVERRUN_SECONDS = env.float("ENDPOINTS_OVERRUN_SECONDS", default=30.0)
+# How long a tail waits for new rows; less than the time after which proxies give a silent answer up.
+ENDPOINTS_TAIL_SECONDS = env.float("ENDPOINTS_TAIL_SECONDS", default=25.0)
+# A row is in a tail if it is stored at most so long after its timestamp.
+ENDPOINTS_TAIL_LATE_SECONDS = env.float("ENDPOINTS_TAIL_LATE_SECONDS", default=60.0)
+# Waiting tails of one access token, over all processes: a number or "none"; and of all in one process.
+ENDPOINTS_TAILS_AT_ONCE = setting_values.read_limit(
+    env.str("ENDPOINTS_TAILS_AT_ONCE", default="10"), setting="ENDPOINTS_TAILS_AT_ONCE"
+)
+ENDPOINTS_WAITING_TAILS = env.int("ENDPOINTS_WAITING_TAILS", default=500)
 # ?api_key=… as an access token, for clients that send no header. A secret in an address ends up in logs of others.
 ENDPOINTS_API_KEY_IN_ADDRESS = switch("ENDPOINTS_API_KEY_IN_ADDRESS", default=False)
 # Without a token nobody can read /metrics, except programs on the same machine if that is switched on.
@@ -132,6 +147,10 @@ ENDPOINTS_MAX_LOAD_ROWS = env.int("ENDPOINTS_MAX_LOAD_ROWS", default=100_000)  #
 ENDPOINTS_LOAD_CONCURRENCY = env.int("ENDPOINTS_LOAD_CONCURRENCY", default=2)  # loads at once per process
 # The OpenAPI document names every endpoint: public only if that is wanted, otherwise with an access token.
 ENDPOINTS_PUBLIC_SCHEMA = switch("ENDPOINTS_PUBLIC_SCHEMA", default=DEBUG)
+# Spans for a collector of OpenTelemetry; where it is, the standard variables OTEL_… say.
+ENDPOINTS_SPANS = switch("ENDPOINTS_SPANS", default=False)
+if ENDPOINTS_SPANS:
+    setting_values.check_spans()
 # Django reads multipart and form bodies, with the same limit.
 DATA_UPLOAD_MAX_MEMORY_SIZE = ENDPOINTS_MAX_BODY_BYTES
 
@@ -161,7 +180,7 @@ MIDDLEWARE = [
     "endpoints.admin.middleware.ContentSecurityMiddleware",
     "endpoints.admin.middleware.PatienceMiddleware",
     "endpoints.admin.logins.PasswordsBusyMiddleware",  # before a session is read
-    "corsheaders.middleware.CorsMiddleware",
+    "endpoints.api.cors.CorsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -240,14 +259,15 @@ if switch("BEHIND_HTTPS_PROXY", default=False):
     # Only if a proxy that sets (and strips) this header is the only way in.
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 CORS_ALLOWED_ORIGINS: list[str] = env.list("CORS_ALLOWED_ORIGINS", default=[])
-CORS_URLS_REGEX = r"^/(api/|endpoints/|logs|v1/logs)"  # loggers in browsers too
+CORS_URLS_REGEX = r"^/(api/|endpoints/|logs|v1/logs|mcp/?$)"  # loggers in browsers too
 CORS_ALLOW_HEADERS = [
-    "accept", "authorization", "content-type", "if-none-match", "x-api-key", "x-request-id",
-    "x-log-position", f"{ENDPOINTS_HEADER_PREFIX.lower()}-endpoint-redact-pii",
+    "accept", "authorization", "content-type", "if-none-match", "traceparent", "tracestate", "x-api-key",
+    "x-request-id", "x-log-position", "mcp-protocol-version", "mcp-method", "mcp-name",
+    f"{ENDPOINTS_HEADER_PREFIX.lower()}-endpoint-redact-pii",
 ]  # fmt: skip
 CORS_EXPOSE_HEADERS = [
-    "Age", "ETag", "Retry-After", "Server-Timing", "X-Cache", "X-Log-Position", "X-Request-ID", "X-Result-Notes",
-    "X-Result-Rows", "X-Result-Truncated",
+    "Age", "ETag", "Link", "Retry-After", "Server-Timing", "X-Cache", "X-Log-Position", "X-Request-ID",
+    "X-Result-Notes", "X-Result-Rows", "X-Result-Truncated",
 ]  # fmt: skip
 
 # --- API framework ----------------------------------------------------------------------------------------------------
@@ -262,6 +282,7 @@ REST_FRAMEWORK = {
 SPECTACULAR_SETTINGS = {
     "TITLE": "Log Query Endpoints",
     "VERSION": VERSION,
+    "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
     "ENABLE_DJANGO_DEPLOY_CHECK": False,  # it builds the document, which needs the database
     "SWAGGER_UI_DIST": "SIDECAR",

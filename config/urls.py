@@ -10,11 +10,14 @@ from django.urls import include, path, re_path
 from django.views.generic import RedirectView
 
 from endpoints.admin.explorer import explorer_urls
-from endpoints.api import logs, monitoring, otlp, views
+from endpoints.admin.explorer_tail import tail_view
+from endpoints.api import logs, monitoring, otlp, tokens, views
+from endpoints.api.mcp.views import MCPView
 from endpoints.api.openapi import SchemaView, SwaggerView
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
+    path("admin/logs/tail/", tail_view, name="log_explorer_tail"),
     path("admin/logs/", include(explorer_urls())),
     path("admin/", admin.site.urls),
     re_path(r"^api/endpoints/query/(?P<reference>[^/]+)/?$", views.QueryView.as_view(), name="query"),
@@ -22,10 +25,13 @@ urlpatterns = [
     re_path(r"^api/endpoints/query/name/(?P<reference>[^/]+)/?$", views.QueryView.as_view()),
     re_path(r"^endpoints/query/(?P<reference>[^/]+)/?$", views.QueryView.as_view()),
     re_path(r"^api/endpoints/cache/(?P<reference>[^/]+)/?$", views.CacheView.as_view(), name="cache"),
+    re_path(r"^api/calls/(?P<request_id>.+?)/?$", views.CallView.as_view(), name="call"),
     re_path(r"^api/logs/?$", logs.LoadView.as_view(), name="logs"),
     # As clients written for another service have it: they put /logs behind whatever base address they are given.
     re_path(r"^(?:api/logs/json|logs(?:/json)?)/?$", logs.LoadView.as_view()),
     re_path(r"^v1/logs/?$", otlp.OTLPView.as_view(), name="otlp-logs"),
+    re_path(r"^mcp/?$", MCPView.as_view(), name="mcp"),
+    re_path(r"^api/tokens/?$", tokens.TokensView.as_view(), name="tokens"),
     re_path(r"^api/openapi\.json/?$", SchemaView.as_view(), name="openapi"),
     re_path(r"^api/docs/?$", SwaggerView.as_view(url_name="openapi"), name="api-docs"),
     re_path(r"^api(?:/(?P<rest>.*))?$", views.unknown_route),

@@ -9,6 +9,8 @@ import threading
 from django.conf import settings
 from django.core.wsgi import get_wsgi_application
 
+from config.exchanges import Application
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 django = get_wsgi_application()
@@ -18,7 +20,7 @@ from endpoints.api.slow_bodies import ReadingPlaces  # noqa: E402
 from endpoints.api.slow_clients import SlowClients  # noqa: E402
 from endpoints.guarantees import keep_asking  # noqa: E402
 
-application = SlowClients(
+application: Application = SlowClients(
     FastPath(django),
     ReadingPlaces(
         threads=settings.ENDPOINTS_WEB_THREADS,
@@ -26,6 +28,10 @@ application = SlowClients(
         bytes_per_second=settings.ENDPOINTS_BODY_MIN_BYTES_PER_SECOND,
     ),
 )
+if settings.ENDPOINTS_SPANS:
+    from config.spans import observe
+
+    application = observe(application, version=settings.VERSION)
 threading.Thread(target=keep_asking, args=(threading.Event(),), name="guarantees", daemon=True).start()
 # Everything loaded by now stays, so the collector need not look through it while calls are answered.
 gc.freeze()

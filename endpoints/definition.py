@@ -18,6 +18,7 @@ from endpoints.sql.parameters import DeclaredParameter
 
 MAX_ROWS_LIMIT: Final = 100_000  # a result is held in memory once as rows and once as bytes
 MAX_STATEMENT_TIMEOUT_SECONDS: Final = 300
+MAX_STREAM_ROWS: Final = 1_000_000_000
 _DAY: Final = 86_400
 
 # The sections of the page; what is before the query has no heading.
@@ -97,10 +98,27 @@ class Definition:
         minimum=1,
         maximum=MAX_STATEMENT_TIMEOUT_SECONDS,
     )
+    stream_rows: int = _setting(
+        0,
+        "CSV and NDJSON are sent while rows arrive, up to so many, in place of max rows and past the cache; "
+        "0 = no streams.",
+        LIMITS,
+        label="streams",
+        title="stream up to (rows)",
+        minimum=0,
+        maximum=MAX_STREAM_ROWS,
+        in_drafts=False,
+    )
     planner_settings: str = _setting(
         "",
         "How PostgreSQL plans the stored query: plan_cache_mode = force_generic_plan plans it once for all "
         "arguments, enable_sort = off prefers an index that is in order. Blank = PostgreSQL decides.",
+        LIMITS,
+    )
+    page_order: str = _setting(
+        "",
+        "The order of pages, as in timestamp desc, id desc: callers may then send page_size and go on after the last "
+        "row. Together the columns must be different in every row. Blank = no pages.",
         LIMITS,
     )
     cache_seconds: int = _setting(

@@ -12,16 +12,24 @@
     ├── InvalidLQL                400 invalid_lql
     ├── InvalidRows               400 invalid_rows
     ├── ResultTooLarge            400 result_too_large
+    ├── PagesNotAvailable         400 pages_not_available
+    ├── InvalidPageToken          400 invalid_page_token
     ├── NotAuthenticated          401 not_authenticated
     ├── ArgumentNotAllowed        403 argument_not_allowed
     ├── PurgeNotAllowed           403 purge_not_allowed
     ├── LoadNotAllowed            403 load_not_allowed
+    ├── OriginNotAllowed          403 origin_not_allowed
+    ├── IssueNotAllowed           403 issue_not_allowed
     ├── EndpointNotFound          404 endpoint_not_found
     ├── LogSourceNotFound         404 log_source_not_found
+    ├── CallNotFound              404 call_not_found
     ├── RouteNotFound             404 not_found
     ├── MethodNotAllowed          405 method_not_allowed
     ├── NotAcceptable             406 not_acceptable
     ├── RequestTimeout            408 request_timeout
+    ├── CallEnded
+    │   ├── CallCancelled         409 cancelled
+    │   └── ClientLeft            499 client_left
     ├── RequestTooLarge           413 request_too_large
     ├── UnsupportedMediaType      415 unsupported_media_type
     ├── UnsupportedEncoding       415 unsupported_content_encoding
@@ -29,6 +37,8 @@
     │   ├── RateLimited           429 rate_limited
     │   ├── TooManyCalls          429 too_many_calls
     │   ├── TooManySandboxQueries 429 too_many_sandbox_queries
+    │   ├── TooManyStreams        429 too_many_streams
+    │   ├── TooManyTails          429 too_many_tails
     │   └── SandboxSuspended      429 sandbox_suspended
     ├── HeaderTooLarge            431 header_too_large
     ├── StoredQueryFailed         500 stored_query_failed
@@ -122,6 +132,20 @@ class InvalidLQL(EndpointError):
     default_message = "The LQL query cannot be read."
 
 
+class InvalidPageToken(EndpointError):
+    """One message for every reason: what a page token contains, and whose it is, is the service's own."""
+
+    status = 400
+    code = "invalid_page_token"
+    default_message = (
+        "The page token does not continue this call. Send it as the page before returned it, with the same arguments, "
+        "format and redaction; after a change of the endpoint or the access token, begin again without it."
+    )
+
+    def __init__(self) -> None:
+        super().__init__(details=[{"name": "page_token", "reason": "is not of a page of this call"}])
+
+
 class InvalidRows(EndpointError):
     """Rows of a load that cannot be stored; `details` has the index and the reason of each listed one."""
 
@@ -134,6 +158,16 @@ class ResultTooLarge(EndpointError):
 
     status = 400
     code = "result_too_large"
+
+
+class PagesNotAvailable(EndpointError):
+    """The endpoint declares no order of pages, or the call is one of a sandbox query, which has none."""
+
+    status = 400
+    code = "pages_not_available"
+    default_message = (
+        "This endpoint has no pages, because it declares no order of its rows: leave out `page_size` and `page_token`."
+    )
 
 
 class NotAuthenticated(EndpointError):
@@ -172,6 +206,20 @@ class LoadNotAllowed(EndpointError):
     default_message = "This access token may not load rows."
 
 
+class OriginNotAllowed(EndpointError):
+    """A page of another origin sent the request, which the setting CORS_ALLOWED_ORIGINS does not list."""
+
+    status = 403
+    code = "origin_not_allowed"
+    default_message = "Pages of this origin may not call this service; its operator may add it to CORS_ALLOWED_ORIGINS."
+
+
+class IssueNotAllowed(EndpointError):
+    status = 403
+    code = "issue_not_allowed"
+    default_message = "This access token may not issue browser tokens."
+
+
 class EndpointNotFound(EndpointError):
     status = 404
     code = "endpoint_not_found"
@@ -182,6 +230,12 @@ class LogSourceNotFound(EndpointError):
     status = 404
     code = "log_source_not_found"
     default_message = "There is no log source with this name."
+
+
+class CallNotFound(EndpointError):
+    status = 404
+    code = "call_not_found"
+    default_message = "No call with this request id runs with this access token."
 
 
 class RouteNotFound(EndpointError):
@@ -203,9 +257,10 @@ class NotAcceptable(EndpointError):
     status = 406
     code = "not_acceptable"
 
-    def __init__(self, available: Sequence[str]) -> None:
+    def __init__(self, available: Sequence[str], missing: Sequence[str] = ()) -> None:
+        lacks = " It lacks the extra [arrow], which writes {}.".format(" and ".join(missing)) if missing else ""
         super().__init__(
-            "The Accept header allows none of the formats this service writes.",
+            f"The Accept header allows none of the formats this service writes.{lacks}",
             details=[{"media_type": media_type} for media_type in available],
         )
 
@@ -221,6 +276,24 @@ class RequestTimeout(EndpointError):
             f"The body arrived too slowly: send it without pauses, within {body_seconds:g} s.",
             headers={"Connection": "close"},
         )
+
+
+class CallEnded(EndpointError):
+    """Nobody wants the result of the call any more; it says nothing about the query, nor to those who wait for it."""
+
+
+class CallCancelled(CallEnded):
+    status = 409
+    code = "cancelled"
+    default_message = "The call was cancelled with the access token that made it."
+
+
+class ClientLeft(CallEnded):
+    """The client closed the connection, so nobody reads this; it stands in the log, with the status that nginx uses."""
+
+    status = 499
+    code = "client_left"
+    default_message = "The client closed the connection before it had its answer."
 
 
 class RequestTooLarge(EndpointError):
@@ -303,6 +376,26 @@ class TooManySandboxQueries(LimitReached):
         super().__init__(message, value=value, retry_after_seconds=retry_after_seconds)
 
 
+class TooManyStreams(LimitReached):
+    status = 429
+    code = "too_many_streams"
+    limit = "streams_at_once"
+
+    def __init__(self, value: int, *, retry_after_seconds: int = 5) -> None:
+        message = f"This access token may have {value} streams running at the same time."
+        super().__init__(message, value=value, retry_after_seconds=retry_after_seconds)
+
+
+class TooManyTails(LimitReached):
+    status = 429
+    code = "too_many_tails"
+    limit = "tails_at_once"
+
+    def __init__(self, value: int, *, retry_after_seconds: int = 1) -> None:
+        message = f"This access token may have {value} tails waiting for rows at the same time."
+        super().__init__(message, value=value, retry_after_seconds=retry_after_seconds)
+
+
 class SandboxSuspended(LimitReached):
     """A sandbox query of this access token reached the statement timeout a moment ago."""
 
@@ -362,14 +455,14 @@ class Overloaded(EndpointError):
 
 
 class CacheNotReachable(EndpointError):
-    """Only for purging: a call itself goes on without the cache."""
+    """Only for purging and cancelling: a call itself goes on without the cache."""
 
     status = 503
     code = "cache_unavailable"
 
-    def __init__(self, retry_after_seconds: int = 5) -> None:
+    def __init__(self, retry_after_seconds: int = 5, *, message: str = "") -> None:
         super().__init__(
-            "Redis does not answer, so cached results may still be there.",
+            message or "Redis does not answer, so cached results may still be there.",
             headers={"Retry-After": str(retry_after_seconds)},
         )
 

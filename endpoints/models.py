@@ -8,6 +8,7 @@ checks, freezes and numbers.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Collection
 from datetime import datetime
@@ -32,6 +33,7 @@ from endpoints.definition import (
 )
 from endpoints.dialects import DIALECTS
 from endpoints.sql.composition import PlannerSettingsError, parse_planner_settings
+from endpoints.sql.page_orders import PageOrderError, parse_page_order
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from logsources.partitions import MAX_SOURCE_NAME_LENGTH
 from logsources.tables import MAX_KEY_CHARACTERS
@@ -48,6 +50,25 @@ validate_parameter_name = RegexValidator(
 )
 
 
+validate_key_name = RegexValidator(
+    r"\A[A-Za-z][A-Za-z0-9_.-]{0,99}\Z",
+    "A name must start with a letter and may have at most 100 letters, digits, dots, dashes and underscores.",
+)
+# RFC 6454 section 6.2, as browsers send it: scheme and host in lower case, no default port, nothing behind.
+_ORIGIN = re.compile(r"(https?)://([a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(?::([1-9][0-9]{0,4}))?", re.ASCII)
+_DEFAULT_PORTS = {"http": "80", "https": "443"}
+
+
+def validate_origin(origin: str) -> None:
+    """Refuse what no browser sends as an Origin: it would never match, or match more than one site."""
+    match = _ORIGIN.fullmatch(origin)
+    if match is None or match[3] == _DEFAULT_PORTS[match[1]] or int(match[3] or 1) > 65_535:
+        raise ValidationError(
+            "An origin is scheme, host and any unusual port, in lower case and with nothing behind them, such as "
+            f"https://app.example.org or http://127.0.0.1:8080; not {origin}."
+        )
+
+
 def _refuse_uuid(name: str) -> None:
     """A name that reads as a UUID could shadow another endpoint's address."""
     try:
@@ -61,6 +82,13 @@ def validate_planner_settings(text: str) -> None:
     try:
         parse_planner_settings(text)
     except PlannerSettingsError as error:
+        raise ValidationError(str(error)) from error
+
+
+def validate_page_order(text: str) -> None:
+    try:
+        parse_page_order(text)
+    except PageOrderError as error:
         raise ValidationError(str(error)) from error
 
 
@@ -95,8 +123,12 @@ class Endpoint(models.Model):
     )
     max_rows = models.PositiveIntegerField(**_declared("max_rows"))
     statement_timeout_seconds = models.PositiveIntegerField(**_declared("statement_timeout_seconds"))
+    stream_rows = models.PositiveIntegerField(**_declared("stream_rows"))
     planner_settings = models.CharField(
         max_length=400, blank=True, validators=[validate_planner_settings], **_declared("planner_settings")
+    )
+    page_order = models.CharField(
+        max_length=400, blank=True, validators=[validate_page_order], **_declared("page_order")
     )
     cache_seconds = models.PositiveIntegerField(**_declared("cache_seconds"))
     warm_every_seconds = models.PositiveIntegerField(**_declared("warm_every_seconds"))
@@ -264,6 +296,11 @@ class AccessToken(models.Model):
         blank=True,
         help_text="The names of the only log sources that it may load rows into; empty: every log source.",
     )
+    may_issue = models.BooleanField(
+        "may issue browser tokens",
+        default=False,
+        help_text="May issue short-lived tokens for browsers, which never allow more than it does (POST /api/tokens).",
+    )
     default_project = models.CharField(
         max_length=MAX_KEY_CHARACTERS,
         blank=True,
@@ -307,3 +344,59 @@ class AccessToken(models.Model):
     @property
     def is_valid(self) -> bool:
         return self.is_valid_at(timezone.now())
+
+
+class SigningAlgorithm(models.TextChoices):
+    """How browser tokens are signed (RFC 7518 section 3.2, RFC 8037 section 3.1)."""
+
+    HS256 = "HS256", "HS256: one secret signs and verifies"
+    EDDSA = "EdDSA", "EdDSA (Ed25519): a secret signs, a public key verifies"
+
+
+class SigningKey(models.Model):
+    """A key that signs browser tokens and names the origins whose pages may use them.
+
+    Of the keys of one name at most one is current, and signs. A retired one still verifies what it signed before; a
+    revoked one verifies nothing. Make and change keys through `access.signing_keys`.
+    """
+
+    name = models.CharField(
+        max_length=100,
+        validators=[validate_key_name],
+        help_text="What issuers call it; it stays when the key is rotated.",
+    )
+    kid = models.CharField("key id", max_length=16, unique=True, editable=False)
+    algorithm = models.CharField(max_length=10, choices=SigningAlgorithm, default=SigningAlgorithm.EDDSA)
+    sealed_secret = models.BinaryField(editable=False)
+    public_key = models.TextField(blank=True, default="", editable=False)  # PEM; none of HS256
+    allowed_origins = ArrayField(
+        models.CharField(max_length=255, validators=[validate_origin]),
+        default=list,
+        blank=True,
+        help_text="The origins whose pages may call with its tokens.",
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    retired_at = models.DateTimeField(null=True, blank=True, editable=False)
+    revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    history = HistoricalRecords(excluded_fields=["sealed_secret"])
+
+    class Meta:
+        ordering = ["name", "-created_at"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["name"],
+                condition=Q(retired_at=None, revoked_at=None),
+                name="signing_key_one_current_per_name",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.kid})"
+
+    def clean(self) -> None:
+        super().clean()
+        current = SigningKey.objects.filter(name=self.name, retired_at=None, revoked_at=None)
+        # The constraint says so too; a form, which leaves its other fields out, does not ask it.
+        if self._state.adding and current.exists():
+            raise ValidationError({"name": "There is a current key of this name: rotate or revoke that one."})

@@ -7,15 +7,17 @@ any other bad line.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import Any, Final
 
+import psycopg
 from psycopg import Connection
 
 from logsources import partitions, rolling
+from logsources.announcing import announce
 from logsources.databases import owner_connection
 from logsources.models import LogSource
 from logsources.ndjson import BadJSON, parse_line
@@ -97,19 +99,18 @@ def load_rows(
     with ExitStack() as stack:
         conn = stack.enter_context(owner_connection())
         days = _PreparedDays(stack.enter_context(owner_connection()), RolledSource(shape, source.retention_days))
-        stack.enter_context(conn.transaction())
-        rows = _Held(iter(intake))  # before the table is locked: the first line may be long in coming
-        conn.execute(hold_table(shape.name, read_topology(conn)))
-        store = RowStore(conn, TableCopy(conn, shape), intake.refuse)
-        while rows.first is not None:
-            days.prepare(rows.first.day)
-            store.store(rows.take_batch(days, batch_rows))
+        with conn.transaction():
+            rows = _Held(iter(intake))  # before the table is locked: the first line may be long in coming
+            conn.execute(hold_table(shape.name, read_topology(conn)))
+            store = RowStore(conn, TableCopy(conn, shape), intake.refuse)
+            while rows.first is not None:
+                days.prepare(rows.first.day)
+                store.store(rows.take_batch(days, batch_rows))
+        if store.loaded:
+            with suppress(psycopg.Error):  # the rows are stored; who waits for them finds them a little later
+                announce(conn, [shape.name])
     return LoadReport(
-        store.loaded,
-        store.duplicates,
-        intake.bad_line_count,
-        intake.listed_bad_lines(),
-        unrecognised=intake.unrecognised,
+        store.loaded, store.duplicates, intake.bad_line_count, intake.listed_bad_lines(), intake.unrecognised
     )
 
 
@@ -144,7 +145,8 @@ class _Intake:
             except (BadJSON, BadRow) as fault:
                 self.refuse(number, fault.reason)
                 continue
-            self.unrecognised += raw.get("id") is None or raw.get("timestamp") is None
+            if isinstance(raw, dict) and (raw.get("id") is None or raw.get("timestamp") is None):
+                self.unrecognised += 1
             yield PreparedRow(number, row.timestamp.date(), encode_row(row))
         self._report_progress(number)
 

@@ -5,6 +5,8 @@
   `--installations=only` takes nothing else.
 - `pytest --require-all` (`.ci/run`) fails when anything is left out, so that nothing can be missing without a word.
 - `pytest --shippers tests/shippers` (`make test-shippers`) takes what installs real shippers, which nothing else takes.
+- `pytest --clients tests/clients` (`make test-clients`) takes what makes clients with generators from npm, likewise.
+- `pytest --conformance tests/conformance` (`make test-conformance`) likewise takes conformance suites of others.
 - `pytest --postgres=FOLDER` takes the tests that use the suite's own databases, except of rooms that write no SQL; the
   others say nothing of that server.
 
@@ -63,6 +65,8 @@ OWN_SERVERS = (
 )
 CLUSTER = ("cluster",)  # what is so on a cluster alone
 SHIPPERS = ("shippers",)  # they install packages from npm and PyPI
+CLIENTS = ("clients",)  # they install packages from npm
+CONFORMANCE = ("conformance",)  # likewise
 IN_ORDER = (*INSTALLATIONS, *WAITING_DRILLS, *LONG_MODULES)  # the others follow at random
 # Rooms that write no SQL: what their pages show is asked for by the rooms below, whose tests another PostgreSQL gets.
 WITHOUT_SQL = ("endpoints/admin", "endpoints/cache", "endpoints/api/test_openapi.py")
@@ -97,6 +101,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run the drills and browser tests too, not, or alone; default: with",
     )
     group.addoption("--shippers", action="store_true", help="also install and run real log shippers and loggers")
+    group.addoption("--clients", action="store_true", help="also install generators of clients from npm and run them")
+    group.addoption("--conformance", action="store_true", help="also install and run conformance suites of others")
     group.addoption("--require-all", action="store_true", help="fail when anything is left out for want of a tool")
     group.addoption("--oracle-texts", type=int, default=500, help="random texts for GoogleSQL and us; default: 500")
 
@@ -136,6 +142,10 @@ def _reason_to_leave_out(item: pytest.Item, config: pytest.Config) -> str | None
             return name
     if _is_below(item, SHIPPERS) and not config.getoption("shippers"):
         return "shippers"
+    if _is_below(item, CLIENTS) and not config.getoption("clients"):
+        return "clients"
+    if _is_below(item, CONFORMANCE) and not config.getoption("conformance"):
+        return "conformance"
     which = config.getoption("installations")
     if _is_below(item, INSTALLATIONS):
         if which == "without":
@@ -225,6 +235,19 @@ def _missing_tools(left_out: Counter[str]) -> list[str]:
     return [name for name in TOOLS if left_out[name]]
 
 
+_SAID = {
+    "embedded": "that start embedded servers, whatever --postgres says",
+    "no database": "that use no database",
+    "no SQL": "of rooms that write no SQL",
+    "cluster": "that need a Citus cluster (make test-citus)",
+    "shippers": "that install and run real log shippers (make test-shippers)",
+    "clients": "that make clients with generators from npm (make test-clients)",
+    "conformance": "of conformance suites that others have written (make test-conformance)",
+    "one server": "that tell of one server what is otherwise on a cluster",
+    "others": "that start no installation",
+}
+
+
 def sentence(left_out: Counter[str]) -> str:
     """Say how many tests were left out, and how to get them."""
     parts = []
@@ -235,18 +258,5 @@ def sentence(left_out: Counter[str]) -> str:
         packages = " ".join(TOOLS[name].package for name in missing)
         count = sum(left_out[name] for name in missing)
         parts.append(f"{count} that need what is not installed here (apt install {packages})")
-    if count := left_out["embedded"]:
-        parts.append(f"{count} that start embedded servers, whatever --postgres says")
-    if count := left_out["no database"]:
-        parts.append(f"{count} that use no database")
-    if count := left_out["no SQL"]:
-        parts.append(f"{count} of rooms that write no SQL")
-    if count := left_out["cluster"]:
-        parts.append(f"{count} that need a Citus cluster (make test-citus)")
-    if count := left_out["shippers"]:
-        parts.append(f"{count} that install and run real log shippers (make test-shippers)")
-    if count := left_out["one server"]:
-        parts.append(f"{count} that tell of one server what is otherwise on a cluster")
-    if count := left_out["others"]:
-        parts.append(f"{count} that start no installation")
+    parts += [f"{left_out[reason]} {what}" for reason, what in _SAID.items() if left_out[reason]]
     return f"Left out: {'; '.join(parts)}."

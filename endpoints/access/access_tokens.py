@@ -44,6 +44,7 @@ def authenticate_access_token(secret: str, *, now: datetime | None = None) -> Ca
         may_load=token.may_load,
         load_sources=token.load_sources,
         default_project=token.default_project,
+        may_issue=token.may_issue,
         limits=token.limits,
     )
 
@@ -66,6 +67,7 @@ def issue_access_token(
     may_load: bool = False,
     load_sources: Sequence[str] = (),
     default_project: str = "",
+    may_issue: bool = False,
     no_endpoints: bool = False,
     limits: OwnLimits = _DEFAULT_LIMITS,
 ) -> IssuedAccessToken:
@@ -90,6 +92,7 @@ def issue_access_token(
         may_load=may_load,
         load_sources=sorted(set(load_sources)),
         default_project=default_project,
+        may_issue=may_issue,
         calls_a_minute=limits.calls_a_minute,
         calls_at_once=limits.calls_at_once,
         sandbox_queries_at_once=limits.sandbox_queries_at_once,
@@ -132,11 +135,12 @@ def endpoints_out_of_reach(token: AccessToken) -> list[tuple[str, str]]:
 
 
 def words_of_loading(token: AccessToken) -> str:
-    """Return the right to load as the end of a sentence: " and load rows into auth_logs of project acme"."""
+    """Return further rights as the end of a sentence: " and load rows into auth_logs of project acme"."""
+    issuing = " and issue browser tokens" if token.may_issue else ""
     if not token.may_load:
-        return ""
+        return issuing
     into = f" into {', '.join(token.load_sources)}" if token.load_sources else ""
-    return f" and load rows{into}{f' of project {token.default_project}' if token.default_project else ''}"
+    return f"{issuing} and load rows{into}{f' of project {token.default_project}' if token.default_project else ''}"
 
 
 def new_access_token_secret(token: AccessToken) -> str:

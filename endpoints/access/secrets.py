@@ -47,7 +47,10 @@ class OwnLimits:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls: what an access token allows. `endpoint_ids` None means every endpoint, no `load_sources` every one."""
+    """Who calls: what an access token allows. `endpoint_ids` None means every endpoint, no `load_sources` every one.
+
+    The caller of a browser token has the prefix and the limits of the access token that issued it, and fewer rights.
+    """
 
     name: str
     prefix: str
@@ -57,7 +60,9 @@ class Caller:
     may_load: bool = False
     load_sources: frozenset[str] = frozenset()
     default_project: str = ""
+    may_issue: bool = False
     limits: OwnLimits = OwnLimits()
+    is_browser: bool = False
 
     def may_call(self, endpoint_id: str) -> bool:
         return self.endpoint_ids is None or endpoint_id in self.endpoint_ids

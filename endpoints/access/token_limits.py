@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from time import monotonic
 from typing import Final, cast
@@ -33,6 +34,8 @@ from endpoints.errors import (
     SandboxSuspended,
     TooManyCalls,
     TooManySandboxQueries,
+    TooManyStreams,
+    TooManyTails,
 )
 
 # --- Rate limits ------------------------------------------------------------------------------------------------------
@@ -225,6 +228,36 @@ def turn(caller: Caller | None, *, is_sandbox_query: bool, statement_seconds: fl
     finally:
         for name in taken:
             PERMITS.give_back(name)
+
+
+@contextmanager
+def stream_turn(caller: Caller | None) -> Iterator[None]:
+    """Count a stream for as long as it runs, beside its `turn`. Raises TooManyStreams at once."""
+    limit = settings.ENDPOINTS_STREAMS_AT_ONCE
+    if caller is None or limit is None:
+        yield
+        return
+    name = f"streams:{caller.prefix}"
+    if not PERMITS.take(name, limit=limit, wait_seconds=0, may_wait=0):
+        raise TooManyStreams(limit)
+    try:
+        yield
+    finally:
+        PERMITS.give_back(name)
+
+
+def take_tail(whose: str) -> Callable[[], None]:
+    """Count a tail that begins to wait, of an access token by its prefix; return what gives its place back.
+
+    Raises TooManyTails.
+    """
+    limit = settings.ENDPOINTS_TAILS_AT_ONCE
+    if limit is None:
+        return lambda: None
+    name = f"tails:{whose}"
+    if not PERMITS.take(name, limit=limit, wait_seconds=0, may_wait=0):
+        raise TooManyTails(limit)
+    return partial(PERMITS.give_back, name)
 
 
 def _take(name: str, limit: int, refusal: Callable[[int], LimitReached]) -> str:

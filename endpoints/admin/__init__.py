@@ -6,5 +6,14 @@ from endpoints.admin import dashboard, logins, third_party
 from endpoints.admin.access_token import AccessTokenAdmin
 from endpoints.admin.endpoint import EndpointAdmin
 from endpoints.admin.log_sources import LogSourceAdmin
+from endpoints.admin.signing_keys import SigningKeyAdmin
 
-__all__ = ["AccessTokenAdmin", "EndpointAdmin", "LogSourceAdmin", "dashboard", "logins", "third_party"]
+__all__ = [
+    "AccessTokenAdmin",
+    "EndpointAdmin",
+    "LogSourceAdmin",
+    "SigningKeyAdmin",
+    "dashboard",
+    "logins",
+    "third_party",
+]

@@ -126,6 +126,7 @@ class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, ReadableHistoryAdmin):
         "may_load": "loading",
         "load_sources": "log sources",
         "default_project": "default project",
+        "may_issue": "issuing",
         "calls_a_minute": "calls a minute",
         "calls_at_once": "calls at the same time",
         "sandbox_queries_at_once": "sandbox queries at the same time",
@@ -134,7 +135,7 @@ class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, ReadableHistoryAdmin):
     }
     fieldsets = (
         (None, {"fields": ("name", "expires_at", "state_in_words")}),
-        ("What it may do", {"fields": ("every_endpoint", "endpoints", "bound_arguments", "may_purge")}),
+        ("What it may do", {"fields": ("every_endpoint", "endpoints", "bound_arguments", "may_purge", "may_issue")}),
         ("Loading", {"fields": ("may_load", "load_sources", "default_project")}),
         ("Limits", {"fields": ("calls_a_minute", ("calls_at_once", "sandbox_queries_at_once"), "use_of_limits")}),
         ("Use", {"fields": (("prefix", "created_at"), ("last_use", "revoked_at"))}),
@@ -147,8 +148,8 @@ class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, ReadableHistoryAdmin):
     )
     history_fieldsets = (
         (None, {"fields": (
-            "name", "prefix", "reach", "bonds", "may_purge", "may_load", "load_sources", "default_project",
-            "own_limits", "expires_at", "revoked_at",
+            "name", "prefix", "reach", "bonds", "may_purge", "may_issue", "may_load", "load_sources",
+            "default_project", "own_limits", "expires_at", "revoked_at",
         )}),
     )  # fmt: skip
 

@@ -152,8 +152,9 @@ class AccessTokenForm(ConflictForm):
     class Meta:
         model = AccessToken
         fields = (
-            "name", "every_endpoint", "endpoints", "bound_arguments", "may_purge", "may_load", "load_sources",
-            "default_project", "calls_a_minute", "calls_at_once", "sandbox_queries_at_once", "expires_at",
+            "name", "every_endpoint", "endpoints", "bound_arguments", "may_purge", "may_issue", "may_load",
+            "load_sources", "default_project", "calls_a_minute", "calls_at_once", "sandbox_queries_at_once",
+            "expires_at",
         )  # fmt: skip
         help_texts = {"expires_at": "UTC; blank = never."}
 

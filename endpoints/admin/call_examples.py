@@ -1,23 +1,23 @@
-"""A call of an endpoint as text to copy: curl, Python and JavaScript, with its real address, names and types.
+"""What an example of a call is: a text to copy, with the endpoint's real address, names and types.
 
 Values that only the caller knows appear as words to be replaced, such as SOME_PROJECT; the page marks these words, so
-that they can be filled in there.
+that they can be filled in there. `result_examples` and `client_examples` write the examples.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from enum import StrEnum
 from typing import Final
 
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
 ACCESS_TOKEN: Final = "YOUR_ACCESS_TOKEN"  # noqa: S105  # a word in its place
-_HEADER: Final = "X-API-KEY"
+SIGNING_KEY: Final = "YOUR_SIGNING_KEY"
 _WAIT_SECONDS: Final = 5  # longer than the statement timeout: so that the answer about it arrives
 
 _TIMES: Final = (ParameterType.TIMESTAMP, ParameterType.DATE)
@@ -33,12 +33,22 @@ class Piece:
     fill: str = ""
 
 
+class Language(StrEnum):
+    """How an example writes a text; the page's script writes what is filled in likewise."""
+
+    SHELL = "shell"
+    JSON_IN_SHELL = "json_in_shell"  # a JSON text in the shell's quotes
+    PYTHON = "python"
+    JAVASCRIPT = "javascript"
+
+
 @dataclass(frozen=True, slots=True)
 class CallExample:
-    """One call in one language; the page's script identifies the language by `name`."""
+    """One example in one language; `name` identifies it in its way to call."""
 
     name: str
     label: str
+    language: Language
     pieces: tuple[Piece, ...]
 
     @property
@@ -47,12 +57,28 @@ class CallExample:
 
 
 @dataclass(frozen=True, slots=True)
+class WayToCall:
+    """Examples that do the same in several languages; `takes_query` if they can send a query of the caller's own."""
+
+    name: str
+    label: str
+    note: str
+    examples: tuple[CallExample, ...]
+    takes_query: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
-    """The called endpoint: the address, the header that carries the access token, how long an answer may take."""
+    """The called endpoint: its address, how long an answer may take, and what is sent to it."""
 
     address: str
     statement_timeout_seconds: int
     arguments: Mapping[str, Value]
+
+    @property
+    def timeout_seconds(self) -> int:
+        """Return how long a client waits for an answer."""
+        return self.statement_timeout_seconds + _WAIT_SECONDS
 
 
 def example_arguments(parameters: Sequence[DeclaredParameter], *, now: datetime) -> dict[str, Value]:
@@ -116,18 +142,11 @@ def _typed(type_: ParameterType, text: str) -> Value:
         return text
 
 
-def call_examples(target: Target) -> tuple[CallExample, ...]:
-    """Return the call in each language."""
-    words = [ACCESS_TOKEN, *sorted(set(placeholders(target.arguments)), key=len, reverse=True)]
+def example(target: Target, name: str, label: str, language: Language, text: str) -> CallExample:
+    """Return a text as an example whose words for the caller's own values are marked."""
+    words = [ACCESS_TOKEN, SIGNING_KEY, *sorted(set(placeholders(target.arguments)), key=len, reverse=True)]
     split = re.compile("|".join(rf"\b{re.escape(word)}\b" for word in words))
-    return tuple(
-        CallExample(name, label, tuple(_pieces(write(target), split)))
-        for name, label, write in (
-            ("curl", "curl", _curl),
-            ("python", "Python", _python),
-            ("javascript", "JavaScript", _javascript),
-        )
-    )
+    return CallExample(name, label, language, tuple(_pieces(text, split)))
 
 
 def placeholders(arguments: Mapping[str, Value]) -> dict[str, str]:
@@ -145,76 +164,3 @@ def _pieces(text: str, split: re.Pattern[str]) -> Iterator[Piece]:
         yield Piece(match.group(), fill=match.group())
         end = match.end()
     yield Piece(text[end:])
-
-
-def _curl(target: Target) -> str:
-    lines = [f"curl --get {_quoted(target.address)}", f"--header {_quoted(f'{_HEADER}: {ACCESS_TOKEN}')}"]
-    lines += [f"--data-urlencode {_quoted(f'{name}={value}')}" for name, value in _pairs(target.arguments)]
-    return " \\\n  ".join(lines)
-
-
-def _quoted(text: str) -> str:
-    """Return a word of the shell, always in quotes: a later value may need them."""
-    return "'" + text.replace("'", "'\\''") + "'"
-
-
-def _pairs(arguments: Mapping[str, Value]) -> list[tuple[str, str]]:
-    """Return the fields of a query string: everything as text, a list as its name several times."""
-    pairs: list[tuple[str, str]] = []
-    for name, value in arguments.items():
-        for element in value if isinstance(value, list) else [value]:
-            pairs.append((name, str(element).lower() if isinstance(element, bool) else str(element)))
-    return pairs
-
-
-def _python(target: Target) -> str:
-    lines = [
-        "import requests  # pip install requests",
-        "",
-        "response = requests.get(",
-        f"    {_literal(target.address)},",
-        f"    headers={{{_literal(_HEADER)}: {_literal(ACCESS_TOKEN)}}},",
-    ]
-    if target.arguments:
-        fields = [f"        {_literal(name)}: {_python_literal(value)}," for name, value in target.arguments.items()]
-        lines += ["    params={", *fields, "    },"]
-    return "\n".join(
-        [
-            *lines,
-            f"    timeout={target.statement_timeout_seconds + _WAIT_SECONDS},",
-            ")",
-            "if not response.ok:",
-            '    raise SystemExit(response.json()["error"]["message"])',
-            'for row in response.json()["result"]:',
-            "    print(row)",
-        ]
-    )
-
-
-def _javascript(target: Target) -> str:
-    lines = [f"const address = new URL({_literal(target.address)});"]
-    if target.arguments:
-        fields = [f"  [{_literal(name)}, {_literal(value)}]," for name, value in _pairs(target.arguments)]
-        lines += ["address.search = new URLSearchParams([", *fields, "]);"]
-    return "\n".join(
-        [
-            *lines,
-            "const response = await fetch(address, {",
-            f"  headers: {{ {_literal(_HEADER)}: {_literal(ACCESS_TOKEN)} }},",
-            "});",
-            "const answer = await response.json();",
-            "if (!response.ok) throw new Error(answer.error.message);",
-            "console.log(answer.result);",
-        ]
-    )
-
-
-def _literal(text: str) -> str:
-    """Return a text as both Python and JavaScript write it."""
-    return json.dumps(text, ensure_ascii=False)
-
-
-def _python_literal(value: Value) -> str:
-    if isinstance(value, bool | int | Decimal):
-        return str(value)
-    return json.dumps(value, ensure_ascii=False)

@@ -139,6 +139,7 @@ _GROUPS: Final = {
     "Endpoints": [
         ("Endpoints", "endpoints", "endpoint", "database_search"),
         ("Access tokens", "endpoints", "accesstoken", "key"),
+        ("Signing keys", "endpoints", "signingkey", "signature"),
     ],
     "Logs": [
         ("Log sources", "logsources", "logsource", "storage"),

@@ -10,6 +10,8 @@ Addresses, below ``/admin/logs/``; as URL names ``log_explorer`` and ``log_explo
                       -> {"result_json": text, "row_count": n (shown), "more": boolean, "seconds": x}
     POST histogram/   {EXPLORATION, "run_id": RUN_ID}
                       -> {"aggregate": "count", "period": "minute", "bars": [[start, end, number or null], …]}
+    POST tail/        {EXPLORATION, "page_token": text}
+                      -> {"result_json": text, "row_count": n}; see `explorer_tail`
     POST filter/      {"lql": text, "path": [key, …], "value": VALUE, "negated": boolean} -> {"lql": text}
     POST cancel/      {"run_id": RUN_ID} -> {"cancelled": true}
 
@@ -24,8 +26,9 @@ them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
 from django.contrib import admin
@@ -126,6 +129,7 @@ def _time(body: Json, name: str) -> datetime:
 
 
 # --- Explorer ---------------------------------------------------------------------------------------------------------
+Result = TypeVar("Result")
 VIEW_PERMISSION: Final = "logsources.view_logsource"
 # Rows of every project are for people who may write an endpoint that reads them.
 EVERY_PROJECT_PERMISSIONS: Final = ("endpoints.add_endpoint", "endpoints.change_endpoint")
@@ -138,9 +142,9 @@ def explorer_urls() -> list[URLPattern]:
     handlers: dict[str, Handler] = {"rows": _rows, "histogram": _histogram, "filter": _filter, "cancel": _cancel}
     return [
         path("", admin.site.admin_view(explorer_page), name="log_explorer"),
-        path("fields/", json_view("GET", _for_operators(_fields)), name="log_explorer_fields"),
+        path("fields/", json_view("GET", for_operators(_fields)), name="log_explorer_fields"),
         *(
-            path(f"{word}/", json_view("POST", _for_operators(handler)), name=f"log_explorer_{word}")
+            path(f"{word}/", json_view("POST", for_operators(handler)), name=f"log_explorer_{word}")
             for word, handler in handlers.items()
         ),
     ]
@@ -155,7 +159,7 @@ def explorer_page(request: HttpRequest) -> HttpResponse:
     """Show the page; refuses the same people as its addresses."""
     if not may_explore(request):
         raise PermissionDenied
-    words = ("fields", "rows", "histogram", "filter", "cancel")
+    words = ("fields", "rows", "tail", "histogram", "filter", "cancel")
     may_add = request.user.has_perm("endpoints.add_endpoint")
     sources = explored_sources()
     context = {
@@ -175,8 +179,10 @@ def explorer_page(request: HttpRequest) -> HttpResponse:
     return render(request, "endpoints/log_explorer.html", context)
 
 
-def _for_operators(handler: Handler) -> Handler:
-    def checked(request: HttpRequest) -> Json:
+def for_operators(handler: Callable[[HttpRequest], Result]) -> Callable[[HttpRequest], Result]:
+    """Return the handler for those who may read log sources. It raises Refusal for others."""
+
+    def checked(request: HttpRequest) -> Result:
         if not admin.site.has_permission(request):
             raise Refusal(401, "not_logged_in", "Your session is over. Log in again in another tab; the query stays.")
         if not may_explore(request):
@@ -195,7 +201,7 @@ def _fields(request: HttpRequest) -> Json:
     try:
         found = source_fields(request.GET.get("source", ""), every_project=sees_every_project(request))
     except InvalidExploration as error:
-        raise _invalid(error) from error
+        raise invalid_exploration(error) from error
     return {
         "columns": [{"name": column.name, "type": column.type} for column in found.columns],
         "paths": [{"path": path.path, "type": path.type, "rows": path.rows} for path in found.paths],
@@ -207,12 +213,12 @@ def _fields(request: HttpRequest) -> Json:
 
 def _rows(request: HttpRequest) -> Json:
     body = read_body(request)
-    exploration, run_id = _exploration(request, body), own_run_id(request, read_run_id(body))
+    exploration, run_id = checked_exploration(request, body), own_run_id(request, read_run_id(body))
     try:
         run = explore_rows(exploration, mark=read_mark(body), run_id=run_id)
     except InvalidExploration as error:
-        raise _invalid(error) from error
-    _note(request, exploration, rows=run.row_count, database_seconds=run.database_seconds)
+        raise invalid_exploration(error) from error
+    note_exploration(request, exploration, rows=run.row_count, database_seconds=run.database_seconds)
     return {
         "result_json": run.body.decode(),
         "row_count": run.shown_rows,
@@ -223,11 +229,11 @@ def _rows(request: HttpRequest) -> Json:
 
 def _histogram(request: HttpRequest) -> Json:
     body = read_body(request)
-    exploration, run_id = _exploration(request, body), own_run_id(request, read_run_id(body))
+    exploration, run_id = checked_exploration(request, body), own_run_id(request, read_run_id(body))
     try:
         histogram = explore_histogram(exploration, run_id=run_id)
     except InvalidExploration as error:
-        raise _invalid(error) from error
+        raise invalid_exploration(error) from error
     return {
         "aggregate": histogram.aggregate,
         "period": histogram.period,
@@ -250,19 +256,22 @@ def _cancel(request: HttpRequest) -> Json:
     return {"cancelled": True}
 
 
-def _exploration(request: HttpRequest, body: Json) -> Exploration:
+def checked_exploration(request: HttpRequest, body: Json) -> Exploration:
     """Return the exploration. Raises Malformed, and Refusal if this person must name a project."""
     exploration = read_exploration(body)
     if exploration.project is None and not sees_every_project(request):
-        raise _invalid(InvalidExploration("project", "Name a project: your role may not read rows of all projects."))
+        raise invalid_exploration(
+            InvalidExploration("project", "Name a project: your role may not read rows of all projects.")
+        )
     return exploration
 
 
-def _invalid(error: InvalidExploration) -> Refusal:
+def invalid_exploration(error: InvalidExploration) -> Refusal:
+    """Return the answer for a part of the exploration that is wrong."""
     return Refusal(400, "invalid_exploration", error.message, details=[{"field": error.field}])
 
 
-def _note(request: HttpRequest, exploration: Exploration, **facts: Any) -> None:
+def note_exploration(request: HttpRequest, exploration: Exploration, **facts: Any) -> None:
     """Log who read what: an operator may read rows of every project."""
     logger.info(
         "logs_explored",

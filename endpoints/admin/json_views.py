@@ -7,18 +7,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from django.core.exceptions import RequestDataTooBig
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
+from config.exchanges import LaterAnswer
+from config.later_responses import LaterResponse
 from endpoints.admin.draft_json import Json, Malformed, operator_json, problem_json, read_object
 from endpoints.cache import CacheUnavailable
 from endpoints.defining.drafts import DraftCancelled, DraftFailed, InvalidDraft
 from endpoints.errors import CacheNotReachable, EndpointError, StoredQueryFailed
 
 Handler = Callable[[HttpRequest], Json]
+LaterHandler = Callable[[HttpRequest], "Json | LaterAnswer"]
 
 
 class Refusal(Exception):
@@ -32,31 +35,39 @@ class Refusal(Exception):
         self.details = list(details)
 
 
-def json_view(method: str, handler: Handler) -> Callable[[HttpRequest], HttpResponse]:
+# What a handler may raise.
+FAILURES: Final = (Refusal, Malformed, InvalidDraft, DraftFailed, DraftCancelled, CacheUnavailable, EndpointError)
+_HEADERS: Final = {"Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-store"}
+
+
+def json_view(method: str, handler: LaterHandler) -> Callable[[HttpRequest], HttpResponseBase]:
     """Return the view that answers requests of this method with the result or the failure of the handler."""
 
-    def view(request: HttpRequest) -> HttpResponse:
+    def view(request: HttpRequest) -> HttpResponseBase:
         try:
             if request.method != method:
                 raise Refusal(405, "method_not_allowed", f"Use {method}.")
-            response = _answer(handler(request), status=200)
-        except (
-            Refusal,
-            Malformed,
-            InvalidDraft,
-            DraftFailed,
-            DraftCancelled,
-            CacheUnavailable,
-            EndpointError,
-        ) as error:
-            status, body = _failure(error)
-            body["request_id"] = request.META.get("HTTP_X_REQUEST_ID", "")
-            response = _answer({"error": body}, status=status)
-        if response.status_code == 405:
-            response["Allow"] = method
-        return response
+            result = handler(request)
+        except FAILURES as error:
+            response = failure_response(request, error)
+            if response.status_code == 405:
+                response["Allow"] = method
+            return response
+        return LaterResponse(result, headers=_HEADERS) if isinstance(result, LaterAnswer) else json_response(result)
 
     return view
+
+
+def json_response(json: Json, *, status: int = 200) -> HttpResponse:
+    """Return the answer with this JSON."""
+    return HttpResponse(orjson.dumps(json), status=status, headers=_HEADERS)
+
+
+def failure_response(request: HttpRequest, error: Exception) -> HttpResponse:
+    """Return the answer to one of FAILURES."""
+    status, body = _failure(error)
+    body["request_id"] = request.META.get("HTTP_X_REQUEST_ID", "")
+    return json_response({"error": body}, status=status)
 
 
 def read_body(request: HttpRequest) -> Json:
@@ -72,12 +83,6 @@ def read_body(request: HttpRequest) -> Json:
 def own_run_id(request: HttpRequest, run_id: str) -> str:
     """Return the run's name in the service: nobody can cancel another person's run."""
     return f"{request.user.pk}-{run_id}"
-
-
-def _answer(json: Json, *, status: int) -> HttpResponse:
-    response = HttpResponse(orjson.dumps(json), content_type="application/json; charset=utf-8", status=status)
-    response["Cache-Control"] = "no-store"
-    return response
 
 
 def _failure(error: Exception) -> tuple[int, dict[str, Any]]:

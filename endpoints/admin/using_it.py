@@ -19,15 +19,8 @@ from endpoints.access.access_tokens import callers_of
 from endpoints.admin import figures
 from endpoints.admin.access_token_fields import TokenState, state_of
 from endpoints.admin.cached_results import PURGE_URL_NAME, cache_facts, warming_facts
-from endpoints.admin.call_examples import (
-    ACCESS_TOKEN,
-    Target,
-    Value,
-    call_examples,
-    example_arguments,
-    placeholders,
-)
 from endpoints.admin.figures import draw_sparkline
+from endpoints.admin.ways_to_call import calling_context
 from endpoints.cache import CacheUnavailable
 from endpoints.calling.calls import EndpointUse, endpoint_use
 from endpoints.calling.installation import ago
@@ -37,7 +30,6 @@ from endpoints.models import AccessToken, Endpoint
 
 USING_URL_NAME: Final = "endpoints_endpoint_using"
 LAST_CALLS: Final = 50
-_QUERIES: Final = {"": "Its own query", "sql": "A query in SQL", "lql": "A query in LQL"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +71,11 @@ def using_url(admin: ModelAdmin[Endpoint]) -> URLPattern:
             raise Http404("There is no such endpoint.")
         context = {
             **admin.admin_site.each_context(request),
-            "title": f"EndpointUse {endpoint.name}",
+            "title": f"Using {endpoint.name}",
             "opts": admin.opts,
             "original": endpoint,
             "endpoint": endpoint,
-            **_calling(request, endpoint),
+            **calling_context(request, endpoint),
             **_callers(request, endpoint),
             **_use(endpoint),
             **_caching(endpoint),
@@ -92,38 +84,6 @@ def using_url(admin: ModelAdmin[Endpoint]) -> URLPattern:
         return TemplateResponse(request, "endpoints/using_it.html", context)
 
     return path("<path:object_id>/using/", admin.admin_site.admin_view(using), name=USING_URL_NAME)
-
-
-def _calling(request: HttpRequest, endpoint: Endpoint) -> dict[str, Any]:
-    parameters = endpoint.parameters_of_version
-    arguments = example_arguments(parameters, now=datetime.now(UTC))
-    asked = request.GET.get("query", "")
-    query = asked if endpoint.sandboxing and asked in _QUERIES else ""
-    sent: dict[str, Value] = arguments | ({query: _sandbox_query(endpoint, query)} if query else {})
-    target = Target(
-        address=request.build_absolute_uri(reverse("query", args=[endpoint.name])),
-        statement_timeout_seconds=endpoint.statement_timeout_seconds,
-        arguments=sent,
-    )
-    return {
-        "address": target.address,
-        "examples": call_examples(target),
-        "fills": [(ACCESS_TOKEN, "Access token"), *((word, f"@{name}") for word, name in placeholders(sent).items())],
-        "parameters": parameters,
-        "queries": list(_QUERIES.items()) if endpoint.sandboxing else [],
-        "query": query,
-        "openapi_address": reverse("openapi"),
-        "docs_address": f"{reverse('api-docs')}#/endpoints/get_{endpoint.name}",
-    }
-
-
-def _sandbox_query(endpoint: Endpoint, language: str) -> str:
-    tables = [table["name"] for table in endpoint.sandbox_tables]
-    table = endpoint.default_sandbox_table or (tables[0] if tables else "a_table")
-    if language == "lql":
-        return f"f:{table} t:last@1hour"
-    quoted = table if table.isidentifier() and table.islower() else '"' + table.replace('"', '""') + '"'
-    return f"SELECT * FROM {quoted} LIMIT 10"  # noqa: S608  # shown, not run
 
 
 def _callers(request: HttpRequest, endpoint: Endpoint) -> dict[str, Any]:

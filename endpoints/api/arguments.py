@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
+from typing import Any
 from urllib.parse import parse_qsl
 
 from endpoints.errors import InvalidRequest, UnsupportedMediaType
@@ -77,17 +78,21 @@ def read_body(content_type: str, body: bytes) -> RawArguments:
     if not body:
         return RawArguments()
     if content_type == JSON:
-        return _read_json(body)
+        return from_json(read_json(body))
     if content_type == FORM:
         return read_query_string(body)
     raise UnsupportedMediaType([JSON, FORM, MULTIPART])
 
 
-def _read_json(body: bytes) -> RawArguments:
+def read_json(body: bytes) -> Any:
+    """Return a JSON text: numbers with a fraction as Decimal, every name of an object once.
+
+    Raises InvalidRequest for what is not JSON, and for objects that together have more than 1000 members.
+    """
     if holds_more_than(_MAX_FIELDS, (b":",), body):
         raise InvalidRequest(f"A request may have at most {_MAX_FIELDS} arguments.")
     try:
-        document = json.loads(
+        return json.loads(
             body.decode("utf-8"), object_pairs_hook=_unrepeated, parse_float=_decimal, parse_constant=_refuse_constant
         )
     except UnicodeDecodeError as error:
@@ -101,6 +106,10 @@ def _read_json(body: bytes) -> RawArguments:
     except ValueError as error:
         # An integer of thousands of digits: Python refuses to convert it.
         raise InvalidRequest("The body contains a number that is too long.") from error
+
+
+def from_json(document: object) -> RawArguments:
+    """Return the arguments in a JSON object. Raises InvalidRequest, also for text that PostgreSQL cannot store."""
     if not isinstance(document, dict):
         raise InvalidRequest("The body must be a JSON object of arguments.")
     for name, value in document.items():

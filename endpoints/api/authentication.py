@@ -1,4 +1,4 @@
-"""Finds the caller by the access token in `X-API-KEY` or `Authorization: Bearer`.
+"""Finds the caller by the access token, or browser token, in `X-API-KEY` or `Authorization: Bearer`.
 
 Some clients can send it only in the address, `?api_key=…`. `take_token_from_address` makes a header of it before
 anything reads or logs the address.
@@ -15,6 +15,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from endpoints.access.access_tokens import authenticate_access_token
+from endpoints.access.browser_tokens import authenticate_browser_token, is_browser_token
 from endpoints.access.secrets import Caller
 from endpoints.access.token_limits import admit
 from endpoints.errors import NotAuthenticated
@@ -26,10 +27,11 @@ _WHOLE_ADDRESSES: Final = ("REQUEST_URI", "RAW_URI")
 
 def authenticate(environ: Mapping[str, Any]) -> Caller:
     """Return the caller whose access token is in the request (WSGI's environ, PEP 3333). Raises NotAuthenticated."""
-    secret = _secret(environ)
+    secret = sent_credential(environ)
     if not secret:
         raise NotAuthenticated
-    caller = authenticate_access_token(secret)
+    # As `is_browser_token`, without the call.
+    caller = authenticate_browser_token(secret) if "." in secret else authenticate_access_token(secret)
     structlog.contextvars.bind_contextvars(access_token=caller.name, access_token_prefix=caller.prefix)
     return caller
 
@@ -62,12 +64,13 @@ def take_token_from_address(environ: MutableMapping[str, Any]) -> None:
     for name in _WHOLE_ADDRESSES:
         environ.pop(name, None)
     values = {value for value in sent if value}
-    if not _secret(environ) and len(values) == 1:
-        environ["HTTP_X_API_KEY"] = values.pop()
+    # A browser token is for pages, which can send headers: in an address it does not count.
+    if not sent_credential(environ) and len(values) == 1 and not is_browser_token(value := values.pop()):
+        environ["HTTP_X_API_KEY"] = value
 
 
-def _secret(environ: Mapping[str, Any]) -> str:
-    """Return the access token of the headers, "" without one."""
+def sent_credential(environ: Mapping[str, Any]) -> str:
+    """Return the access token or browser token of the headers, unchecked; "" without one."""
     header = environ.get("HTTP_X_API_KEY", "").strip()
     if header:
         return str(header)

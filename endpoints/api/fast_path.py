@@ -21,16 +21,21 @@ from django.http.request import split_domain_port, validate_host
 from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.security import SecurityMiddleware
 
+from config import tracing
 from config.logs import direct_logger
 from endpoints.api.middleware import settle_request_id
 from endpoints.api.query import QueryRequest, answer_query
 from endpoints.api.replies import Reply
+from endpoints.errors import ClientLeft
 
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
 Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 _ROUTE: Final = re.compile(r"/(?:api/endpoints/query/(?:name/)?|endpoints/query/)([A-Za-z0-9._~-]+)/?", re.ASCII)
-_STATUS_LINES: Final[Mapping[int, str]] = {each.value: f"{each.value} {each.phrase}" for each in HTTPStatus}
+_STATUS_LINES: Final[Mapping[int, str]] = {
+    **{each.value: f"{each.value} {each.phrase}" for each in HTTPStatus},
+    ClientLeft.status: f"{ClientLeft.status} Client Closed Request",
+}
 
 logger = direct_logger(__name__)
 
@@ -52,6 +57,7 @@ def _answer(environ: dict[str, Any], reference: str, start_response: StartRespon
     started = perf_counter()
     request_id = settle_request_id(environ)
     structlog.contextvars.bind_contextvars(request_id=request_id)
+    followed = tracing.follow(environ) if tracing.HEADER in environ else None
     try:
         reply = answer_query(QueryRequest(environ, reference, request_id))
         start_response(_STATUS_LINES[reply.status], _headers(reply, request_id, is_secure=_is_secure(environ)))
@@ -60,6 +66,8 @@ def _answer(environ: dict[str, Any], reference: str, start_response: StartRespon
         log("request_finished", code=reply.status, request=f"GET {environ['PATH_INFO']}", duration_ms=duration_ms)
     finally:
         structlog.contextvars.clear_contextvars()
+        if followed is not None:
+            tracing.leave(followed)
     return [reply.body] if reply.later is None else reply.later
 
 

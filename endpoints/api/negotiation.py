@@ -13,11 +13,12 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from endpoints.errors import NotAcceptable
+from endpoints.results.encoding import offered_formats
 from endpoints.results.outcomes import ResultFormat
 
 LONGEST_REMEMBERED: Final = 8 * 1024  # characters
-FORMATS: Final = [result_format.value for result_format in ResultFormat]
-_SENT_PARAMETERS: Final = {"charset": "utf-8"}  # of every answer's Content-Type
+OFFERED: Final = offered_formats()
+_SENT_PARAMETERS: Final = {"charset": "utf-8"}  # of the Content-Type of every answer that is text
 # A comma in a quoted parameter separates nothing; a quotation mark without its partner quotes the rest.
 _RANGES: Final = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*(?:"|\\?$))+', re.DOTALL)
 _PARAMETERS: Final = re.compile(r';[ \t]*([^=;"\s]+)=("(?:[^"\\]|\\.)*"|[^;]*)')
@@ -65,9 +66,10 @@ def _preferred_format(accept: str) -> ResultFormat:
             found = _Range(quality, precision, -place)
             if result_format not in best or _decides_more(found, best[result_format]):
                 best[result_format] = found
-    allowed = [result_format for result_format in ResultFormat if result_format in best and best[result_format].quality]
+    wanted = [result_format for result_format in ResultFormat if result_format in best and best[result_format].quality]
+    allowed = [result_format for result_format in wanted if result_format in OFFERED]
     if not allowed:
-        raise NotAcceptable(FORMATS)
+        raise NotAcceptable([each.value for each in OFFERED], missing=[each.value for each in wanted])
     return max(allowed, key=lambda result_format: best[result_format])
 
 

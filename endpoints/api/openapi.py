@@ -1,11 +1,14 @@
-"""The OpenAPI 3 document: one operation per endpoint, with its parameters, their types and its result columns.
+"""The OpenAPI 3.1 document: one operation per endpoint and method, with its parameters, rows and errors.
 
-Loading is in `openapi_loads`.
+Each kind of operation has a module that makes its paths and schemas: `openapi_queries` those of one endpoint,
+`openapi_calls` what is the same for all calls, `openapi_loads` loading, `openapi_tokens` browser tokens;
+`openapi_parts` has what they share, and `schemas` the JSON Schema of arguments and rows.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from django.conf import settings
 from drf_spectacular.renderers import OpenApiJsonRenderer
@@ -15,50 +18,33 @@ from rest_framework.request import Request
 
 from endpoints.access.secrets import Caller
 from endpoints.api.authentication import ADDRESS_PARAMETER, AccessTokenAuthentication
-from endpoints.api.openapi_loads import load_paths
-from endpoints.api.replies import POSITION_HEADER
+from endpoints.api.openapi_calls import call_components, cancel_paths
+from endpoints.api.openapi_loads import load_components, load_paths
+from endpoints.api.openapi_parts import shared_components
+from endpoints.api.openapi_queries import DescribedEndpoint
+from endpoints.api.openapi_tokens import token_components, token_paths
+from endpoints.api.schemas import SCHEMAS, Schema
 from endpoints.calling.calls import visible_endpoints
-from endpoints.errors import LimitReached
-from endpoints.models import Endpoint
-from endpoints.results.outcomes import ResultFormat, TimestampForm
-from endpoints.sql.parameters import DeclaredParameter, ParameterType
+from endpoints.calling.operation_names import name_endpoints
 
-Schema = dict[str, Any]
+_DESCRIPTION: Final = """\
+Stored, parameterised SQL over log tables. Every operation needs an access token; this document has the operations of
+the access token that read it, and its arguments: what the access token is bound to need not be sent.
 
-_PARAMETER_SCHEMAS: dict[ParameterType, Schema] = {
-    ParameterType.TEXT: {"type": "string"},
-    ParameterType.INTEGER: {"type": "integer", "format": "int64"},
-    ParameterType.NUMBER: {"type": "number"},
-    ParameterType.BOOLEAN: {"type": "boolean"},
-    ParameterType.TIMESTAMP: {
-        "type": "string",
-        "format": "date-time",
-        "description": "ISO 8601, or a Unix time of 10, 13, 16 or 19 digits.",
-    },
-    ParameterType.DATE: {"type": "string", "format": "date"},
-    ParameterType.UUID: {"type": "string", "format": "uuid"},
-    ParameterType.TEXT_LIST: {"type": "array", "items": {"type": "string"}},
-}
-_COLUMN_SCHEMAS: dict[str, Schema] = {
-    "smallint": {"type": "integer"},
-    "integer": {"type": "integer", "format": "int32"},
-    "bigint": {"type": "integer", "format": "int64"},
-    "numeric": {"type": "number"},
-    "real": {"type": "number"},
-    "double precision": {"type": "number"},
-    "boolean": {"type": "boolean"},
-    "jsonb": {},
-    "json": {},
-    "timestamp with time zone": {"type": "string", "format": "date-time"},
-    "date": {"type": "string", "format": "date"},
-    "uuid": {"type": "string", "format": "uuid"},
-    "bytea": {"type": "string", "format": "byte"},
-}
-# Statuses that every endpoint can answer with; the error table of the README says when.
-_FAILURES = (400, 401, 403, 404, 406, 413, 415, 429, 500, 503, 504)
+Rows come as `{"result": [{column: value, …}, …]}`, or in another format of the operation if `Accept` prefers it.
+Every failure has the same body, with a code that is stable. Send a request again, after `Retry-After`, for 429 and
+503."""
+_FOR_AGENTS: Final = """
 
-
-_NOTES = "Fields of a sandbox query in BigQuery's dialect that no sampled row has, if the result shows a sign of it."
+Agents call the same endpoints as tools of the Model Context Protocol: POST [/mcp](/mcp), with the same access token."""
+_TAGS: Final = (
+    {"name": "endpoints", "description": "Stored queries."},
+    {"name": "sandbox", "description": "Queries of one's own, in SQL or LQL, over the tables of a stored query."},
+    {"name": "calls", "description": "Calls that run."},
+    {"name": "cache", "description": "Cached results."},
+    {"name": "loading", "description": "Log rows into log sources."},
+    {"name": "tokens", "description": "Short-lived tokens for pages of browsers."},
+)
 
 
 class SchemaView(SpectacularAPIView):
@@ -85,176 +71,60 @@ class SwaggerView(SpectacularSwaggerView):
 
 
 def describe_endpoints(result: Schema, generator: object, request: Request | None, public: bool) -> Schema:
-    """Put one operation per endpoint into the document, and those of loading for callers that may load.
-
-    It is drf-spectacular's postprocessing hook.
-    """
+    """Put the operations that the caller may use into the document: drf-spectacular's postprocessing hook."""
     caller = request.user if request is not None and isinstance(request.user, Caller) else None
-    result["paths"] = {
-        f"/api/endpoints/query/{endpoint.name}": _path_item(endpoint) for endpoint in visible_endpoints(caller)
-    }
+    endpoints = visible_endpoints(caller)
+    names = name_endpoints(endpoints)
+    described = [DescribedEndpoint(each, names[each.name], caller) for each in endpoints]
+    paths: Schema = {}
+    components = shared_components()
+    schemas = components.pop("schemas") | call_components() | load_components() | token_components()
+    for each in described:
+        paths |= each.paths()
+        schemas |= each.schemas()
+    # Without an endpoint there is no call to cancel, and nothing to issue a token for.
+    if endpoints and not (caller is not None and caller.is_browser):
+        paths |= cancel_paths()
+    if endpoints and (caller is None or caller.may_issue):
+        paths |= token_paths()
     if caller is None or caller.may_load:
-        result["paths"] |= load_paths()
-    result["components"] = {
-        "schemas": {"Error": _ERROR_SCHEMA},
-        "securitySchemes": {
-            "accessToken": {"type": "apiKey", "in": "header", "name": "X-API-KEY"},
-            "bearer": {"type": "http", "scheme": "bearer"},
-        },
+        paths |= load_paths()
+    schemes = _security_schemes()
+    used = {operation["tags"][0] for path in paths.values() for operation in path.values()}
+    return result | {
+        "info": {**result["info"], "description": _DESCRIPTION + (_FOR_AGENTS if endpoints else "")},
+        # RFC 3986: relative to the document's own address, so also right behind a proxy.
+        "servers": [{"url": "/", "description": "The service that this document comes from."}],
+        "tags": [tag for tag in _TAGS if tag["name"] in used],
+        "paths": paths,
+        "components": {**components, "schemas": _used(schemas, [paths, components]), "securitySchemes": schemes},
+        "security": [{name: []} for name in schemes],
     }
-    result["security"] = [{"accessToken": []}, {"bearer": []}]
+
+
+def _used(schemas: Schema, described: Sequence[Any]) -> Schema:
+    """Return the schemas to which something refers, in their order."""
+    names: set[str] = set()
+    todo = list(described)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, Mapping):
+            target = str(node.get("$ref", ""))
+            name = target.removeprefix(SCHEMAS) if target.startswith(SCHEMAS) else ""
+            if name and name not in names:
+                names.add(name)
+                todo.append(schemas[name])
+            todo += node.values()
+        elif isinstance(node, list | tuple):
+            todo += node
+    return {name: schema for name, schema in schemas.items() if name in names}
+
+
+def _security_schemes() -> Schema:
+    schemes: Schema = {
+        "accessToken": {"type": "apiKey", "in": "header", "name": "X-API-KEY"},
+        "bearer": {"type": "http", "scheme": "bearer"},
+    }
     if settings.ENDPOINTS_API_KEY_IN_ADDRESS:
-        result["components"]["securitySchemes"]["address"] = {
-            "type": "apiKey",
-            "in": "query",
-            "name": ADDRESS_PARAMETER,
-        }
-        result["security"].append({"address": []})
-    return result
-
-
-def _path_item(endpoint: Endpoint) -> Schema:
-    parameters = endpoint.parameters_of_version
-    sandbox = [_sandbox_parameter(name) for name in ("sql", "lql")] if endpoint.sandboxing else []
-    get = _operation(endpoint, "get") | {
-        "parameters": [*map(_query_parameter, parameters), *sandbox, _REDACTION_HEADER, _POSITION_HEADER]
-    }
-    fields = {parameter.name: _value_schema(parameter) for parameter in parameters}
-    fields |= {parameter["name"]: parameter["schema"] for parameter in sandbox}
-    body: Schema = {"type": "object", "properties": fields}
-    # `required` is left to the query string's absence: a name may be sent in either place.
-    content = {media_type: {"schema": body} for media_type in ("application/json", "application/x-www-form-urlencoded")}
-    post = _operation(endpoint, "post") | {
-        "parameters": [_REDACTION_HEADER, _POSITION_HEADER],
-        "requestBody": {"required": False, "content": content},
-    }
-    return {"get": get, "post": post}
-
-
-def _operation(endpoint: Endpoint, method: str) -> Schema:
-    failures: Schema = {
-        str(status): {
-            "description": "The one error body.",
-            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
-        }
-        for status in _FAILURES
-    }
-    failures["429"] |= _TOO_MANY
-    return {
-        "operationId": f"{method}_{endpoint.name}",
-        "summary": endpoint.name,
-        "description": endpoint.description,
-        "tags": ["endpoints"],
-        "responses": {"200": _success(endpoint), **failures},
-    }
-
-
-def _success(endpoint: Endpoint) -> Schema:
-    row = {
-        "type": "object",
-        "properties": {
-            column["name"]: _column_schema(column["type"], endpoint.timestamps_as) for column in endpoint.result_columns
-        },
-    }
-    if endpoint.sandboxing:
-        row = {"type": "object", "description": "The columns of the stored or of the sandbox query.", **row}
-    document = {"type": "object", "required": ["result"], "properties": {"result": {"type": "array", "items": row}}}
-    return {
-        "description": "The rows.",
-        "headers": {
-            "X-Result-Rows": {"schema": {"type": "integer"}},
-            "X-Result-Truncated": {"schema": {"type": "string", "enum": ["true"]}},
-            "X-Result-Notes": {"description": _NOTES, "schema": {"type": "string"}},
-            "X-Cache": {"schema": {"type": "string", "enum": ["hit", "stale", "miss", "bypass"]}},
-        },
-        "content": {
-            ResultFormat.JSON.value: {"schema": document},
-            ResultFormat.CSV.value: {"schema": {"type": "string"}},
-            ResultFormat.NDJSON.value: {"schema": {"type": "string"}},
-        },
-    }
-
-
-def _query_parameter(parameter: DeclaredParameter) -> Schema:
-    return {
-        "name": parameter.name,
-        "in": "query",
-        "required": parameter.required and parameter.default is None,
-        "description": parameter.description,
-        "schema": _value_schema(parameter),
-    }
-
-
-def _value_schema(parameter: DeclaredParameter) -> Schema:
-    schema = dict(_PARAMETER_SCHEMAS[parameter.type])
-    if parameter.allowed_values:
-        schema["enum"] = list(parameter.allowed_values)
-    if parameter.pattern and parameter.type is ParameterType.TEXT:
-        schema["pattern"] = f"^(?:{parameter.pattern})$"
-    if parameter.type in (ParameterType.INTEGER, ParameterType.NUMBER):
-        for name, bound in (("minimum", parameter.minimum), ("maximum", parameter.maximum)):
-            if bound is not None:
-                schema[name] = int(bound) if parameter.type is ParameterType.INTEGER else float(bound)
-    if parameter.default is not None:
-        schema["default"] = parameter.default
-    return schema
-
-
-def _column_schema(type_name: str, timestamps_as: str) -> Schema:
-    is_moment = type_name.startswith("timestamp") and type_name.endswith("with time zone")
-    if is_moment and timestamps_as == TimestampForm.UNIX_MICROSECONDS:
-        return {**_UNIX_MICROSECONDS, "nullable": True}
-    base, is_array, _ = type_name.partition("[]")
-    schema = dict(_COLUMN_SCHEMAS.get(base.partition("(")[0], {"type": "string"}))
-    if is_array:
-        return {"type": "array", "items": schema, "nullable": True}
-    # A schema without a type already allows null.
-    return schema | {"nullable": True} if schema else schema
-
-
-def _sandbox_parameter(name: str) -> Schema:
-    return {
-        "name": name,
-        "in": "query",
-        "required": False,
-        "description": f"A sandbox query in {name.upper()}, run instead of the stored final query; not both.",
-        "schema": {"type": "string"},
-    }
-
-
-_TOO_MANY: Schema = {
-    "description": "The one error body. A limit of the access token is reached: `details` has its name, its value and "
-    f"when to try again. Codes: {', '.join(sorted(kind.code for kind in LimitReached.__subclasses__()))}.",
-    "headers": {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}},
-}
-_UNIX_MICROSECONDS: Schema = {"type": "integer", "format": "int64", "description": "Microseconds since 1970, UTC."}
-_REDACTION_HEADER: Schema = {
-    "name": f"{settings.ENDPOINTS_HEADER_PREFIX}-ENDPOINT-REDACT-PII",
-    "in": "header",
-    "required": False,
-    "description": "true redacts IP and e-mail addresses in this answer.",
-    "schema": {"type": "string", "enum": ["true", "false"]},
-}
-_POSITION_HEADER: Schema = {
-    "name": POSITION_HEADER,
-    "in": "header",
-    "required": False,
-    "description": "The position that a load was answered with: the rows of that load are in this answer.",
-    "schema": {"type": "string", "pattern": "^[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}$"},
-}
-_ERROR_SCHEMA: Schema = {
-    "type": "object",
-    "required": ["error"],
-    "properties": {
-        "error": {
-            "type": "object",
-            "required": ["code", "message", "details", "request_id"],
-            "properties": {
-                "code": {"type": "string"},
-                "message": {"type": "string"},
-                "details": {"type": "array", "items": {"type": "object"}},
-                "request_id": {"type": "string"},
-            },
-        }
-    },
-}
+        schemes["address"] = {"type": "apiKey", "in": "query", "name": ADDRESS_PARAMETER}
+    return schemes

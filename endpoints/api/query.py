@@ -18,12 +18,17 @@ from endpoints.access.secrets import Caller
 from endpoints.access.token_limits import admit
 from endpoints.api.arguments import RawArguments, read_query_string
 from endpoints.api.authentication import authenticate
+from endpoints.api.links import link_to_next_page
 from endpoints.api.negotiation import LONGEST_REMEMBERED, preferred_format
 from endpoints.api.replies import POSITION_HEADER, Reply, as_endpoint_error, error_reply
+from endpoints.api.tail import answer_tail
 from endpoints.calling.cached_results import CacheState, Served
 from endpoints.calling.calls import Answer, note_answered_call, note_failed_call, run_endpoint
 from endpoints.calling.query_requests import Call
+from endpoints.calling.streams import StreamedAnswer
 from endpoints.errors import InvalidRequest, MethodNotAllowed
+from endpoints.results.encoding import BINARY_FORMATS
+from endpoints.results.outcomes import ResultFormat
 from endpoints.results.positions import NO_POSITION, read_position
 from endpoints.sql.parameters import RawValue
 
@@ -33,6 +38,9 @@ METHODS: Final = ("GET", "HEAD", "POST", "OPTIONS")
 _ON: Final = frozenset(("true", "1", "yes", "on"))
 _OFF: Final = frozenset(("", "false", "0", "no", "off"))
 _NO_BODY: Final = RawArguments()
+_CONTENT_TYPES: Final = {
+    each: each.value if each in BINARY_FORMATS else f"{each.value}; charset=utf-8" for each in ResultFormat
+}
 # A few different ones are requested again and again, and most are short.
 _REMEMBERED_CALLS: Final = 512
 _MOST_REMEMBERED: Final = 64  # arguments; each takes memory of its own
@@ -60,8 +68,20 @@ def answer_query(request: QueryRequest) -> Reply:
         admit(caller)
         _refuse_other_methods(request.environ["REQUEST_METHOD"])
         awaited = _awaited_position(request.environ)
-        answer = run_endpoint(request.reference, call=read_call(request), caller=caller, awaited=awaited)
-        reply = render_answer(request.environ, answer, started=started)
+        call = read_call(request)
+        if call.tail and (tail := answer_tail(request.environ, request.reference, request.request_id, call, caller)):
+            return tail
+        answer = run_endpoint(
+            request.reference,
+            call=call,
+            caller=caller,
+            awaited=awaited,
+            environ=request.environ,
+            takes_streams=request.environ["REQUEST_METHOD"] != "HEAD",
+        )
+        if answer.stream is not None:
+            return _render_stream(answer, StreamedAnswer(answer.stream, request.request_id), started=started)
+        reply = render_answer(request.environ, call, answer, started=started)
     except Exception as error:  # noqa: BLE001  # whatever it was, the caller gets the one error body
         failure = as_endpoint_error(error)
         note_failed_call(request.reference, failure, caller, seconds=perf_counter() - started)
@@ -122,6 +142,8 @@ def _call(arguments: RawArguments, redact: str, accept: str, *, weight: int = 0)
         redact=_redaction_wanted(redact),
         format=preferred_format(accept),
         weight=weight,
+        tail=_word(arguments, "tail") if "tail" in arguments.values else "",
+        page_token=_word(arguments, "page_token") if "tail" in arguments.values else "",
     )
 
 
@@ -134,6 +156,16 @@ def _sandbox_query(arguments: RawArguments, name: str) -> str:
     if not isinstance(value, str):
         raise InvalidRequest(details=[{"name": name, "reason": "must be text"}])
     return value if value.strip() else ""
+
+
+def _word(arguments: RawArguments, name: str) -> str:
+    """Return what was sent under a name that may be an endpoint's own parameter: anything else than a word is "?"."""
+    value: RawValue = arguments.values.get(name)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if name in arguments.repeated or not isinstance(value, str | None):
+        return "?"
+    return (value or "").strip()
 
 
 @lru_cache(maxsize=8)
@@ -149,14 +181,33 @@ def _redaction_wanted(sent: str) -> bool:
     return value in _ON
 
 
-def render_answer(environ: Environ, answer: Answer, *, started: float) -> Reply:
+def _render_stream(answer: Answer, body: StreamedAnswer, *, started: float) -> Reply:
+    """Return the 200 of a stream: how many rows it has, and whether that is all, is said in its last line."""
+    outcome = answer.outcome
+    headers = {
+        "Content-Type": f"{outcome.format.value}; charset=utf-8",
+        "Cache-Control": "private, no-store",
+        "Vary": _vary(settings.ENDPOINTS_HEADER_PREFIX),
+        "X-Cache": answer.served.state.value,
+        "X-Accel-Buffering": "no",  # nginx would keep up to a gigabyte of it in a file
+        "Server-Timing": f"db;dur={outcome.database_seconds * 1000:.2f}, "
+        f"total;dur={(perf_counter() - started) * 1000:.2f}",
+    }
+    return Reply(200, headers, later=body)
+
+
+@lru_cache(maxsize=8)
+def _vary(prefix: str) -> str:
+    return f"Accept, X-API-KEY, Authorization, {prefix}-ENDPOINT-REDACT-PII, {POSITION_HEADER}"
+
+
+def render_answer(environ: Environ, call: Call, answer: Answer, *, started: float) -> Reply:
     """Return the 200 (or 304) of a call with the headers of the service contract; `started` is a perf_counter."""
     served, outcome = answer.served, answer.outcome
     headers = {
         "ETag": served.etag,
         "Cache-Control": _cache_control(served),
-        "Vary": f"Accept, X-API-KEY, Authorization, {settings.ENDPOINTS_HEADER_PREFIX}-ENDPOINT-REDACT-PII, "
-        f"{POSITION_HEADER}",
+        "Vary": _vary(settings.ENDPOINTS_HEADER_PREFIX),
         "X-Cache": served.state.value,
         "X-Result-Rows": str(outcome.row_count),
         "Server-Timing": f"db;dur={outcome.database_seconds * 1000:.2f}, "
@@ -168,9 +219,11 @@ def render_answer(environ: Environ, answer: Answer, *, started: float) -> Reply:
         headers["X-Result-Truncated"] = "true"
     if outcome.notes:
         headers["X-Result-Notes"] = "; ".join(outcome.notes)
+    if outcome.next_page:
+        headers["Link"] = link_to_next_page(call, answer.parameters, outcome.next_page)
     if environ["REQUEST_METHOD"] in ("GET", "HEAD") and _is_known(served.etag, environ.get("HTTP_IF_NONE_MATCH", "")):
         return Reply(304, headers)
-    return Reply(200, {"Content-Type": f"{outcome.format.value}; charset=utf-8", **headers}, outcome.body)
+    return Reply(200, {"Content-Type": _CONTENT_TYPES[outcome.format], **headers}, outcome.body)
 
 
 def _cache_control(served: Served) -> str:

@@ -10,12 +10,13 @@ import orjson
 import structlog
 from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
 from django.db import InterfaceError, OperationalError
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.views.defaults import page_not_found
 from django.views.defaults import server_error as server_error_page
 from rest_framework import exceptions as framework_errors
 
 from config.exchanges import LaterAnswer
+from config.later_responses import LaterResponse as LaterResponse
 from endpoints.api.middleware import request_id_of
 from endpoints.errors import (
     DatabaseUnavailable,
@@ -48,14 +49,6 @@ class Reply:
         if "Content-Type" not in self.headers:
             del response["Content-Type"]  # Django's own, of an empty body
         return response
-
-
-class LaterResponse(StreamingHttpResponse):
-    """Django's response with a body that is given later; the web server takes `later` itself."""
-
-    def __init__(self, later: LaterAnswer, **options: Any) -> None:
-        super().__init__(later, **options)
-        self.later = later
 
 
 def error_reply(error: EndpointError, request_id: str) -> Reply:

@@ -18,6 +18,7 @@ import structlog
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY
 
+from config import tracing
 from config.connections import HANG_UP
 from config.exchanges import LaterAnswer
 from endpoints.api.authentication import take_token_from_address
@@ -39,7 +40,9 @@ _ADMIN: Final = "/admin/"
 _BODY_READERS: Final[Mapping[str, re.Pattern[str]]] = {
     "GET": re.compile(r"(?:/api)?/endpoints/query/"),
     "HEAD": re.compile(r"(?:/api)?/endpoints/query/"),
-    "POST": re.compile(r"/admin/|(?:/api)?/endpoints/query/|(?:/api)?/logs(?:/json)?/?$|/v1/logs/?$"),
+    "POST": re.compile(
+        r"/admin/|(?:/api)?/endpoints/query/|(?:/api)?/logs(?:/json)?/?$|/v1/logs/?$|/mcp/?$|/api/tokens/?$"
+    ),
 }
 
 logger = structlog.get_logger(__name__)
@@ -207,6 +210,7 @@ def _refuse(environ: Environ, start_response: StartResponse, error: EndpointErro
     request_id = settle_request_id(environ)
     reply = error_reply(error, request_id)
     structlog.contextvars.clear_contextvars()
+    followed = tracing.follow(environ) if tracing.HEADER in environ else None
     logger.warning(
         "request_refused",
         code=reply.status,
@@ -214,6 +218,8 @@ def _refuse(environ: Environ, start_response: StartResponse, error: EndpointErro
         request=f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}",
         request_id=request_id,
     )
+    tracing.leave(followed)
+    structlog.contextvars.clear_contextvars()
     headers = {**reply.headers, "X-Request-ID": request_id, "Content-Length": str(len(reply.body))}
     # The web server would have to read the unread rest before the connection's next request.
     headers["Connection"] = "close"

@@ -19,6 +19,7 @@ from endpoints.api.arguments import MULTIPART, RawArguments, from_pairs, read_bo
 from endpoints.api.middleware import request_id_of
 from endpoints.api.query import QueryRequest, answer_query
 from endpoints.api.replies import JSON, error_response
+from endpoints.calling.calls import cancel_call
 from endpoints.calling.purging import purge_cache
 from endpoints.errors import InvalidRequest, RouteNotFound
 
@@ -108,4 +109,17 @@ class CacheView(APIView):
     def delete(self, request: Request, reference: str) -> HttpResponse:
         purged = purge_cache(reference, caller=cast(Caller, request.user))
         body = {"result": [{"endpoint": purged.endpoint_name, "removed": purged.results}]}
+        return HttpResponse(orjson.dumps(body), content_type=JSON, headers={"Cache-Control": "no-store"})
+
+
+# --- Call view --------------------------------------------------------------------------------------------------------
+class CallView(APIView):
+    """DELETE /api/calls/<request id>: cancel a call that runs, with the access token that made it."""
+
+    schema = None
+    http_method_names = ["delete"]
+
+    def delete(self, request: Request, request_id: str) -> HttpResponse:
+        cancel_call(request_id, caller=cast(Caller, request.user))
+        body = {"result": [{"request_id": request_id, "cancelled": True}]}
         return HttpResponse(orjson.dumps(body), content_type=JSON, headers={"Cache-Control": "no-store"})

@@ -7,6 +7,7 @@
     policy          fresh, stale or too old                             keys           the key of a result
     leases          one holder, and a note for waiters                  permits        how many at the same time
     usage           requested results, counters, backoff                connection     Redis within 250 ms, or not
+    running_calls   whether anybody still wants a call's result
 
 Redis may lose or evict everything: each part continues to work without its data.
 """

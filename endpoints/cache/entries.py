@@ -40,7 +40,7 @@ _PREFIX = struct.Struct(">4sHII")
 COMPRESS_FROM_BYTES = 16_384
 _SAMPLE_BYTES = 16_384
 _WORTHWHILE_RATIO = 0.75
-_NOTES = 11  # the place of a header's last field, which entries of an earlier version do not have
+_NOTES = 11  # their place in a header; entries of an earlier version do not have them
 
 
 class UnreadableEntry(Exception):
@@ -63,6 +63,7 @@ class Header:
     body_bytes: int  # of the result
     compressed: bool
     notes: tuple[str, ...] = ()
+    next_page: str = ""
 
 
 def entity_tag(body: bytes) -> str:
@@ -96,6 +97,8 @@ def encode_entry(outcome: Outcome, *, etag: str, created_at: float, lifetime_ms:
             len(outcome.body),
             compressed,
             outcome.notes,
+            # Only of pages: a process of an earlier version, which knows none, can read every other entry.
+            *([outcome.next_page] if outcome.next_page else []),
         ]
     )
     checksum = zlib.crc32(body, zlib.crc32(header))
@@ -142,7 +145,7 @@ def _read_header(text: bytes) -> Header:
     try:
         fields = orjson.loads(text)
         fields[3] = ResultFormat(fields[3])
-        fields[_NOTES:] = map(tuple, fields[_NOTES:])
+        fields[_NOTES : _NOTES + 1] = map(tuple, fields[_NOTES : _NOTES + 1])
         return Header(*fields)
     except (ValueError, TypeError, LookupError) as error:
         raise UnreadableEntry("the header cannot be read") from error
@@ -208,6 +211,7 @@ class Entry:
             encoding_seconds=header.encoding_seconds,
             position=header.position,
             notes=header.notes,
+            next_page=header.next_page,
         )
 
 

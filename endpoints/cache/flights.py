@@ -23,8 +23,9 @@ from django.conf import settings
 
 from endpoints.cache.connection import WAIT_SECONDS, CacheUnavailable
 from endpoints.cache.keys import ResultKey
-from endpoints.cache.leases import Lease, is_held
-from endpoints.errors import EndpointError, InternalError, LimitReached, Overloaded
+from endpoints.cache.leases import Lease, is_awaited, is_held
+from endpoints.cache.running_calls import CURRENT_CALL, LOOK_SECONDS, end_if_unwanted
+from endpoints.errors import CallEnded, EndpointError, InternalError, LimitReached, Overloaded
 from endpoints.results.outcomes import Outcome
 
 
@@ -172,6 +173,7 @@ class Flight:
         self._result: FlightResult | None = None
         self._error: EndpointError | None = None
         self._party = ""  # of the leader; its followers of another one do not answer for its limits
+        self._followers: set[int] = set()  # the threads that wait for it
         self.lease: Lease | None = None  # under which its query runs
 
     def begin_again(self) -> None:
@@ -193,6 +195,16 @@ class Flight:
         except CacheUnavailable:
             return False
 
+    def is_awaited(self) -> bool:
+        """Tell whether somebody beside the leader waits for the result, in this process or in another one."""
+        if self._followers:
+            return True
+        lease = self.lease
+        try:
+            return lease is not None and is_awaited(lease)
+        except CacheUnavailable:  # then the other processes run it by themselves
+            return False
+
     @contextmanager
     def waiting(self, *, leads: bool = False) -> Iterator[Callable[[], float]]:
         """Take a waiting place; yield a function that returns the seconds left and raises Overloaded at the end."""
@@ -210,12 +222,17 @@ class Flight:
     def follow(self, party: str) -> FlightResult | None:
         """Return the leader's result, or raise its error; None if the leader gave up without either.
 
-        Raises Overloaded if it takes too long for this caller.
+        Raises Overloaded if it takes too long for this caller, and CallEnded if nobody wants this call's result.
         """
         with self.waiting() as remaining:
-            while not self._ended.is_set():
-                self._ended.wait(remaining())
-        if isinstance(self._error, LimitReached) and party != self._party:
+            self._followers.add(threading.get_ident())
+            try:
+                while not self._ended.is_set():
+                    if not self._ended.wait(min(LOOK_SECONDS, remaining())):
+                        end_if_unwanted()
+            finally:
+                self._followers.discard(threading.get_ident())
+        if isinstance(self._error, CallEnded) or (isinstance(self._error, LimitReached) and party != self._party):
             return None
         if self._error is not None:
             # A copy: an exception raised in several threads at once would collect all their tracebacks.
@@ -223,8 +240,14 @@ class Flight:
         return None if self._result is None else replace(self._result, role=Role.WAITED)
 
     def lead(self, work: Callable[[], FlightResult | None], *, party: str = "") -> FlightResult | None:
-        """Do the work and end the flight with what it returns or raises."""
+        """Do the work and end the flight with what it returns or raises.
+
+        The work goes on for those who wait for it, even if nobody wants the result of the leader's own call.
+        """
         self._party = party
+        call = CURRENT_CALL.get()
+        if call is not None:
+            call.others_wait = self.is_awaited
         try:
             self._result = work()
             return self._result
@@ -237,6 +260,8 @@ class Flight:
             self._error = InternalError()
             raise
         finally:
+            if call is not None:
+                call.others_wait = None
             with _lock:
                 if _flights.get(self._key) is self:  # otherwise another one has replaced it
                     del _flights[self._key]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from uuid import UUID
 
-from endpoints.results.outcomes import BoundValue, ResultFormat
+from endpoints.results.outcomes import BoundValue, Page, ResultFormat
 
 PREFIX = "lqe"  # before every name in Redis, which other applications may share
 
@@ -27,6 +27,7 @@ class QueryRequest:
     sandbox_text: str
     redact: bool
     format: ResultFormat
+    page: Page | None = None  # None: the whole result
 
     @cached_property
     def canonical(self) -> bytes:
@@ -35,13 +36,15 @@ class QueryRequest:
         JSON keeps null, "", [] and ["x"] apart by itself and quotes every separator. `surrogatepass`, not escapes:
         an escaped pair of lone surrogates would read like the character of the pair.
         """
-        fields = [
+        fields: list[object] = [
             sorted(self.arguments.items(), key=lambda argument: argument[0]),
             self.sandbox_language,
             self.sandbox_text,
             self.redact,
             self.format.value,
         ]
+        if self.page is not None:
+            fields += [self.page.size, self.page.token]
         return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
     @classmethod
@@ -49,13 +52,14 @@ class QueryRequest:
         """Return the request whose canonical form this is. Raises ValueError if it is not one."""
         try:
             fields = json.loads(text.decode("utf-8", "surrogatepass"))
-            arguments, sandbox_language, sandbox_text, redact, media_type = fields
+            arguments, sandbox_language, sandbox_text, redact, media_type, *page = fields
             return cls(
                 arguments=dict(arguments),
                 sandbox_language=sandbox_language,
                 sandbox_text=sandbox_text,
                 redact=redact,
                 format=ResultFormat(media_type),
+                page=Page(*page) if page else None,
             )
         except (ValueError, TypeError) as error:
             raise ValueError("not a request") from error

@@ -27,6 +27,8 @@ from endpoints.cache.connection import (
 )
 from endpoints.cache.keys import PREFIX
 
+# A waiter says again and again that it waits; for so long each time.
+AWAITED_MS = 1000
 # A waiter that was away for a moment still finds the note.
 _LATCH_MS = 60_000
 _UNFINISHED_LIMIT = 1000
@@ -101,6 +103,16 @@ def is_held(lease: Lease) -> bool:
     return bool(ask_for("GET", lease.name) == lease.owner.encode())
 
 
+def is_awaited(lease: Lease) -> bool:
+    """Tell whether somebody waits for the note of this lease. Raises CacheUnavailable."""
+    return bool(ask_for("EXISTS", _awaited(lease.owner)))
+
+
+def announce_wait(owner: str) -> None:
+    """Make this owner's lease one that is awaited, for AWAITED_MS from now. Raises CacheUnavailable."""
+    ask_for("SET", _awaited(owner), 1, "PX", AWAITED_MS)
+
+
 def wait_for_note(owner: str, *, seconds: float = WAIT_SECONDS) -> bytes | None:
     """Return the note this owner finished with, None if it has not within `seconds`, at most WAIT_SECONDS.
 
@@ -155,6 +167,10 @@ def _finish_late() -> None:
         except CacheUnavailable:
             _unfinished.appendleft((lease, note))
             raise
+
+
+def _awaited(owner: str) -> str:
+    return f"{PREFIX}:awaited:{owner}"
 
 
 def _latch(owner: str) -> str:

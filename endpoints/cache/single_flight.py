@@ -12,13 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from endpoints.cache import flights
-from endpoints.cache.connection import WAIT_SECONDS, CacheUnavailable
+from endpoints.cache.connection import CacheUnavailable
 from endpoints.cache.entries import Entry, entity_tag, fetch, store
 from endpoints.cache.flights import Flight, FlightResult, Role, join
 from endpoints.cache.keys import ResultKey
-from endpoints.cache.leases import Lease, acquire, contend, finish, wait_for_note
+from endpoints.cache.leases import Lease, acquire, announce_wait, contend, finish, wait_for_note
 from endpoints.cache.policy import CachePolicy
-from endpoints.errors import EndpointError, InternalError, LimitReached
+from endpoints.cache.running_calls import LOOK_SECONDS, end_if_unwanted
+from endpoints.errors import CallEnded, EndpointError, InternalError, LimitReached
 from endpoints.results.outcomes import Outcome
 
 _STORED = b"stored"
@@ -35,7 +36,7 @@ def run_once(key: ResultKey, *, produce: Callable[[], Outcome], policy: CachePol
 
     Raises what `produce` raises; to those who waited an equal EndpointError, InternalError for anything else. The
     LimitReached of a leader is raised to those of its `party` in this process; the others run it in their turn.
-    Raises Overloaded if too many wait, or the run takes too long.
+    Raises Overloaded if too many wait, or the run takes too long, and CallEnded if nobody wants this call's result.
     """
     while True:
         flight, leads = join((key, policy.awaited), seconds=policy.lease_seconds)
@@ -96,13 +97,16 @@ class _Leader:
         first, futile_waits = taken, 0
         with self.flight.waiting(leads=True) as remaining:
             while futile_waits < _FUTILE_WAITS:
-                note = wait_for_note(taken, seconds=max(_SHORTEST_WAIT_SECONDS, min(WAIT_SECONDS, remaining())))
+                announce_wait(taken)
+                note = wait_for_note(taken, seconds=max(_SHORTEST_WAIT_SECONDS, min(LOOK_SECONDS, remaining())))
                 entry = fetch(self.key, self.policy) if note == _STORED else None
                 if entry is not None:
                     return _stored_result(entry, role=Role.WAITED)
                 if note is not None and note != _LEFT:
                     _raise_noted_error(note)
                     futile_waits += 1
+                if note is None:
+                    end_if_unwanted()
                 before, taken = taken, contend(lease_name, seconds=seconds)
                 if isinstance(taken, Lease):
                     return taken
@@ -147,7 +151,7 @@ def _stored_result(entry: Entry, *, role: Role) -> FlightResult:
 
 
 def _note_of(error: BaseException) -> bytes:
-    if isinstance(error, LimitReached):
+    if isinstance(error, (LimitReached, CallEnded)):
         return _LEFT
     if isinstance(error, EndpointError):
         return _FAILED + flights.to_json(error)

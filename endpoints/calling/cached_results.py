@@ -9,13 +9,15 @@ caching off, or Redis does not answer → bypass: the query runs for this call
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from django.conf import settings
 
+from config import tracing
 from endpoints import cache
 from endpoints.access.secrets import Caller
 from endpoints.access.token_limits import turn
@@ -29,6 +31,7 @@ from endpoints.cache import (
     Role,
     usage,
 )
+from endpoints.cache.running_calls import RunningCall
 from endpoints.calling.producing import produce
 from endpoints.definition import Version
 from endpoints.errors import (
@@ -78,18 +81,31 @@ _policy = lru_cache(CachePolicy)  # each call needs one, and endpoints have few 
 
 
 def serve(
-    endpoint: Version, request: QueryRequest, caller: Caller | None = None, *, awaited: int = NO_POSITION
+    endpoint: Version,
+    request: QueryRequest,
+    caller: Caller | None = None,
+    *,
+    awaited: int = NO_POSITION,
+    environ: Mapping[str, Any] | None = None,
 ) -> Served:
     """Return the result of a request of this version of the endpoint, with every row up to the awaited position.
 
     What runs in PostgreSQL counts against the limits of the caller's access token; without a caller against none.
-    Raises an EndpointError.
+    With the WSGI environ of the caller's request, the call ends when nobody wants its result. Raises an EndpointError.
     """
     if not endpoint.cache_seconds:
-        return _bypass(_run(endpoint, request, caller, awaited))
+        with running_call(caller, environ):
+            return _bypass(_run(endpoint, request, caller, awaited))
     key = cache.result_key(endpoint.pk.hex, endpoint.version, request)
     policy = cache_policy(endpoint)
-    served = _serve(endpoint, key, request, caller, replace(policy, awaited=awaited) if awaited else policy)
+    if awaited:
+        policy = replace(policy, awaited=awaited)
+    if tracing.observer is None:
+        served = _serve(endpoint, key, request, caller, policy, environ)
+    else:
+        with tracing.observer.span("cache") as note:
+            served = _serve(endpoint, key, request, caller, policy, environ)
+            note(cache=served.state.value)
     usage.note_call(key, request, kind=served.state.value, keep_seconds=endpoint.cache_seconds)
     return served
 
@@ -120,20 +136,43 @@ def _run(endpoint: Version, request: QueryRequest, caller: Caller | None, awaite
 
 
 def _serve(
-    endpoint: Version, key: ResultKey, request: QueryRequest, caller: Caller | None, policy: CachePolicy
+    endpoint: Version,
+    key: ResultKey,
+    request: QueryRequest,
+    caller: Caller | None,
+    policy: CachePolicy,
+    environ: Mapping[str, Any] | None,
 ) -> Served:
     try:
         recent = cache.RECENT.fetch(key, policy)
     except CacheUnavailable:
         recent = None
+    if recent is not None and recent.is_fresh:
+        return _serve_entry(recent, CacheState.HIT)
+    with running_call(caller, environ):
+        return _compute(endpoint, key, request, caller, policy, recent)
+
+
+def running_call(caller: Caller | None, environ: Mapping[str, Any] | None) -> RunningCall:
+    """Return the context of a call that ends when nobody wants its result, as far as the environ can tell."""
+    return RunningCall("" if caller is None else caller.prefix, {} if environ is None else environ)
+
+
+def _compute(
+    endpoint: Version,
+    key: ResultKey,
+    request: QueryRequest,
+    caller: Caller | None,
+    policy: CachePolicy,
+    recent: RecentEntry | None,
+) -> Served:
+    """Run the request, or wait for another one that runs it; the recent entry, if there is one, is not fresh."""
     if recent is None:
         party = "" if caller is None else caller.prefix
         run = cache.run_once(
             key, produce=lambda: _run(endpoint, request, caller, policy.awaited), policy=policy, party=party
         )
         return _serve_run(run, policy)
-    if recent.is_fresh:
-        return _serve_entry(recent, CacheState.HIT)
     try:
         renewed = renew_entry(endpoint, key, request, caller, policy=policy)
     except (CacheUnavailable, DatabaseUnavailable, LimitReached, Overloaded, QueryTimeout):

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from time import time
-from typing import Final
+from time import monotonic, sleep, time
+from typing import Any, Final
 from uuid import UUID
 
 import structlog
 
+from config import tracing
 from config.deadlines import answer_within
 from endpoints.access.known_records import KNOWN_RECORDS
 from endpoints.access.secrets import Caller
-from endpoints.cache import usage
+from endpoints.cache import CacheUnavailable, usage
+from endpoints.cache.running_calls import cancel_calls
 from endpoints.cache.usage import Activity, EndpointStatistics, RecentCall
-from endpoints.calling.cached_results import Served, serve
+from endpoints.calling.cached_results import CacheState, Served, running_call, serve
 from endpoints.calling.query_requests import Call, recall_request
+from endpoints.calling.streams import Stream, begin_stream
 from endpoints.definition import Version
-from endpoints.errors import DatabaseUnavailable, EndpointError, EndpointNotFound
+from endpoints.errors import CacheNotReachable, CallNotFound, DatabaseUnavailable, EndpointError, EndpointNotFound
 from endpoints.log_database.execution import StatementFailed, run_statement
 from endpoints.log_database.sessions import ReaderSession
 from endpoints.models import Endpoint
+from endpoints.results.encoding import STREAMED_FORMATS
 from endpoints.results.outcomes import Outcome, Statement
 from endpoints.results.positions import NO_POSITION
 from endpoints.sql.parameters import DeclaredParameter
@@ -96,16 +100,24 @@ def endpoint_use(endpoint: Endpoint, *, last_calls: int) -> EndpointUse:
 
 # --- Calls ------------------------------------------------------------------------------------------------------------
 READ_SECONDS: Final = 1.0
+# A call can be cancelled a third of a second after it began to wait for PostgreSQL or for others.
+CALL_FOUND_SECONDS: Final = 0.75
+_LOOK_AGAIN_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The outcome of a call, where it came from, and the version of the endpoint that served it."""
+    """The outcome of a call, where it came from, and the version of the endpoint that served it.
+
+    If it is a stream, the outcome has no body: `stream` has it, and tells its end itself.
+    """
 
     served: Served
     endpoint_id: str  # 32 digits
     endpoint_name: str
     endpoint_version: int
+    parameters: tuple[DeclaredParameter, ...] = ()
+    stream: Stream | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -141,22 +153,72 @@ def _may_call(caller: Caller | None, endpoint_id: UUID, parameters: Sequence[Dec
     return caller.may_call(str(endpoint_id)) and declared.issuperset(caller.bound_arguments)
 
 
-def run_endpoint(reference: str, *, call: Call, caller: Caller | None = None, awaited: int = NO_POSITION) -> Answer:
+def run_endpoint(
+    reference: str,
+    *,
+    call: Call,
+    caller: Caller | None = None,
+    awaited: int = NO_POSITION,
+    environ: Mapping[str, Any] | None = None,
+    takes_streams: bool = False,
+) -> Answer:
     """Run an endpoint and return its encoded result; `caller` None is the operator, bound by nothing.
 
-    The result contains every row up to the awaited position of the log (endpoints.results.positions). Raises an
-    EndpointError: one of the rows of the error table.
+    The result contains every row up to the awaited position of the log (endpoints.results.positions). With the WSGI
+    environ of its request, the call ends when nobody wants its result. Who takes streams gets one if the endpoint and
+    the format allow it. Raises an EndpointError: one of the rows of the error table.
     """
     endpoint = find_endpoint(reference, caller=caller)
     structlog.contextvars.bind_contextvars(endpoint=endpoint.name, endpoint_version=endpoint.version)
-    served = serve(endpoint, recall_request(endpoint, call, caller), caller, awaited=awaited)
+    if tracing.observer is not None:
+        tracing.observer.note(endpoint=endpoint.name, version=endpoint.version)
+    request = recall_request(endpoint, call, caller)
+    stream = None
+    if takes_streams and endpoint.stream_rows and call.format in STREAMED_FORMATS and request.page is None:
+        with running_call(caller, environ):
+            stream = begin_stream(endpoint, request, caller, awaited=awaited)
+        served = _served_by(stream)
+    else:
+        served = serve(endpoint, request, caller, awaited=awaited, environ=environ)
     structlog.contextvars.bind_contextvars(cache=served.state.value)
     return Answer(
         served=served,
         endpoint_id=endpoint.pk.hex,
         endpoint_name=endpoint.name,
         endpoint_version=endpoint.version,
+        parameters=endpoint.parameters,
+        stream=stream,
     )
+
+
+def cancel_call(request_id: str, *, caller: Caller) -> None:
+    """Cancel the calls with this request id that run with the caller's own access token, in any process.
+
+    Raises CallNotFound if none runs, after a moment in which one that has just begun appears, and to browser tokens;
+    CacheNotReachable.
+    """
+    if caller.is_browser:  # its prefix is that of its issuer, whose other calls are not its own
+        raise CallNotFound
+    deadline = monotonic() + CALL_FOUND_SECONDS
+    try:
+        while not cancel_calls(request_id, caller=caller.prefix):
+            if monotonic() >= deadline:
+                raise CallNotFound
+            sleep(_LOOK_AGAIN_SECONDS)
+    except CacheUnavailable as error:
+        raise CacheNotReachable(message="Redis does not answer: nothing was cancelled.") from error
+
+
+def _served_by(stream: Stream) -> Served:
+    outcome = Outcome(
+        body=b"",
+        format=stream.format,
+        row_count=0,
+        truncated=False,
+        database_seconds=stream.database_seconds,
+        encoding_seconds=0.0,
+    )
+    return Served(outcome, etag="", state=CacheState.BYPASS)
 
 
 def check_log_database() -> None:

@@ -33,7 +33,7 @@ from endpoints.errors import EndpointError, InternalError, InvalidLQL, InvalidSQ
 from endpoints.log_database.execution import StatementFailed, first_invalid_regular_expression
 from endpoints.log_database.sessions import ReaderSession
 from endpoints.lql import parse_lql, print_lql
-from endpoints.lql.lowering import LoweredQuery, LQLTable, choose_table, lower
+from endpoints.lql.lowering import LoweredQuery, LQLTable, Stretch, choose_table, lower
 from endpoints.lql.refusals import refusal, shortened
 from endpoints.lql.rules import ChartColumn, Rules
 from endpoints.results.outcomes import BoundValue, TimestampForm
@@ -238,15 +238,23 @@ def _read(lql: str) -> tuple[Rules, str]:
     return rules, print_lql(rules)
 
 
-def prepare_lql(endpoint: Version, lql: str, arguments: Mapping[str, BoundValue], sandbox: Sandbox) -> PreparedQuery:
+def prepare_lql(
+    endpoint: Version,
+    lql: str,
+    arguments: Mapping[str, BoundValue],
+    sandbox: Sandbox,
+    *,
+    stretch: Stretch | None = None,
+) -> PreparedQuery:
     """Return what runs for a consumer's LQL over one of these sandbox tables. Raises InvalidLQL or RequestTooLarge.
 
-    Relative times are those of the moment of this call.
+    Relative times are those of the moment of this call. With a `stretch` it returns the rows of a tail.
     """
     rules = read_lql(lql)
     lql_tables = [LQLTable(table.name, table.columns) for table in sandbox.tables]
     table = choose_table(rules, lql_tables, default=endpoint.default_sandbox_table)
-    lowered = lower(rules, table, now=datetime.now(UTC), chart_column=ChartColumn(endpoint.lql_chart_column))
+    chart_column = ChartColumn(endpoint.lql_chart_column)
+    lowered = lower(rules, table, now=datetime.now(UTC), chart_column=chart_column, stretch=stretch)
     checked = check_sandbox_query(
         lowered.sql,
         tables=[SandboxTable(table.name, tuple(column.name for column in table.columns)) for table in sandbox.tables],

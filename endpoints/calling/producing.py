@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
 
@@ -11,6 +12,7 @@ from config.deadlines import answer_within
 from endpoints.access.change_marker import changing
 from endpoints.cache import QueryRequest
 from endpoints.calling.consumer_queries import prepare_lql, prepare_sql
+from endpoints.calling.pages import awaited_by_page, finished_page, place_of, prepare_page
 from endpoints.calling.prepared_queries import (
     PreparedQuery,
     Sandbox,
@@ -19,7 +21,7 @@ from endpoints.calling.prepared_queries import (
     prepare_stored_query,
 )
 from endpoints.definition import PublishedTable, Version
-from endpoints.errors import SandboxDisabled, StoredQueryFailed
+from endpoints.errors import EndpointError, SandboxDisabled, StoredQueryFailed
 from endpoints.guarantees import sandbox_refusal
 from endpoints.log_database.execution import StatementFailed
 from endpoints.log_database.publishing import PublishingError, publish_sandbox, sandbox_schema
@@ -73,7 +75,9 @@ def _tables(endpoint: Version) -> tuple[PublishedTable, ...]:
 
 
 # --- Producing --------------------------------------------------------------------------------------------------------
-Noted = tuple[Rows, tuple[str, ...]]
+T = TypeVar("T")
+# How a prepared query is run: with the position of the log that it awaits. Raises StatementFailed.
+Run = Callable[[PreparedQuery, "int | None"], T]
 
 
 def produce(endpoint: Version, request: QueryRequest, *, awaited: int = NO_POSITION) -> Outcome:
@@ -81,10 +85,13 @@ def produce(endpoint: Version, request: QueryRequest, *, awaited: int = NO_POSIT
 
     It contains every row up to the awaited position of the log. Raises an EndpointError.
     """
-    run = _run_sandboxed if request.sandbox_language else _run_stored
     counts = awaited or endpoint.cache_seconds  # how new the rows are, for this caller or for later ones
     try:
-        rows, notes = run(endpoint, request, awaited if counts else None)
+        if request.page is None:
+            query, rows = run_request(endpoint, request, PreparedQuery.run, awaited if counts else None)
+        else:
+            query, rows = _run_page(endpoint, request, awaited if counts else None)
+        notes = query.notes(rows)
         started = perf_counter()
         body = encode_rows(
             rows,
@@ -104,6 +111,7 @@ def produce(endpoint: Version, request: QueryRequest, *, awaited: int = NO_POSIT
         encoding_seconds=perf_counter() - started,
         position=rows.position,
         notes=notes,
+        next_page=rows.next_page or "",
     )
 
 
@@ -113,32 +121,56 @@ def prepare_consumers_query(endpoint: Version, request: QueryRequest, sandbox: S
     return prepare(endpoint, request.sandbox_text, request.arguments, sandbox)
 
 
-def _run_stored(endpoint: Version, request: QueryRequest, awaited: int | None) -> Noted:
-    query = prepare_stored_query(endpoint, request.arguments)
+def run_request(endpoint: Version, request: QueryRequest, run: Run[T], awaited: int | None) -> tuple[PreparedQuery, T]:
+    """Prepare what the request asks for and run it; return both. Raises an EndpointError."""
+    if request.sandbox_language:
+        refuse_unguarded_sandbox()
+        query = prepare_consumers_query(endpoint, request, sandbox_of(endpoint))
+    else:
+        query = prepare_stored_query(endpoint, request.arguments)
+    return query, _run_prepared(endpoint, query, run, awaited)
+
+
+def _run_page(endpoint: Version, request: QueryRequest, awaited: int | None) -> tuple[PreparedQuery, Rows]:
+    place = place_of(endpoint, request)
+    query = prepare_page(endpoint, request, place)
+    rows = _run_prepared(endpoint, query, PreparedQuery.run, awaited_by_page(place, awaited))
+    return query, finished_page(endpoint, request, place, rows)
+
+
+def _run_prepared(endpoint: Version, query: PreparedQuery, run: Run[T], awaited: int | None) -> T:
     try:
-        return query.run(awaited), ()
+        return _run_where_published(endpoint, query, run, awaited)
     except StatementFailed as failure:
-        refusal = query.refusal(failure)
+        raise refusal_of(query, failure) from failure
+
+
+def refusal_of(query: PreparedQuery, failure: StatementFailed) -> EndpointError:
+    """Return what the caller gets for a failure; that of a stored query is logged for its operator.
+
+    Raises InvalidParameters if an argument is at fault.
+    """
+    refusal = query.refusal(failure)
+    if not query.language:
         logger.error("stored_query_failed", sqlstate=failure.sqlstate, reason=failure.loggable_message)
-        raise refusal from failure
+    return refusal
 
 
-def _run_sandboxed(endpoint: Version, request: QueryRequest, awaited: int | None) -> Noted:
+def run_sandboxed(
+    endpoint: Version, prepare: Callable[[Sandbox], PreparedQuery], awaited: int | None
+) -> tuple[PreparedQuery, Rows]:
+    """Run what is prepared over the sandbox of this version; return both. Raises an EndpointError, and OverBudget."""
     refuse_unguarded_sandbox()
-    query = prepare_consumers_query(endpoint, request, sandbox_of(endpoint))
-    try:
-        rows = _run_where_published(endpoint, query, awaited)
-    except StatementFailed as failure:
-        raise query.refusal(failure) from failure
-    return rows, query.notes(rows)
+    query = prepare(sandbox_of(endpoint))
+    return query, _run_prepared(endpoint, query, PreparedQuery.run, awaited)
 
 
-def _run_where_published(endpoint: Version, query: PreparedQuery, awaited: int | None) -> Rows:
+def _run_where_published(endpoint: Version, query: PreparedQuery, run: Run[T], awaited: int | None) -> T:
     try:
-        return query.run(awaited)
+        return run(query, awaited)
     except StatementFailed as failure:
         if not query.lacks_a_table(failure):
             raise
     # The log database was restored or created again, without the schemas of the versions that Django knows.
     publish(endpoint)
-    return query.run(awaited)
+    return run(query, awaited)

@@ -9,6 +9,7 @@ from typing import Final
 from endpoints.access.secrets import Caller
 from endpoints.cache import QueryRequest
 from endpoints.calling.consumer_queries import Remembered, read_lql
+from endpoints.calling.pages import PAGE_ARGUMENTS, with_page
 from endpoints.definition import Version
 from endpoints.errors import AmbiguousSandboxQuery, ArgumentNotAllowed, InvalidRequest, SandboxDisabled
 from endpoints.results.outcomes import BoundValue, ResultFormat
@@ -38,6 +39,8 @@ class Call:
     redact: bool = False
     format: ResultFormat = ResultFormat.JSON
     weight: int = 0
+    tail: str = ""  # as sent; an endpoint may have a parameter of this name
+    page_token: str = ""
 
 
 _RequestKey = tuple[int, Call, tuple[tuple[str, str], ...]]
@@ -49,8 +52,8 @@ _remembered: Final[Remembered[_RequestKey, tuple[Version, QueryRequest]]] = Reme
 def read_request(endpoint: Version, call: Call, caller: Caller | None) -> QueryRequest:
     """Return what to run for a call: equal requests of one version give equal results.
 
-    Raises AmbiguousSandboxQuery, SandboxDisabled, InvalidLQL, RequestTooLarge, InvalidRequest, InvalidParameters or
-    ArgumentNotAllowed.
+    Raises AmbiguousSandboxQuery, SandboxDisabled, InvalidLQL, RequestTooLarge, InvalidRequest, InvalidParameters,
+    ArgumentNotAllowed, PagesNotAvailable or InvalidPageToken.
     """
     if call.sandbox_sql and call.sandbox_lql:
         raise AmbiguousSandboxQuery
@@ -58,13 +61,16 @@ def read_request(endpoint: Version, call: Call, caller: Caller | None) -> QueryR
         raise SandboxDisabled
     if call.sandbox_lql:
         read_lql(call.sandbox_lql)
-    return QueryRequest(
+    request = QueryRequest(
         arguments=_arguments(endpoint, call, caller),
         sandbox_language="sql" if call.sandbox_sql else "lql" if call.sandbox_lql else "",
         sandbox_text=call.sandbox_sql or call.sandbox_lql,
         redact=endpoint.redact_pii or call.redact,
         format=call.format,
     )
+    if PAGE_ARGUMENTS.isdisjoint(call.arguments):
+        return request
+    return with_page(endpoint, request, call.arguments, call.repeated_names)
 
 
 def recall_request(endpoint: Version, call: Call, caller: Caller | None) -> QueryRequest:

@@ -204,7 +204,7 @@ def explore_rows(exploration: Exploration, *, mark: Mark | None, run_id: str) ->
     end, page = exploration.end, PAGE_ROWS
     if mark is not None:
         end, page = min(end, mark.timestamp + _ONE_STEP), min(PAGE_ROWS + mark.rows, MAX_PAGE_ROWS)
-    lql = rows_query(exploration.lql, needed=_shown_columns(exploration))
+    lql = rows_query(exploration.lql, needed=shown_columns(exploration))
     seconds = 0.0
     for start in _starts(exploration, end=end):
         run = _run(replace(exploration, start=start), lql, end=end, max_rows=page, run_id=run_id)
@@ -260,7 +260,7 @@ def _check_range(exploration: Exploration) -> Period:
         raise InvalidExploration("range", str(error)) from error
 
 
-def _shown_columns(exploration: Exploration) -> list[str]:
+def shown_columns(exploration: Exploration) -> list[str]:
     """Return the columns that identify and place a row."""
     return ["timestamp", "id"] if exploration.project is not None else ["timestamp", "project", "id"]
 

@@ -17,7 +17,7 @@ from config.deadlines import answer_within
 from endpoints.errors import DatabaseUnavailable
 from endpoints.log_database.execution import Attendance, on_primary, run_once
 from endpoints.log_database.gate import GateConnection, GatePool, roll_back
-from endpoints.log_database.round_trips import Transaction, timestamp_columns
+from endpoints.log_database.round_trips import Transaction, column_types
 from endpoints.log_database.sessions import ReaderSession, session_settings_statement
 from endpoints.results.outcomes import Column, Rows, Statement
 from logsources.databases import owner_connection
@@ -180,7 +180,7 @@ def try_statement(
             rows=rows.first(max_rows),
             truncated=len(rows) > max_rows,
             database_seconds=seconds,
-            timestamp_columns=timestamp_columns(result),
+            types=column_types(result),
         ),
         columns=named_columns(fields),
     )

@@ -21,6 +21,7 @@ from typing import Final, TypeVar
 import psycopg
 import structlog
 
+from config import tracing
 from config.deadlines import NoAnswer
 from endpoints.errors import DatabaseUnavailable, QueryTimeout
 from endpoints.log_database.gate import GateConnection, GatePool, roll_back
@@ -29,11 +30,11 @@ from endpoints.log_database.round_trips import (
     Keeping,
     Transaction,
     column_names,
+    column_types,
     run_transaction,
-    timestamp_columns,
 )
 from endpoints.log_database.servers import log_servers
-from endpoints.log_database.sessions import ReaderSession, session_settings_statement
+from endpoints.log_database.sessions import ReaderSession, session_settings_statement, with_trace
 from endpoints.results.encoding import UNBOUNDED
 from endpoints.results.outcomes import OverBudget, Rows, Statement
 from endpoints.results.positions import NO_POSITION, covered_by_snapshot, read_position
@@ -91,7 +92,7 @@ def run_statement(
     DatabaseUnavailable, and OverBudget if the encoded rows will certainly have more than `max_bytes`.
     """
     started = perf_counter()
-    armed, result, rows = _on_some_server(
+    armed, result, rows = on_some_server(
         lambda pool: run_once(pool, statement, session, max_bytes, awaited=awaited),
         again=lambda pool: run_once(pool, statement, session, max_bytes, awaited=awaited, may_keep=False),
         session=session,
@@ -101,14 +102,14 @@ def run_statement(
         rows=rows.first(max_rows),
         truncated=len(rows) > max_rows,
         database_seconds=perf_counter() - started,
-        timestamp_columns=timestamp_columns(result),
+        types=column_types(result),
         position=NO_POSITION
         if awaited is None
         else covered_by_snapshot(read_position(armed.decode()), awaited=awaited),
     )
 
 
-def _on_some_server(attempt: Attempt[T], *, again: Attempt[T], session: ReaderSession) -> T:
+def on_some_server(attempt: Attempt[T], *, again: Attempt[T], session: ReaderSession) -> T:
     """Return what the attempt returns on a standby, or else on the primary. Raises as `on_primary` does."""
     standby = log_servers().standby()
     if standby is None:
@@ -176,6 +177,10 @@ def run_once(
         if pool.least_position:
             awaited = max(awaited or NO_POSITION, pool.least_position)
         arming = session_settings_statement(session, statement.sql, topology=connection.topology, awaited=awaited)
+        if trace_id := tracing.trace_id_of_request.get():
+            arming = with_trace(arming, trace_id)
+        if attend is None and tracing.observer is not None:
+            attend = tracing.observer.statement
         sent = (statement.sql, statement.arguments)
         keep = _keeping(connection, statement, session) if may_keep and connection.topology.keeps_statements else None
         budget = fetch_budget(session, max_bytes)

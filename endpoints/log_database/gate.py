@@ -22,9 +22,12 @@ from psycopg import RawCursor
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from config.deadlines import BoundedConnection, NoAnswer, Result, watched
+from config.deadlines import NoAnswer, Result, watched
+from config.exchanges import Exchange
 from config.setting_values import DEFAULT_PORT, each_server
+from endpoints.cache.running_calls import CURRENT_CALL
 from endpoints.errors import DatabaseUnavailable, Overloaded
+from endpoints.log_database.cancelling import CancellableConnection, Interest
 from endpoints.log_database.liveness import PROBE_SECONDS, Liveness
 from endpoints.results.encoding import register_loaders
 from endpoints.results.positions import NO_POSITION
@@ -94,11 +97,16 @@ SHORTEST_PROBE_SECONDS: Final = 0.5
 OVERTIME_SECONDS: Final = 5.0
 LONGEST_STATEMENT_SECONDS: Final = 300.0  # if a statement has no timeout of its own
 ROLLBACK_SECONDS: Final = 2.0
+# After a client was seen to leave, other calls look whether theirs has left too before they run a statement.
+DEPARTURE_SECONDS: Final = 5.0
 KEPT_FROM_SANDBOX: Final = 2  # connections of a pool that sandbox queries leave free for everything else
 
 
-class GateConnection(BoundedConnection[tuple[Any, ...]]):
-    """A connection of the gate pool; if its server hangs, it raises NoAnswer and closes itself."""
+class GateConnection(CancellableConnection):
+    """A connection of the gate pool; if its server hangs, it raises NoAnswer and closes itself.
+
+    A statement that nobody wants any more is cancelled (QueryCanceled).
+    """
 
     liveness: Liveness | None = None
     kept_statements: KeptStatements  # statements of the service and stored queries
@@ -114,6 +122,7 @@ class GateConnection(BoundedConnection[tuple[Any, ...]]):
         # Most statements are done before a check is due, and a vigil over each read costs as much as the read.
         with suppress(psycopg.errors._WaitTimeout):
             return super().wait(gen, timeout=PATIENCE_SECONDS)
+        vigil.begin()
         try:
             return super().wait(watched(gen, vigil.look_up), *args, **kwargs)
         except NoAnswer:
@@ -122,17 +131,28 @@ class GateConnection(BoundedConnection[tuple[Any, ...]]):
 
 
 class _Vigil:
-    """One wait of a connection: when it last heard something, and whether the server was found dead since."""
+    """One wait of a connection: when it last heard something, and whether the server was found dead since.
 
-    __slots__ = ("_connection", "_found_dead", "_liveness", "_quiet_since")
+    It also looks whether anybody still wants what the wait is for.
+    """
+
+    __slots__ = ("_connection", "_found_dead", "_interest", "_liveness", "_quiet_since")
 
     def __init__(self, connection: GateConnection, liveness: Liveness) -> None:
         self._connection = connection
         self._liveness = liveness
         self._quiet_since = monotonic()
         self._found_dead = False
+        self._interest: Interest | None = None
+
+    def begin(self) -> None:
+        """Begin to look: the wait has taken a moment already."""
+        call = CURRENT_CALL.get()
+        self._interest = None if call is None else Interest(self._connection, call)
 
     def look_up(self, ready: int | None) -> None:
+        if self._interest is not None:
+            self._interest.look()
         if ready:
             self._quiet_since = monotonic()
             self._found_dead = False
@@ -166,14 +186,10 @@ class GatePool:
         self._sandbox_in_hand = threading.BoundedSemaphore(max(1, size - KEPT_FROM_SANDBOX) + max(1, size // 4))
         self._in_use = 0
         self._lock = threading.Lock()
+        self._options = {"connect_timeout": 2, **conninfo, "autocommit": True, "cursor_factory": RawCursor}
         self._pool: ConnectionPool[GateConnection] = ConnectionPool(
             connection_class=GateConnection,
-            kwargs={
-                "connect_timeout": 2,
-                **conninfo,
-                "autocommit": True,
-                "cursor_factory": RawCursor,
-            },
+            kwargs=self._options,
             min_size=1,
             max_size=size,
             timeout=wait_seconds,
@@ -209,7 +225,8 @@ class GatePool:
     def connection(self, *, statement_seconds: float = LONGEST_STATEMENT_SECONDS) -> Iterator[GateConnection]:
         """Lend a connection for statements with this timeout.
 
-        Raises Overloaded if all stay busy, and DatabaseUnavailable if none can be opened or the server hangs.
+        Raises Overloaded if all stay busy, DatabaseUnavailable if none can be opened or the server hangs, and
+        CallEnded if nobody wants the result of this thread's call any more.
         """
         if self.liveness.refuses():
             raise DatabaseUnavailable
@@ -220,15 +237,24 @@ class GatePool:
             is_busy = self._in_use >= self._size and not self.liveness.is_known_dead()
             raise (Overloaded() if is_busy else DatabaseUnavailable()) from error
         connection.longest_wait = statement_seconds + OVERTIME_SECONDS
-        connection.probe_seconds = max(SHORTEST_PROBE_SECONDS, PROBE_SECONDS - (monotonic() - asked_at))
+        now = monotonic()
+        connection.probe_seconds = max(SHORTEST_PROBE_SECONDS, PROBE_SECONDS - (now - asked_at))
         with self._lock:
             self._in_use += 1
         try:
+            if now - Exchange.a_client_left_at < DEPARTURE_SECONDS or now - asked_at > PATIENCE_SECONDS:
+                _end_if_client_left()
             yield connection
+        except psycopg.errors.QueryCanceled as error:
+            reason = connection.take_reason()
+            if reason is None:
+                raise
+            raise reason from error
         finally:
             with self._lock:
                 self._in_use -= 1
-            if connection.info.transaction_status != TransactionStatus.IDLE:
+            # A cancel request that may still have its effect must not meet the statement of another call.
+            if connection.ended_as is not None or connection.info.transaction_status != TransactionStatus.IDLE:
                 connection.close()
             self._pool.putconn(connection)
 
@@ -237,6 +263,22 @@ class GatePool:
         """Lend a connection for a consumer's query when its turn comes. Raises Overloaded and DatabaseUnavailable."""
         with self.sandbox_turn(), self.connection(statement_seconds=statement_seconds) as connection:
             yield connection
+
+    def connect_apart(self, *, statement_seconds: float) -> GateConnection:
+        """Open a connection that is none of the pool's; the caller closes it and bounds their number.
+
+        Raises DatabaseUnavailable if the server hangs, and psycopg.Error.
+        """
+        if self.liveness.refuses():
+            raise DatabaseUnavailable
+        connection = GateConnection.connect(**self._options)
+        try:
+            self._configure(connection)
+        except BaseException:
+            connection.close()
+            raise
+        connection.longest_wait = statement_seconds + OVERTIME_SECONDS
+        return connection
 
     def discard_broken(self) -> None:
         """Replace idle connections that died with the server, so that a retry meets a live one."""
@@ -259,6 +301,12 @@ class GatePool:
         connection.topology = read_topology(connection)
         register_loaders(connection)
         connection.prepare_threshold = None  # `round_trips` prepares the statements that are worth it
+
+
+def _end_if_client_left() -> None:
+    call = CURRENT_CALL.get()
+    if call is not None:
+        call.end_if_client_left()
 
 
 def roll_back(connection: GateConnection) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Generator, Hashable, Iterator, Sequence
+from collections.abc import Generator, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, product, starmap
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
@@ -25,13 +25,12 @@ from psycopg.waiting import Ready, Wait
 
 from endpoints.log_database.gate import GateConnection, KeptStatements
 from endpoints.results.encoding import CHUNK_ROWS, register_loaders
-from endpoints.results.outcomes import BoundValue, OverBudget
+from endpoints.results.outcomes import BoundValue, ColumnType, OverBudget
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
 
 Parameters = Sequence[BoundValue | bytes]  # as texts, encoded or not
-_TIMESTAMPTZ: Final = 1184  # its oid in every PostgreSQL
 _FAILED: Final = (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED)
 _ARRAY_SPECIAL: Final = re.compile(r'(["\\])')
 
@@ -67,7 +66,7 @@ def run_transaction(
     With `keep` the statement stays prepared for the connection. Raises psycopg.Error, and OverBudget for rows beyond
     the budget: the state of the transaction is then in doubt.
     """
-    trip = _RoundTrip(connection)
+    trip = RoundTrip(connection)
     trip.send_plain(b"BEGIN READ ONLY")
     trip.send(*arming, keep=Keeping(connection.kept_statements, arming[0]))
     armed = trip.sent - 1
@@ -82,9 +81,10 @@ def column_names(result: PGresult) -> tuple[str, ...]:
     return tuple((result.fname(index) or b"").decode() for index in range(result.nfields))
 
 
-def timestamp_columns(result: PGresult) -> tuple[int, ...]:
-    """Return the indexes of the columns of type timestamptz."""
-    return tuple(index for index in range(result.nfields) if result.ftype(index) == _TIMESTAMPTZ)
+def column_types(result: PGresult) -> Sequence[ColumnType]:
+    """Return the types of the columns; for a domain, PostgreSQL names the type under it."""
+    oid_of, modifier_of = result.ftype, result.fmod
+    return [(oid_of(index), modifier_of(index)) for index in range(result.nfields)]
 
 
 class FetchBudget(NamedTuple):
@@ -116,7 +116,7 @@ class FetchedRows(Sequence[tuple[Any, ...]]):
         return self._count
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        return islice(chain.from_iterable(map(_load_rows, self._chunks)), self._count)
+        return islice(chain.from_iterable(map(load_rows, self._chunks)), self._count)
 
     @overload
     def __getitem__(self, index: int) -> tuple[Any, ...]: ...
@@ -132,12 +132,33 @@ class FetchedRows(Sequence[tuple[Any, ...]]):
         places = ((chunk, row) for chunk in self._chunks for row in range(chunk.ntuples))
         return all(chunk.get_value(row, column) is None for chunk, row in islice(places, self._count))
 
+    def texts(self, row: int, columns: Iterable[int]) -> tuple[str | None, ...]:
+        """Return values of one row as PostgreSQL's text."""
+        for chunk in self._chunks:
+            if row < chunk.ntuples:
+                values = (chunk.get_value(row, column) for column in columns)
+                return tuple(None if value is None else value.decode() for value in values)
+            row -= chunk.ntuples
+        raise IndexError("no such row")
+
 
 def null_columns(rows: Sequence[Sequence[Any]], columns: Sequence[int]) -> list[int]:
     """Return those of the columns, by their indexes, that are NULL in every row."""
     if isinstance(rows, FetchedRows):
         return [column for column in columns if rows.is_null(column)]
     return [column for column in columns if all(row[column] is None for row in rows)]
+
+
+def first_rows(rows: Sequence[Sequence[Any]], count: int) -> Sequence[Sequence[Any]]:
+    """Return the first rows; those that libpq holds are not loaded."""
+    return rows.first(count) if isinstance(rows, FetchedRows) else rows[:count]
+
+
+def texts_of_row(rows: Sequence[Sequence[Any]], row: int, columns: Iterable[int]) -> tuple[str | None, ...]:
+    """Return the values of columns of type text in one row; of rows that libpq holds no other row is loaded."""
+    if isinstance(rows, FetchedRows):
+        return rows.texts(row, columns)
+    return tuple(rows[row][column] for column in columns)
 
 
 class _Loaders(threading.local):
@@ -152,7 +173,8 @@ class _Loaders(threading.local):
 _loaders = _Loaders()
 
 
-def _load_rows(result: PGresult) -> list[tuple[Any, ...]]:
+def load_rows(result: PGresult) -> list[tuple[Any, ...]]:
+    """Return the rows of a result, in any thread; `register_loaders` has the forms of their values."""
     transformer = _loaders.transformer
     transformer.set_pgresult(result)
     try:
@@ -189,7 +211,7 @@ class _Fetching:
             raise OverBudget
 
 
-class _RoundTrip:
+class RoundTrip:
     """The commands sent before one sync, and their results."""
 
     def __init__(self, connection: GateConnection) -> None:
@@ -234,7 +256,8 @@ class _RoundTrip:
         return results
 
 
-def _send(pgconn: PGconn) -> Generator[Wait, Ready, None]:
+def send_queued(pgconn: PGconn) -> Generator[Wait, Ready, None]:
+    """Send what is queued, for `Connection.wait`."""
     while pgconn.flush():
         while not (ready := (yield Wait.RW)):
             continue
@@ -244,7 +267,7 @@ def _send(pgconn: PGconn) -> Generator[Wait, Ready, None]:
 
 def _exchange(pgconn: PGconn, fetching: _Fetching) -> Generator[Wait, Ready, list[PGresult]]:
     """Send what is queued and read up to the sync, for `Connection.wait`."""
-    yield from _send(pgconn)
+    yield from send_queued(pgconn)
     results: list[PGresult] = []
     while True:
         while pgconn.is_busy():

@@ -110,9 +110,14 @@ class LogServers:
         for pool in self._watched:
             threading.Thread(target=self._watch, args=(pool,), name=f"watch {pool.name}", daemon=True).start()
 
+    @property
+    def uses_standbys(self) -> bool:
+        """Whether calls may run on other servers than the primary."""
+        return bool(self._watched and self._prefers_standbys)
+
     def standby(self) -> GatePool | None:
         """Return a standby that may take a call, a different one each time; None if there is none."""
-        if not (self._watched and self._prefers_standbys):
+        if not self.uses_standbys:
             return None
         self._await_first_looks()
         standbys = [pool for pool in self._watched if self._state(pool) is ServerState.SERVES and _is_standby(pool)]

@@ -98,6 +98,12 @@ def session_settings_statement(
     return _asking_position(arming, len(bound) + 1), (*bound, write_position(awaited).encode())
 
 
+def with_trace(arming: Arming, trace_id: str) -> Arming:
+    """Return the arming that also names the session after a trace, for pg_stat_activity and the server's log."""
+    statement, bound = arming
+    return _naming_session(statement, len(bound) + 1), (*bound, f"trace={trace_id}".encode())
+
+
 @lru_cache(maxsize=1024)
 def _arming_of_stored_query(*fields: Any) -> Arming:
     topology, role, search_path, seconds, tenant, planner_settings = fields
@@ -130,6 +136,11 @@ def _set_configs(number: int) -> str:
 @lru_cache(maxsize=256)
 def _asking_position(arming: str, number: int) -> str:
     return arming.replace("SELECT ", f"SELECT {PRIVATE_SCHEMA}.log_position(${number}), ", 1)
+
+
+@lru_cache(maxsize=256)
+def _naming_session(arming: str, number: int) -> str:
+    return f"{arming}, set_config('application_name', ${number}, true)"
 
 
 @lru_cache(maxsize=256)

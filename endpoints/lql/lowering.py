@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -22,7 +22,7 @@ from endpoints.lql.rules import TIMESTAMP, Aggregate, ChartColumn, ChartRule, Ru
 from endpoints.lql.schema import CheckedRules, Schema, check_rules, resolve, table_schema, timestamp_field
 from endpoints.lql.sql_pieces import NOT_NULL, NUMBERS, Bindings, quoted_name, value_path
 from endpoints.results.outcomes import BoundValue, Column
-from endpoints.sql.parameters import DeclaredParameter
+from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from endpoints.sql.sandbox.vocabulary import similar_names
 
 # --- Charts -----------------------------------------------------------------------------------------------------------
@@ -161,6 +161,22 @@ class LQLTable:
 
 
 @dataclass(frozen=True, slots=True)
+class Stretch:
+    """The rows of a tail: up to the moment `until`, in the order of their places, a place being timestamp and id.
+
+    With `since` those at this place or behind it, the first ones first; without it the last ones first. Two more
+    columns, behind all others, are each row's place.
+    """
+
+    until: datetime
+    since: tuple[datetime, str] | None = None
+
+
+PLACE_COLUMNS: Final = 2
+ID: Final = "id"
+
+
+@dataclass(frozen=True, slots=True)
 class LoweredQuery:
     """A sandbox query over one table.
 
@@ -198,25 +214,37 @@ def choose_table(rules: Rules, tables: Sequence[LQLTable], *, default: str) -> L
 
 
 def lower(
-    rules: Rules, table: LQLTable, *, now: datetime, chart_column: ChartColumn = ChartColumn.AGGREGATE
+    rules: Rules,
+    table: LQLTable,
+    *,
+    now: datetime,
+    chart_column: ChartColumn = ChartColumn.AGGREGATE,
+    stretch: Stretch | None = None,
 ) -> LoweredQuery:
     """Return the SQL of the rules over this table; every relative time counts from `now`, an aware datetime.
 
     Raises InvalidLQL if the table lacks a path, a value does not fit its column, columns cannot be named or a time
-    does not exist.
+    does not exist; for a `stretch` also if the rules are a chart, or the table's rows have no place.
     """
     try:
-        return _lower(rules, table, now.astimezone(UTC).replace(tzinfo=None), chart_column)
+        return _lower(rules, table, now.astimezone(UTC).replace(tzinfo=None), chart_column, stretch)
     except Fault as fault:
         fault.refuse(rules.text)
 
 
-def _lower(rules: Rules, table: LQLTable, now: datetime, chart_column: ChartColumn) -> LoweredQuery:
+def _lower(
+    rules: Rules, table: LQLTable, now: datetime, chart_column: ChartColumn, stretch: Stretch | None
+) -> LoweredQuery:
     schema = table_schema(table.columns)
     checked = check_rules(rules, schema)
     bindings = Bindings()
     where = _where(checked, bindings, now)
     name = quoted_name(table.name)
+    if stretch is not None:
+        source = f"FROM {name} AS t {_of_stretch(stretch, rules, table, where, bindings)}"
+        places = [(f"place {column}", resolve(column, schema, position=0)) for column in (TIMESTAMP, ID)]
+        chosen = [*outputs(rules.selects, schema, table.columns), *places]
+        return _lowered(lower_selects(chosen, source, bindings), checked, bindings)
     if rules.chart is not None and checked.charted is not None:
         timestamp = timestamp_field(schema, position=rules.chart.position)
         column = chart_column.name_for(rules.chart.aggregate)
@@ -226,6 +254,44 @@ def _lower(rules: Rules, table: LQLTable, now: datetime, chart_column: ChartColu
         order = f'ORDER BY t."{TIMESTAMP}" DESC' if TIMESTAMP in schema else ""
         source = " ".join(filter(None, [f"FROM {name} AS t", where, order]))
         sql = lower_selects(outputs(rules.selects, schema, table.columns), source, bindings)
+    return _lowered(sql, checked, bindings)
+
+
+def have_places(columns: Iterable[Column]) -> bool:
+    """Tell whether rows with these columns have a place, so that they can be tailed."""
+    types = {column.name: column.type for column in columns}
+    return types.get(TIMESTAMP) == "timestamp with time zone" and ID in types
+
+
+def _of_stretch(stretch: Stretch, rules: Rules, table: LQLTable, where: str, bindings: Bindings) -> str:
+    """Return the WHERE and ORDER BY of the rows of a stretch."""
+    if rules.chart is not None:
+        raise Fault(rules.chart.position, "`tail` lists new rows, and a chart counts them", hint="Leave the chart out.")
+    if not have_places(table.columns):
+        position = rules.table.position if rules.table is not None else 0
+        reason = f"`tail` needs a table with the columns `{TIMESTAMP}`, a timestamptz, and `{ID}`"
+        raise Fault(position, f"{reason}, which `{table.name}` is not")
+    # With the table: a column of the result may have the same name.
+    # Ids in the order of their code points, as whoever keeps a place compares them.
+    moment, row_id = f't."{TIMESTAMP}"', f"convert_to(t.\"{ID}\"::text, 'UTF8')"
+    conditions = [where.removeprefix("WHERE ")] if where else []
+    conditions.append(f"{moment} <= {_bound_moment(stretch.until, bindings)}")
+    if stretch.since is None:
+        order = f"ORDER BY {moment} DESC, {row_id} DESC"
+    else:
+        since, since_id = _bound_moment(stretch.since[0], bindings), bindings.bind(stretch.since[1])
+        # A comparison of both at once would read every partition.
+        conditions += [f"{moment} >= {since}", f"({moment} > {since} OR {row_id} >= convert_to({since_id}, 'UTF8'))"]
+        order = f"ORDER BY {moment}, {row_id}"
+    return f"WHERE {' AND '.join(conditions)} {order}"
+
+
+def _bound_moment(moment: datetime, bindings: Bindings) -> str:
+    text = moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return bindings.bind(text, ParameterType.TIMESTAMP)
+
+
+def _lowered(sql: str, checked: CheckedRules, bindings: Bindings) -> LoweredQuery:
     return LoweredQuery(
         sql=sql,
         parameters=bindings.parameters,

@@ -33,6 +33,8 @@ class ResultFormat(StrEnum):
     JSON = "application/json"
     CSV = "text/csv"
     NDJSON = "application/x-ndjson"
+    PARQUET = "application/vnd.apache.parquet"
+    ARROW = "application/vnd.apache.arrow.stream"
 
 
 class SandboxDialect(StrEnum):
@@ -49,21 +51,38 @@ class TimestampForm(StrEnum):
     UNIX_MICROSECONDS = "unix_microseconds"
 
 
+# A column's type: its oid in pg_type, and its modifier, such as precision and scale of a numeric; -1 if it has none.
+ColumnType = tuple[int, int]
+
+
 @dataclass(frozen=True, slots=True)
 class Rows:
     """What a statement returned: at most `max_rows` rows, and whether PostgreSQL had more.
 
-    `timestamp_columns` are the indexes of the columns of type timestamptz, `position` is that of the log up to which
-    they contain every row (endpoints.results.positions). Values of a row behind its last column are the service's own,
-    and not part of the result.
+    `types` are those of the columns, `position` is that of the log up to which they contain every row
+    (endpoints.results.positions). Values of a row behind its last column are the service's own, and not part of the
+    result; neither are types behind the last column's. `next_page` is None unless they are a page: then the token of
+    the one behind it, "" for the last one.
     """
 
     columns: tuple[str, ...]
     rows: Sequence[Sequence[Any]]
     truncated: bool
     database_seconds: float
-    timestamp_columns: tuple[int, ...] = ()
+    types: Sequence[ColumnType] = ()
     position: int = 0
+    next_page: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Which rows of a result in pages: so many after the row that the sealed token of the page before names.
+
+    Without a token they are the first ones.
+    """
+
+    size: int
+    token: str = ""
 
 
 class OverBudget(Exception):
@@ -74,7 +93,8 @@ class OverBudget(Exception):
 class Outcome:
     """An encoded result, ready to be sent or cached; it contains every row up to its position in the log.
 
-    `notes` are sentences in ASCII about a text that probably does not mean what it says.
+    `notes` are sentences in ASCII about a text that probably does not mean what it says. `next_page` is the token of
+    the page behind this one, "" if there is none.
     """
 
     body: bytes
@@ -85,3 +105,4 @@ class Outcome:
     encoding_seconds: float
     position: int = 0
     notes: tuple[str, ...] = ()
+    next_page: str = ""

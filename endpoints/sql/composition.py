@@ -28,6 +28,7 @@ _PREFIX: Final = (
     "SELECT result.*, CAST(CASE WHEN sum(octet_length(CAST(ROW(result.*) AS text)))"
     " OVER (ROWS UNBOUNDED PRECEDING) > {max_bytes:d} THEN '{marker}' ELSE '0' END AS integer) FROM (\n"
 )
+_ALL_BEFORE: Final = "UNBOUNDED PRECEDING"
 
 
 def limit_bytes(sql: str, *, max_bytes: int) -> tuple[str, int]:
@@ -37,6 +38,14 @@ def limit_bytes(sql: str, *, max_bytes: int) -> tuple[str, int]:
     """
     prefix = _PREFIX.format(max_bytes=max_bytes, marker=MARKER)
     return f"{prefix}{sql}\n) AS result", len(prefix)
+
+
+def limit_bytes_of_chunks(limited: str, *, rows: int) -> str:
+    """Return a query of `limit_bytes` whose budget holds for every so many rows that follow each other, not for all.
+
+    The text in it stays where it was.
+    """
+    return limited.replace(_ALL_BEFORE, f"{rows - 1:d} PRECEDING".ljust(len(_ALL_BEFORE)), 1)
 
 
 def is_over_budget(sqlstate: str, message: str) -> bool:
@@ -206,7 +215,7 @@ def original_offset(sql: str, parameters: Sequence[DeclaredParameter], offset: i
     for lexeme in query:
         text = lexeme.text
         if lexeme.kind is Kind.PARAMETER:
-            text = _placeholder(text[1:], dict(types), numbers)
+            text = placeholder(text[1:], dict(types), numbers)
         if offset < emitted + len(text):
             inside = max(offset - emitted, 0)
             return lexeme.start if lexeme.kind is Kind.PARAMETER else lexeme.start + inside
@@ -228,11 +237,11 @@ def _numbered(sql: str, types: tuple[tuple[str, ParameterType], ...]) -> Compile
     type_of = dict(types)
     numbers: dict[str, int] = {}
 
-    bound = replace_parameters(sql, lambda name: _placeholder(name, type_of, numbers))
+    bound = replace_parameters(sql, lambda name: placeholder(name, type_of, numbers))
     return CompiledQuery(bound, tuple(numbers))
 
 
-def _placeholder(name: str, type_of: Mapping[str, ParameterType], numbers: dict[str, int]) -> str:
+def placeholder(name: str, type_of: Mapping[str, ParameterType], numbers: dict[str, int]) -> str:
     """Return ``($n::type)``, the same name always under the same number.
 
     where a = @x and b > @y or c = @x  ->  where a = ($1::text) and b > ($2::bigint) or c = ($1::text)

@@ -133,6 +133,23 @@ def stored_tables(sql: str) -> tuple[StoredTable, ...]:
     return tables
 
 
+def names_below(sql: str, table: str) -> frozenset[str]:
+    """Return every word in the CTE of this name and in those that it may read: the tables below it, and more."""
+    # with a as (select * from logs.edge_logs), b as (select * from a), …: b  ->  {"a", "edge_logs", "logs", …}
+    bodies = {each.name: each.sql for each in stored_tables(sql)}
+    names: set[str] = set()
+    unread = [table]
+    while unread:
+        body = bodies.pop(unread.pop(), None)
+        if body is None:
+            continue
+        words = {lexeme.text for lexeme in lex(body) if lexeme.kind in (Kind.WORD, Kind.QUOTED_IDENTIFIER)}
+        found = {word.lower() for word in words} | {word.strip('"') for word in words}
+        names |= found
+        unread += found
+    return frozenset(names)
+
+
 class _Reader:
     """The lexemes of a query, one after the other."""
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import Page, expect
@@ -190,20 +193,43 @@ def test_a_long_query_is_really_ended(open_page: OpenPage) -> None:
     rows(page)
 
 
-def test_it_runs_again_by_itself_while_nobody_reads(open_page: OpenPage) -> None:
-    page = open_page(WEEK, role="editor")
-    page.clock.install()
-    page.reload()
+def test_new_rows_appear_while_it_is_live(open_page: OpenPage, site: Site) -> None:
+    installation = site.installation
+    secret = installation.console.do("issue", name="live loader", may_load=True)
+
+    def load(message: str, project: str = "acme") -> float:
+        row = {"project": project, "event_message": message, "timestamp": datetime.now(UTC).isoformat()}
+        with installation.caller(secret=secret) as caller:
+            body, headers = json.dumps(row).encode(), {"content-type": "application/json"}
+            assert caller.request("POST", "/api/logs?source=edge_logs", body=body, **headers).status == 200
+        return time.monotonic()
+
+    page = open_page("/admin/logs/?source=edge_logs&range=15m&project=acme", role="editor")
     rows(page)
-    page.get_by_label("Run again every 10 seconds").check()
-    with page.expect_response("**/admin/logs/rows/"):
-        page.clock.run_for(10_100)
-    rows(page)
-    page.locator("#lx-list > li").first.locator("summary").click()
+    with page.expect_request("**/admin/logs/tail/"):
+        page.get_by_label("Live: new rows as they come").check()
+    first = page.locator("#lx-list > li").first
+    delays = []
+    for number in range(3):
+        load("of another project", project="globex")
+        loaded_at = load(f"live row {number}")
+        expect(first).to_contain_text(f"live row {number}")
+        delays.append(time.monotonic() - loaded_at)
+    print(f"\nshown in the explorer after {max(delays):.2f} s at most")  # noqa: T201
+    expect(page.locator("#lx-list")).not_to_contain_text("of another project")
+    first.locator("summary").click()
+    load("while somebody reads")
+    expect(first).to_contain_text("while somebody reads")
+    expect(page.locator(".lx-row[open]")).to_contain_text("live row 2")
+    assert max(delays) < 10
+
+    page.get_by_label("Live: new rows as they come").uncheck()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    page.clock.run_for(30_000)
-    assert asked == []
+    load("after the end")
+    with page.expect_response("**/admin/logs/histogram/"):
+        page.get_by_role("button", name="Run").click()
+    assert not any("/tail/" in url for url in asked)
 
 
 VALUES = [

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import socket
+from contextlib import ExitStack
 
-from config.connections import BYTES_PER_SECOND, Progress, SlowReaders, sent_so_far
+from config.connections import BYTES_PER_SECOND, Progress, SlowReaders, sent_so_far, torn_end
 
 SECONDS = 30.0
 ENOUGH = int(BYTES_PER_SECOND * SECONDS)
@@ -56,3 +57,30 @@ def test_the_kernel_tells_what_has_arrived() -> None:
             progress = sent_so_far(accepted)
             assert progress is not None
             assert progress.sent == 1000
+
+
+def test_an_answer_that_is_torn_shuts_down_its_own_connection_alone() -> None:
+    with ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        clients, accepted = [], []
+        for _ in range(3):
+            clients.append(stack.enter_context(socket.create_connection(server.getsockname())))
+            accepted.append(stack.enter_context(server.accept()[0]))
+        for piece in torn_end(server.getsockname()[1], b"the last line"):
+            accepted[1].sendall(b"%x\r\n%b\r\n" % (len(piece), piece))  # as the web server sends a chunk
+        received = b""
+        clients[1].settimeout(30)
+        while part := clients[1].recv(65_536):  # until its end
+            received += part
+        assert received.endswith(b"the last line\r\n")
+        for number in (0, 2):
+            accepted[number].sendall(b"goes on")
+            assert clients[number].recv(100) == b"goes on"
+
+
+def test_without_its_connection_the_answer_only_has_its_last_line(monkeypatch) -> None:
+    monkeypatch.setattr("config.connections.TORN_ROUND_SECONDS", 0.01)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        *blanks, last = torn_end(server.getsockname()[1], b"the last line")
+    assert last == b"the last line"
+    assert set(b"".join(blanks)) == {ord("\n")}

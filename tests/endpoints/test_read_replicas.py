@@ -107,6 +107,20 @@ def test_a_call_with_the_position_of_a_load_is_never_answered_by_older_rows(
         assert rows_seen(api, X_Log_Position=position) == number
 
 
+def test_a_page_never_comes_from_a_standby_that_lacks_rows_of_the_page_before(
+    pair: Replicated, api: ApiClient, shipper: Client
+) -> None:
+    sql = "SELECT id, timestamp FROM edge_logs"
+    save_endpoint(Endpoint(name="test.pages", sql=sql, page_order="id, timestamp"), [])
+    pair.caught_up()
+    with pair.replay_paused():
+        position = send(shipper, [row(number) for number in range(1, 4)])["X-Log-Position"]
+        first = api.query("test.pages", {"page_size": 2}, X_Log_Position=position).json()
+        last = api.query("test.pages", {"page_token": first["next"]}).json()
+        assert api.query("test.pages", {"page_size": 2}).json() == {"result": [], "next": None}
+    assert (len(first["result"]), len(last["result"]), last["next"]) == (2, 1, None)
+
+
 def test_the_standby_answers_a_position_that_it_has_replayed(
     pair: Replicated, where: Endpoint, api: ApiClient, shipper: Client
 ) -> None:

@@ -21,6 +21,8 @@ from endpoints.calling.prepared_queries import stored_session
 from endpoints.calling.purging import purge_cache
 from endpoints.log_database.sessions import ReaderSession
 from endpoints.sql.composition import compile_query
+from endpoints.sql.page_orders import parse_page_order
+from endpoints.sql.page_queries import compile_page
 from endpoints.sql.parameters import coerce_arguments
 from tests.conftest import ApiClient, iso
 from tests.live.calls import until
@@ -238,6 +240,40 @@ def test_logs_all_takes_the_newest_rows_from_the_index_with_one_plan_for_all_arg
     assert any("$1" in line for line in plan)  # the plan knows no argument
     assert sum(read) < 150  # a hundred rows, and the first one of each other partition
     assert not any("Sort" in line and "Sort Key" not in line for line in plan)
+
+
+@pytest.mark.one_server("the coordinator of a cluster does not show the plans of its workers")
+@pytest.mark.parametrize("order", ["timestamp desc, id desc", "timestamp not null, id not null"])
+def test_a_page_of_logs_all_far_behind_reads_no_more_than_the_first(
+    log_database: psycopg.Connection[Any], order: str
+) -> None:
+    log_database.execute(
+        "INSERT INTO logs.edge_logs (id, project, timestamp, event_message, metadata)"
+        " SELECT n, project, now() - n * interval '10 seconds', 'made up', '[]'"
+        " FROM generate_series(1, 20000) AS n, unnest(ARRAY['acme', 'globex']) AS project"
+    )
+    log_database.execute("VACUUM ANALYZE logs.edge_logs")
+    log_database.execute("SET TimeZone = 'UTC'")
+    behind = log_database.execute(
+        f"SELECT timestamp::text, id FROM logs.edge_logs WHERE project = 'acme'"
+        f" ORDER BY {order.replace(' not null', '')} OFFSET 15000 LIMIT 1"
+    ).fetchone()
+    endpoint, keys = find_endpoint("logs.all"), parse_page_order(order)
+    arguments = coerce_arguments(endpoint.parameters, {"project": "acme"})
+    read = {}
+    for after in (None, behind):
+        query = compile_page(endpoint.sql, endpoint.parameters, keys, after)
+        statement = query.statement(arguments, after, limit=101)
+        values = ", ".join("NULL" if value is None else f"'{value}'" for value in statement.arguments)
+        with reader(log_database, stored_session(endpoint, arguments)) as connection:
+            connection.execute(f"PREPARE page AS {statement.sql}")
+            plan = [line for (line,) in connection.execute(f"EXPLAIN (ANALYZE, COSTS OFF) EXECUTE page ({values})")]
+        scans = [line for line in plan if "Scan" in line]
+        read[after] = sum(int(rows) for line in scans for rows in re.findall(r"rows=(\d+)", line))
+        removed = [int(number) for line in plan for number in re.findall(r"Removed by Filter: (\d+)", line)]
+        assert sum(removed) < 5  # the row that the page before ended with
+        assert not any(" Sort (" in line and "Incremental" not in line for line in plan)
+    assert max(read.values()) < 150
 
 
 def vacuum(log_database: psycopg.Connection[Any]) -> None:

@@ -34,11 +34,11 @@ from django.urls import reverse  # noqa: E402
 from django.utils import timezone  # noqa: E402
 from django_celery_beat.models import PeriodicTask  # noqa: E402
 
-from endpoints.access import access_tokens  # noqa: E402
+from endpoints.access import access_tokens, signing_keys  # noqa: E402
 from endpoints.access.secrets import NO_LIMIT, OwnLimits  # noqa: E402
 from endpoints.calling import warming  # noqa: E402
 from endpoints.defining import saving, upkeep  # noqa: E402
-from endpoints.models import AccessToken, Endpoint  # noqa: E402
+from endpoints.models import AccessToken, Endpoint, SigningKey  # noqa: E402
 from endpoints.sql.parameters import DeclaredParameter, ParameterType  # noqa: E402
 from logsources.models import LogSource  # noqa: E402
 
@@ -78,6 +78,15 @@ def issue(*, name: str, limits: Mapping[str, int] | None = None, **options: Any)
         **(limits if limits is not None else {"calls_at_once": NO_LIMIT, "sandbox_queries_at_once": NO_LIMIT})
     )
     return access_tokens.issue_access_token(name=name, limits=own, **options).secret
+
+
+def create_signing_key(*, name: str, allowed_origins: Sequence[str]) -> str:
+    """Make a key for browser tokens and return its id."""
+    return signing_keys.create_signing_key(name=name, allowed_origins=allowed_origins).kid
+
+
+def revoke_signing_key(*, name: str) -> int:
+    return signing_keys.revoke_signing_keys(SigningKey.objects.filter(name=name))
 
 
 def revoke(*, name: str) -> int:
@@ -141,7 +150,19 @@ def warm(*, name: str) -> dict[str, Any]:
 
 COMMANDS: Mapping[str, Callable[..., Any]] = {
     command.__name__: command
-    for command in (prepare, save, delete, issue, revoke, edit, create_operator, warming_seconds, warm)
+    for command in (
+        prepare,
+        save,
+        delete,
+        issue,
+        create_signing_key,
+        revoke_signing_key,
+        revoke,
+        edit,
+        create_operator,
+        warming_seconds,
+        warm,
+    )
 }
 
 

@@ -2,6 +2,7 @@
 
 check_draft       every problem at its place, and what the draft would return
 run_draft         the rows of a call, as a saved version would give them
+run_over_draft    the rows of any query over its sandbox tables
 explain_draft     the plan of the same statement
 cancel_draft_run  ends a run of another request, thread or process
 """
@@ -20,6 +21,7 @@ from endpoints.defining.drafts.running import (
     SentStatement,
     explain_draft,
     run_draft,
+    run_over_draft,
 )
 
 __all__ = [
@@ -41,4 +43,5 @@ __all__ = [
     "check_draft",
     "explain_draft",
     "run_draft",
+    "run_over_draft",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from endpoints.calling.pages import PAGE_ARGUMENTS
 from endpoints.calling.prepared_queries import sandbox_session, stored_session
 from endpoints.defining.drafts.draft import (
     Draft,
@@ -28,6 +29,9 @@ from endpoints.log_database.sessions import ReaderSession
 from endpoints.results.outcomes import Column
 from endpoints.sql.composition import compile_query, original_offset
 from endpoints.sql.lexemes import Kind, lex
+from endpoints.sql.page_orders import PageKey, PageOrderError, may_repeat, page_order_problems, parse_page_order
+from endpoints.sql.page_queries import PageQueryError, compile_page, lift_order_and_limit
+from endpoints.sql.parameters import find_parameters
 from endpoints.sql.stored_queries import ParameterUse, parameter_uses, stored_tables
 
 
@@ -65,7 +69,7 @@ def check_draft(draft: Draft) -> DraftReport:
     columns, faults = _described(checked)
     # PostgreSQL refuses the same in the query and again in its CTEs: reported once.
     tables, sandbox_faults = _sandbox(checked) if draft.sandboxing and columns is not None else ((), [])
-    problems += [*faults, *sandbox_faults, *default_table_problems(draft)]
+    problems += [*faults, *sandbox_faults, *default_table_problems(draft), *_page_problems(draft, checked, columns)]
     return DraftReport(_in_order(problems), uses, columns, tables)
 
 
@@ -74,7 +78,7 @@ def _checkable(draft: Draft) -> Draft:
     numbers = [setting for setting in SETTINGS.values() if setting.type is int]
     out_of_range = [one for one in numbers if not one.has_in_range(getattr(draft, one.name))]
     stand_ins: dict[str, Any] = {one.name: one.default for one in out_of_range}
-    return replace(draft, **stand_ins, planner_settings="")
+    return replace(draft, **stand_ins, planner_settings="", page_order="")
 
 
 def _described(draft: Draft) -> tuple[tuple[Column, ...] | None, list[Problem]]:
@@ -87,6 +91,47 @@ def _described(draft: Draft) -> tuple[tuple[Column, ...] | None, list[Problem]]:
         return None, [Problem("sql", postgresql_message(failure), place=place_in_draft(draft, failure))]
     unbounded = tables_without_time_bound(description.plan) if description.plan else ()
     return description.columns, [_without_bound(draft, table) for table in unbounded]
+
+
+def _page_problems(draft: Draft, checked: Draft, columns: tuple[Column, ...] | None) -> Iterator[Problem]:
+    """Yield why the query's rows cannot be read in pages, if its order can be read at all."""
+    try:
+        keys = parse_page_order(draft.page_order)
+    except PageOrderError:
+        return  # its field says so
+    if not keys or columns is None:
+        return
+    unfit = [*page_order_problems(keys, columns), *_page_arguments_taken(checked)]
+    try:
+        lift_order_and_limit(draft.sql)
+    except PageQueryError as error:
+        place = Position.at(draft.sql, error.position)
+        unfit.append(f"Line {place.line}, column {place.column} of the query: {error.message}.")
+    yield from (Problem("page_order", reason) for reason in unfit or _refused_by_postgresql(checked, keys))
+    if not unfit and may_repeat(keys):
+        reason = (
+            "Two rows that are equal in these columns cannot be told apart, and a call whose page ends between them "
+            "fails: the last column must make every row different, as id does behind timestamp."
+        )
+        yield Problem("page_order", reason, severity=Severity.WARNING)
+
+
+def _page_arguments_taken(draft: Draft) -> Iterator[str]:
+    for name in sorted(PAGE_ARGUMENTS.intersection(find_parameters(draft.sql))):
+        yield f"The query has a parameter @{name}, so callers could not ask for a page: call it something else."
+
+
+def _refused_by_postgresql(draft: Draft, keys: tuple[PageKey, ...]) -> Iterator[str]:
+    """PREPARE the first page, and one after a row."""
+    endpoint = draft.as_version()
+    nothing = {parameter.name: None for parameter in endpoint.parameters}
+    for after in (None, ("",) * len(keys)):
+        query = compile_page(draft.sql, endpoint.parameters, keys, after)
+        try:
+            describe_statement(query.statement(nothing, after, limit=1), stored_session(endpoint, nothing))
+        except StatementFailed as failure:
+            yield postgresql_message(failure)
+            return
 
 
 def _sandbox(draft: Draft) -> tuple[tuple[PublishedTable, ...], list[Problem]]:

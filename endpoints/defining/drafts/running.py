@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -217,6 +217,24 @@ def explain_draft(draft: Draft, *, call: Call, run_id: str) -> DraftPlan:
             trial = _try(replace(prepared, query=explained), attendance, moved_by=len(explain))
     ((explanation,),) = trial.rows.rows
     return DraftPlan(read_plan(explanation, partitions=partitions), _sent(prepared))
+
+
+def run_over_draft(draft: Draft, prepare: Callable[[Sandbox], PreparedQuery], *, awaited: int) -> Rows:
+    """Run what is prepared over the draft's sandbox tables and return its rows, up to the awaited position of the log.
+
+    Nobody can cancel it. Raises InvalidDraft, StoredQueryFailed, and every EndpointError that a consumer can get.
+    """
+    with _one_of_few():
+        refuse_unguarded_sandbox()
+        endpoint = runnable(draft).as_version()
+        try:
+            query = prepare(Sandbox(*publish_draft(endpoint, endpoint.parameters)))
+        except PublishingError as error:
+            raise StoredQueryFailed from error
+        try:
+            return query.run(awaited)
+        except StatementFailed as failure:
+            raise query.refusal(failure) from failure
 
 
 def _explaining() -> tuple[str, Mapping[str, tuple[str, ...]]]:

@@ -50,6 +50,7 @@ class Command(OwnCommand):
         )
         parser.add_argument("--no-endpoints", action="store_true", help="it may call no endpoint")
         parser.add_argument("--may-purge", action="store_true", help="it may remove cached results")
+        parser.add_argument("--may-issue", action="store_true", help="it may issue browser tokens")
         parser.add_argument(
             "--may-load",
             nargs="?",
@@ -79,6 +80,7 @@ class Command(OwnCommand):
                 may_load=options["may_load"] is not None,
                 load_sources=sources,
                 default_project=options["default_project"],
+                may_issue=options["may_issue"],
                 no_endpoints=options["no_endpoints"],
                 limits=limits,
             )

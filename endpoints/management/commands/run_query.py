@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, BinaryIO, cast
 from unicodedata import category
 
 from django.core.management.base import CommandError, CommandParser, OutputWrapper
@@ -17,6 +17,7 @@ from rich.cells import cell_len, set_cell_size
 from endpoints.calling.calls import run_endpoint
 from endpoints.calling.query_requests import Call
 from endpoints.management.failures import USAGE_EXIT_CODE, one_line_failures
+from endpoints.results.encoding import BINARY_FORMATS, offered_formats
 from endpoints.results.outcomes import ResultFormat
 from endpoints.sql.parameters import RawValue
 from logsources.management.own_command import OwnCommand
@@ -97,7 +98,7 @@ def _cut(value: str, cells: int) -> str:
 
 
 # --- Run query --------------------------------------------------------------------------------------------------------
-_FORMATS = {"json": ResultFormat.JSON, "csv": ResultFormat.CSV, "ndjson": ResultFormat.NDJSON}
+_FORMATS = {result_format.name.lower(): result_format for result_format in ResultFormat}
 
 
 class Command(OwnCommand):
@@ -117,7 +118,8 @@ class Command(OwnCommand):
             "--format",
             choices=["table", *_FORMATS],
             default="table",
-            help="default: %(default)s, as wide as the terminal (or COLUMNS); long values are cut",
+            help="default: %(default)s, as wide as the terminal (or COLUMNS); long values are cut; "
+            "parquet and arrow are for a file, such as --format parquet > rows.parquet",
         )
         parser.add_argument("--sql", default="", help="a sandbox query to run instead of the stored final query")
         parser.add_argument("--lql", default="", help="the same in LQL, such as 'm.response.status_code:>=500'")
@@ -125,21 +127,29 @@ class Command(OwnCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         values, repeated = _arguments(options["arguments"])
+        result_format = _FORMATS.get(options["format"], ResultFormat.CSV)
+        if result_format in BINARY_FORMATS:
+            _check_binary(options["format"], self.stdout)
         call = Call(
             arguments=values,
             repeated_names=repeated,
             sandbox_sql=options["sql"] if options["sql"].strip() else "",
             sandbox_lql=options["lql"] if options["lql"].strip() else "",
             redact=options["redact"],
-            format=_FORMATS.get(options["format"], ResultFormat.CSV),
+            format=result_format,
         )
         with one_line_failures():
             outcome = run_endpoint(options["endpoint"], call=call).outcome
-        text = outcome.body.decode()
-        _write(self.stdout, _as_table(text) if options["format"] == "table" else text)
+        if result_format in BINARY_FORMATS:
+            _write(self.stdout, outcome.body)
+        else:
+            text = outcome.body.decode()
+            _write(self.stdout, _as_table(text) if options["format"] == "table" else text)
         cut = ", cut at max rows" if outcome.truncated else ""
         rows = "1 row" if outcome.row_count == 1 else f"{outcome.row_count} rows"
         self.stderr.write(f"{rows}{cut}, in {outcome.database_seconds:.3f} s")
+        if outcome.next_page:
+            self.stderr.write(f"next page: page_token={outcome.next_page}")
         for note in outcome.notes:
             self.stderr.write(note)
 
@@ -150,9 +160,26 @@ def _as_table(text: str) -> str:
     return format_rows(header, rows, width=shutil.get_terminal_size().columns)
 
 
-def _write(stdout: OutputWrapper, text: str) -> None:
+def _check_binary(name: str, stdout: OutputWrapper) -> None:
+    """Raise CommandError if a binary format cannot be written, or would be written to a terminal."""
+    if _FORMATS[name] not in offered_formats():
+        raise CommandError(
+            f"--format {name} needs pyarrow, which is not installed here: pip install 'log-query-endpoints[arrow]'.",
+            returncode=USAGE_EXIT_CODE,
+        )
+    if stdout.isatty():
+        raise CommandError(
+            f"--format {name} is binary, not for a terminal. Write it to a file: --format {name} > rows.{name}.",
+            returncode=USAGE_EXIT_CODE,
+        )
+
+
+def _write(stdout: OutputWrapper, body: str | bytes) -> None:
     try:
-        stdout.write(text, ending="" if text.endswith("\n") else "\n")
+        if isinstance(body, bytes):
+            cast(BinaryIO, stdout.buffer).write(body)
+        else:
+            stdout.write(body, ending="" if body.endswith("\n") else "\n")
         stdout.flush()
     except BrokenPipeError as error:
         # For example `| head`, which has read enough. Python would complain again when it flushes at exit.

@@ -49,6 +49,7 @@ FOR_OWNERS = ModelRules(OWNERS, OWNERS, OWNERS, OWNERS)
 MODELS = {
     "endpoints_endpoint": ModelRules(EVERYBODY, EDITORS, EDITORS, OWNERS, has_history=True),
     "endpoints_accesstoken": ModelRules(EVERYBODY, OWNERS, OWNERS, OWNERS, has_history=True),
+    "endpoints_signingkey": ModelRules(OWNERS, OWNERS, OWNERS, NOBODY, has_history=True),
     "logsources_logsource": ModelRules(EVERYBODY, OWNERS, OWNERS, OWNERS),
     "auth_user": FOR_OWNERS,
     "auth_group": FOR_OWNERS,
@@ -75,6 +76,8 @@ OTHERS = {
     "admin/(?P<url>.*)$": BOTH_EVERYBODY,  # nothing is there
     "admin:auth_user_password_change": Access(OWNERS, OWNERS),
     "admin:endpoints_accesstoken_revoke_this": Access(OWNERS, OWNERS),
+    "admin:endpoints_signingkey_rotate_this": Access(OWNERS, OWNERS),
+    "admin:endpoints_signingkey_revoke_this": Access(OWNERS, OWNERS),
     "admin:endpoints_endpoint_import_files": Access(EDITORS, EDITORS),
     "admin:endpoints_endpoint_export_file": Access(EDITORS, EDITORS),
     "admin:endpoints_endpoint_restore": ONLY_POST_OF_EDITORS,
@@ -92,6 +95,7 @@ OTHERS = {
     "log_explorer_histogram": ONLY_POST_OF_EDITORS,
     "log_explorer_filter": ONLY_POST_OF_EDITORS,
     "log_explorer_cancel": ONLY_POST_OF_EDITORS,
+    "log_explorer_tail": ONLY_POST_OF_EDITORS,
 }
 RULES: Mapping[str, Access] = {**dict(page for name, rules in MODELS.items() for page in rules.pages(name)), **OTHERS}
 

@@ -12,6 +12,7 @@ ENDPOINT = {
     "sql": "SELECT @project AS project, @level AS level",
     "tenant_parameter": "",
     "max_rows": "1000",
+    "stream_rows": "0",
     "statement_timeout_seconds": "15",
     "cache_seconds": "0",
     "warm_every_seconds": "0",

@@ -19,10 +19,10 @@ from endpoints.admin.call_examples import (
     CallExample,
     Target,
     Value,
-    call_examples,
     example_arguments,
     placeholders,
 )
+from endpoints.admin.result_examples import plain_call
 from endpoints.sql.parameters import DeclaredParameter, ParameterType, coerce_arguments
 
 NOW = datetime(2026, 3, 14, 9, 15, tzinfo=UTC)
@@ -31,7 +31,7 @@ ADDRESS = "https://logs.example/api/endpoints/query/logs.all"
 
 def examples(arguments: Mapping[str, Value]) -> dict[str, CallExample]:
     target = Target(ADDRESS, statement_timeout_seconds=15, arguments=arguments)
-    return {example.name: example for example in call_examples(target)}
+    return {example.name: example for example in plain_call(target).examples}
 
 
 def words_of(example: CallExample) -> list[str]:

@@ -95,15 +95,15 @@ def test_without_sandboxing_there_are_none(admin_client: Client) -> None:
 
 
 def test_the_examples_of_sandbox_queries_run(endpoint: Endpoint, api: Any) -> None:
-    from endpoints.admin.using_it import _sandbox_query
+    from endpoints.admin.ways_to_call import sandbox_query
 
     for language in ("sql", "lql"):
-        response = api.query("test.used", {"project": "acme", language: _sandbox_query(endpoint, language)})
+        response = api.query("test.used", {"project": "acme", language: sandbox_query(endpoint, language)})
         # The table of this test has no column of time to filter by.
         assert response.status_code == (200 if language == "sql" else 400)
     logs = Endpoint.objects.get(name="logs.all")
     for language in ("sql", "lql"):
-        assert api.query("logs.all", {"project": "a", language: _sandbox_query(logs, language)}).status_code == 200
+        assert api.query("logs.all", {"project": "a", language: sandbox_query(logs, language)}).status_code == 200
 
 
 def test_it_lists_who_may_call_it(admin_client: Client, endpoint: Endpoint) -> None:

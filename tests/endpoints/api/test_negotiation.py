@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from endpoints.api import negotiation
 from endpoints.api.negotiation import preferred_format
 from endpoints.errors import NotAcceptable
 from endpoints.results.outcomes import ResultFormat
 from tests.linear import takes_longer_than
 
 JSON, CSV, NDJSON = ResultFormat.JSON, ResultFormat.CSV, ResultFormat.NDJSON
+PARQUET, ARROW = ResultFormat.PARQUET, ResultFormat.ARROW
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
 
 ACCEPTED = {
@@ -26,6 +28,9 @@ ACCEPTED = {
     "TEXT/Csv": CSV,
     " text/csv ": CSV,
     "application/x-ndjson": NDJSON,
+    "application/vnd.apache.parquet": PARQUET,
+    "application/vnd.apache.arrow.stream": ARROW,
+    "Application/Vnd.Apache.Parquet;q=0.5": PARQUET,
     # Parameters make it no other type.
     "text/csv; charset=utf-8": CSV,
     "text/csv;charset=UTF-8": CSV,
@@ -68,6 +73,13 @@ ACCEPTED = {
     "text/csv;q=nan, application/json;q=0.9": CSV,
     "text/csv;q=7, application/json": CSV,
     "text/csv;q=, application/json;q=0.9": CSV,
+    # A wildcard is a binary format only if it can be nothing else.
+    "application/vnd.apache.parquet, */*;q=0.9": PARQUET,
+    "application/vnd.apache.arrow.stream;q=0.9, application/vnd.apache.parquet": PARQUET,
+    "application/vnd.apache.arrow.stream, application/json": ARROW,
+    "application/json, application/vnd.apache.arrow.stream": JSON,
+    "application/*, application/json;q=0": NDJSON,
+    "application/*, application/json;q=0, application/x-ndjson;q=0": PARQUET,
     # What is no range means nothing.
     "csv, text/csv": CSV,
     "text/csv,": CSV,
@@ -102,6 +114,21 @@ def test_the_format_is_the_one_that_the_header_prefers(accept: str) -> None:
 def test_a_header_that_allows_no_format_is_refused(accept: str) -> None:
     with pytest.raises(NotAcceptable):
         preferred_format(accept)
+
+
+def test_without_its_library_a_format_is_not_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(negotiation, "OFFERED", (JSON, CSV, NDJSON))
+    # Asked past the memory of headers, which other tests fill.
+    for accept in (PARQUET.value, f"{PARQUET.value}, {ARROW.value};q=0", f"{PARQUET.value}, image/png"):
+        with pytest.raises(NotAcceptable) as error:
+            negotiation._preferred_format(accept)
+        assert error.value.message.endswith(f" It lacks the extra [arrow], which writes {PARQUET.value}.")
+        assert [detail["media_type"] for detail in error.value.details] == [JSON, CSV, NDJSON]
+    with pytest.raises(NotAcceptable) as error:
+        negotiation._preferred_format("image/png")
+    assert "extra" not in error.value.message
+    assert negotiation._preferred_format(f"{PARQUET.value}, text/csv;q=0.1") is CSV
+    assert negotiation._preferred_format("*/*, application/json;q=0") is CSV
 
 
 @pytest.mark.parametrize("piece", ['"', ",", ";a=", ';a="\\', "text/csv,", "*/*;q=0,", '"\\', " ", "a", ';a=";'])

@@ -248,6 +248,8 @@ def test_406_not_acceptable_lists_the_formats(api: ApiClient, accept: str) -> No
         "application/json",
         "text/csv",
         "application/x-ndjson",
+        "application/vnd.apache.parquet",
+        "application/vnd.apache.arrow.stream",
     ]
 
 

@@ -51,6 +51,7 @@ def encode(body: bytes) -> bytes:
         database_seconds=FLOATS,
         encoding_seconds=FLOATS,
         notes=st.lists(st.text(max_size=20), max_size=3).map(tuple),
+        next_page=st.sampled_from(["", "rT4x"]),
     )
 )
 def test_result_comes_back_whole(stored: Outcome) -> None:
@@ -60,7 +61,7 @@ def test_result_comes_back_whole(stored: Outcome) -> None:
     assert (header.format, header.row_count, header.truncated) == (stored.format, stored.row_count, stored.truncated)
     assert (header.database_seconds, header.encoding_seconds) == (stored.database_seconds, stored.encoding_seconds)
     assert header.body_bytes == len(stored.body)
-    assert header.notes == stored.notes
+    assert (header.notes, header.next_page) == (stored.notes, stored.next_page)
 
 
 def test_an_entry_of_an_earlier_version_has_no_notes() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from endpoints.cache.keys import QueryRequest, result_key
-from endpoints.results.outcomes import BoundValue, ResultFormat
+from endpoints.results.outcomes import BoundValue, Page, ResultFormat
 
 # Separators, quotes, what JSON escapes, lone surrogates: whatever could make two requests read alike.
 TEXTS = st.text(alphabet=st.sampled_from(list('ab:,"[]{}\\\n\0é😀\ud83d\ude00nul')), max_size=6)
@@ -20,6 +20,7 @@ REQUESTS = st.builds(
     sandbox_text=TEXTS,
     redact=st.booleans(),
     format=st.sampled_from(ResultFormat),
+    page=st.none() | st.builds(Page, st.integers(1, 3), st.sampled_from(["", "a", "b"])),
 )
 ENDPOINTS = st.sampled_from([uuid4().hex, uuid4().hex])
 VERSIONS = st.sampled_from([1, 2, 11, 12])
@@ -52,6 +53,7 @@ def test_order_of_arguments_does_not_matter(one: QueryRequest, random: Any) -> N
         sandbox_text=one.sandbox_text,
         redact=one.redact,
         format=one.format,
+        page=one.page,
     )
     assert result_key(ENDPOINT, 1, one) == result_key(ENDPOINT, 1, other)
 

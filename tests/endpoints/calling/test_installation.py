@@ -119,6 +119,7 @@ def test_a_pool_in_use_is_busy_and_not_down(
     own_redis: OwnRedis, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = GatePool(settings.LOGS_GATE, size=1, wait_seconds=0.2)
+    small._pool.wait(timeout=30)  # on a busy machine its first connection takes longer than a call waits
     monkeypatch.setattr(servers, "_servers", LogServers([small]))
     try:
         with small.connection():

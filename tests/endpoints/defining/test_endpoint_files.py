@@ -125,7 +125,9 @@ by path."""
 tenant_parameter = ""
 max_rows = 50
 statement_timeout_seconds = 15
+stream_rows = 0
 planner_settings = ""
+page_order = ""
 cache_seconds = 0
 warm_every_seconds = 0
 sandboxing = true

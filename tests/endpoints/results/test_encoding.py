@@ -13,13 +13,14 @@ import pytest
 
 from endpoints.log_database.execution import run_statement
 from endpoints.log_database.sessions import ReaderSession
-from endpoints.results.encoding import CHUNK_ROWS, encode_rows
+from endpoints.results.encoding import BINARY_FORMATS, CHUNK_ROWS, STREAMED_FORMATS, encode_chunks, encode_rows
 from endpoints.results.outcomes import OverBudget, ResultFormat, Rows, Statement
 from logsources.roles import QUERY_READER
 
 pytestmark = pytest.mark.django_db
 SESSION = ReaderSession(role=QUERY_READER, search_path="logs", statement_timeout_seconds=5, tenant="")
 
+TEXT_FORMATS = sorted(set(ResultFormat) - BINARY_FORMATS)  # the others: test_arrow
 JSON_FORMS = [
     ("timestamptz '2025-06-02 10:15:02.12+02'", '"2025-06-02T08:15:02.120000Z"'),
     ("timestamptz '2025-06-02 08:15:02'", '"2025-06-02T08:15:02.000000Z"'),
@@ -132,7 +133,7 @@ def test_csv_quotes_by_rfc_4180_and_writes_structures_as_json() -> None:
     assert row == ['a"b,\r\nc', "", "true", '{"k": [1.0]}', '["x","y"]', "2025-06-02T00:00:00.000000Z"]
 
 
-@pytest.mark.parametrize("result_format", list(ResultFormat))
+@pytest.mark.parametrize("result_format", TEXT_FORMATS)
 def test_redacts_texts_at_every_depth_and_nothing_else(result_format: ResultFormat) -> None:
     rows = run(
         'SELECT \'from 192.0.2.7 ok\' AS text, \'{"ip 192.0.2.7": [{"x": "a@example.org", "n": 1.10}]}\'::jsonb'
@@ -174,7 +175,7 @@ def test_chunks_join_to_what_one_would_be() -> None:
         assert table == [["n", "text", "nothing"], *([str(n), f"row {n}", ""] for n in range(1, number + 1))]
 
 
-@pytest.mark.parametrize("result_format", list(ResultFormat))
+@pytest.mark.parametrize("result_format", TEXT_FORMATS)
 @pytest.mark.parametrize("number", [0, 1, 2 * CHUNK_ROWS])
 def test_a_body_may_have_as_many_bytes_as_its_budget(result_format: ResultFormat, number: int) -> None:
     rows = run_statement(Statement(MANY), SESSION, max_rows=number)
@@ -202,3 +203,21 @@ def test_values_behind_the_last_column_are_left_out() -> None:
     rows = Rows(("a",), [(1, 2)], False, 0.0)
     assert encode_rows(rows, ResultFormat.JSON, redact=True) == b'{"result":[{"a":1}]}'
     assert encode_rows(rows, ResultFormat.CSV, redact=True) == b"a\r\n1\r\n"
+
+
+@pytest.mark.parametrize("result_format", sorted(STREAMED_FORMATS))
+@pytest.mark.parametrize("number", [0, 1, 2 * CHUNK_ROWS + 1])
+def test_pieces_of_chunks_are_the_body(result_format: ResultFormat, number: int) -> None:
+    values = [(n, f"from 203.0.113.{n % 256}") for n in range(number)]
+    chunks = [values[start : start + CHUNK_ROWS] for start in range(0, number, CHUNK_ROWS)]
+    pieces = list(encode_chunks(("n", "text"), iter(chunks), result_format, redact=True))
+    assert b"".join(pieces) == encode_rows(Rows(("n", "text"), values, False, 0.0), result_format, redact=True)
+    assert len(pieces) == len(chunks) + (result_format is ResultFormat.CSV)
+
+
+def test_a_piece_over_its_budget_is_refused_and_those_before_it_are_not() -> None:
+    chunks = iter([[("a",)], [("a" * 100,)], [("a",)]])
+    pieces = encode_chunks(("x",), chunks, ResultFormat.NDJSON, redact=False, max_bytes=50)
+    assert next(pieces) == b'{"x":"a"}\n'
+    with pytest.raises(OverBudget):
+        next(pieces)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from endpoints.sql.composition import MARKER, is_over_budget, limit_bytes
+from endpoints.sql.composition import MARKER, is_over_budget, limit_bytes, limit_bytes_of_chunks
 
 
 @pytest.mark.parametrize("sql", ["select 1", "", "select 1 -- comment"])
@@ -24,3 +24,12 @@ def test_tells_how_far_it_moves_the_text(sql) -> None:
 )
 def test_knows_its_own_error(sqlstate, message, over) -> None:
     assert is_over_budget(sqlstate, message) is over
+
+
+@pytest.mark.parametrize("sql", ["select 1", 'select sum(a) over (rows unbounded preceding) as "UNBOUNDED PRECEDING"'])
+@pytest.mark.parametrize("rows", [2, 128, 100_000])
+def test_counts_the_bytes_of_rows_that_follow_each_other_and_moves_the_text_no_further(sql, rows) -> None:
+    limited, moved = limit_bytes(sql, max_bytes=1000)
+    of_chunks = limit_bytes_of_chunks(limited, rows=rows)
+    assert of_chunks[moved:] == limited[moved:]
+    assert f"(ROWS {rows - 1} PRECEDING " in of_chunks

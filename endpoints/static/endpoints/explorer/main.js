@@ -2,16 +2,17 @@
 
 import { byId, counted, show } from "../shared/dom.js";
 import { failureOf, post, stopwatch } from "../shared/http.js";
-import { readAddress, saveAddress, writeAddress } from "./address.js";
+import { isRelative, readAddress, saveAddress, writeAddress } from "./address.js";
 import { clearFailure, Controls, showFailure, showUnreadable, Unreadable } from "./controls.js";
 import { Knowledge } from "./knowledge.js";
 import { LqlBar } from "./lql_bar.js";
 import { Results } from "./results.js";
 import { Search } from "./search.js";
+import { Tail } from "./tail.js";
 
 const DAY = 86_400_000;
 const AROUND = 30_000; // milliseconds before and after a row
-const LIVE_PAUSE_MILLISECONDS = 10_000;
+const RECOUNT_MILLISECONDS = 10_000; // the histogram follows live rows more slowly
 const SLOW_SECONDS = 0.5; // what is quicker needs no clock
 
 class Explorer {
@@ -46,7 +47,12 @@ class Explorer {
       byId("lx-cancel").disabled = true;
       this.search.cancel();
     });
-    window.setInterval(() => this.runAgain(), LIVE_PAUSE_MILLISECONDS);
+    this.tail = new Tail(started.addresses.tail, {
+      found: (rows) => this.came(rows),
+      failed: (failure) => this.failed(failure, "tail"),
+    });
+    byId("lx-live").addEventListener("change", () => this.followOrStop());
+    document.addEventListener("visibilitychange", () => this.followOrStop());
   }
 
   /** Show what the page's address tells. */
@@ -76,13 +82,30 @@ class Explorer {
     const { start, end } = (this.range = this.controls.range(search));
     const { source, project, lql, redact } = search;
     this.showRunning();
+    this.tail.stop();
     void this.search.start({ source, project, lql, redact, start: start.toISOString(), end: end.toISOString() });
+    this.recountedAt = Date.now();
   }
 
-  /** Run again by itself, as long as that is wished and nobody reads a row. */
-  runAgain() {
-    const isRead = document.hidden || document.querySelector(".lx-row[open]") !== null;
-    if (byId("lx-live").checked && !isRead && !this.search.isRunning) this.run({ isNew: false });
+  /** Follow the search that is shown, as long as that is wished, somebody looks, and its range ends now. */
+  followOrStop() {
+    const isWished = byId("lx-live").checked && !document.hidden;
+    const endsNow = isRelative(byId("lx-range").value);
+    if (byId("lx-live").checked && !endsNow) this.say("Live rows need a time range that ends now.");
+    if (!isWished || !endsNow || !this.search.exploration) this.tail.stop();
+    else if (!this.tail.isRunning) void this.tail.follow(this.search.exploration);
+  }
+
+  /** Show rows that came by themselves, and count them once in a while. */
+  came(rows) {
+    const added = this.results.showLive(rows);
+    if (!added.length) return;
+    this.knowledge.seen.add(added);
+    this.say(`${counted(added.length, "new row")}`);
+    if (Date.now() - this.recountedAt < RECOUNT_MILLISECONDS || this.search.isRunning) return;
+    this.recountedAt = Date.now();
+    const { start, end } = (this.range = this.controls.range(this.controls.read()));
+    this.search.recount({ start: start.toISOString(), end: end.toISOString() });
   }
 
   showRunning() {
@@ -115,6 +138,7 @@ class Explorer {
     this.knowledge.seen.add(this.results.showRows(rows, answer, isFirst));
     if (isFirst && !rows.length) this.results.showEmpty(this.range, this.knowledge.source, this.knowledge.known.newest);
     this.say(`${counted(rows.length, "row")} in ${answer.seconds.toFixed(2)} s`);
+    if (isFirst) this.followOrStop();
   }
 
   failed(failure, part) {

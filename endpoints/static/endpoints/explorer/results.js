@@ -32,6 +32,17 @@ export class Results {
     return added;
   }
 
+  /** Show rows that came by themselves among those that are there; what is returned was not there yet. */
+  showLive(rows) {
+    const added = this.list.insert(rows);
+    if (added.length) {
+      this.isEmpty = false;
+      show(byId("lx-empty"));
+      this.head();
+    }
+    return added;
+  }
+
   showHistogram(answer, lql) {
     const chart = CHART.exec(lql)?.[1] ?? answer.aggregate;
     // count(path) counts no rows.

@@ -6,6 +6,7 @@ import { writeMoment } from "../shared/time_axis.js";
 import { isObject, scalar } from "./knowledge.js";
 
 const MAX_LINES = 500; // a page of rows with thousands of values each would be slow
+const MOST_ROWS = 5000; // of live rows; a page with more is slow
 const LEVELS = { info: "info", log: "info", notice: "info", warning: "warning", warn: "warning" };
 const BAD_LEVELS = new Set(["error", "critical", "alert", "emergency", "fatal", "panic"]);
 const BASE = new Set(["timestamp", "project", "id", "event_message", "metadata"]);
@@ -25,13 +26,30 @@ export class RowList {
 
   /** Add those rows that are not there yet; what is returned are these. */
   add(rows) {
-    const added = rows.filter((row) => {
-      const key = JSON.stringify([row.timestamp, row.id, row.project ?? null]);
-      return !this.keys.has(key) && this.keys.add(key);
-    });
+    const added = this.unknown(rows);
     this.rows.push(...added);
     this.place.append(...added.map((row) => this.item(row)));
     return added;
+  }
+
+  /** Put those rows that are not there yet where their time is; the oldest rows make room for them. */
+  insert(rows) {
+    const added = this.unknown(rows);
+    for (const row of added) {
+      const found = this.rows.findIndex(({ timestamp }) => timestamp <= row.timestamp);
+      const index = found === -1 ? this.rows.length : found;
+      this.place.insertBefore(this.item(row), this.place.children[index] ?? null);
+      this.rows.splice(index, 0, row);
+    }
+    while (this.rows.length > MOST_ROWS) {
+      this.keys.delete(keyOf(this.rows.pop()));
+      this.place.lastElementChild.remove();
+    }
+    return added;
+  }
+
+  unknown(rows) {
+    return rows.filter((row) => !this.keys.has(keyOf(row)) && this.keys.add(keyOf(row)));
   }
 
   /** Where the rows end, as the service asks for it. */
@@ -66,6 +84,10 @@ export class RowList {
     const actions = h("div", { class: "lx-actions" }, copy, around);
     return h("div", { class: "lx-unfolded" }, actions, rowJson(row, this.actions.addFilter));
   }
+}
+
+function keyOf(row) {
+  return JSON.stringify([row.timestamp, row.id, row.project ?? null]);
 }
 
 /** The message, or what was selected in its place. */

@@ -48,6 +48,11 @@ export class Search {
     this.asked.push(this.ask("rows", { mark }, (answer) => this.view.rows(rowsOf(answer), answer, false), "more"));
   }
 
+  /** Ask for the histogram of another range. */
+  recount(range) {
+    this.asked.push(this.ask("histogram", range, (answer) => this.view.histogram(answer)));
+  }
+
   /** End what runs; PostgreSQL stops it. Its own requests then fail as cancelled. */
   cancel() {
     this.endAll();

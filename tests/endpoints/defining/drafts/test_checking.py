@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from django.core.exceptions import ValidationError
 from django.db import connections
 
 from endpoints.defining.drafts import Draft, DraftReport, check_draft
@@ -259,3 +260,49 @@ def test_a_log_database_that_does_not_answer_is_told_as_such(monkeypatch: pytest
         owner_connection()
     with pytest.raises(DatabaseUnavailable):
         check_draft(drafted("SELECT 1 AS a"))
+
+
+# --- Pages ------------------------------------------------------------------------------------------------------------
+IN_PAGES = "SELECT t.timestamp, t.id, t.metadata FROM edge_logs AS t WHERE t.timestamp > @since ORDER BY t.id"
+SINCE = DeclaredParameter("since", ParameterType.TIMESTAMP)
+
+
+@pytest.mark.parametrize(
+    "order", ["", "timestamp desc, id desc", "id, timestamp asc nulls first", "timestamp not null, id"]
+)
+def test_an_order_of_pages_over_the_result_has_no_problem(order: str) -> None:
+    assert check_draft(drafted(IN_PAGES, SINCE, page_order=order)).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("order", "sql", "message"),
+    [
+        ("timestamp down", IN_PAGES, "not a column with its direction"),
+        ("stamp desc, id", IN_PAGES, "no column stamp; its columns are timestamp, id, metadata"),
+        ("metadata, id", IN_PAGES, "metadata, which is jsonb"),
+        ("id", "SELECT 'a' AS id, 'b' AS id", "2 columns called id"),
+        ("id, timestamp", f"{IN_PAGES}\nOFFSET 5", "Line 2, column 1 of the query: pages take the place"),
+        ("id, timestamp", f"{IN_PAGES} LIMIT @rows::int", "LIMIT and a number"),
+        ("size", "SELECT @page_size AS size", "call it something else"),
+    ],
+)
+def test_an_order_that_gives_no_pages_is_told(order: str, sql: str, message: str) -> None:
+    names = [DeclaredParameter(name) for name in ("rows", "page_size") if f"@{name}" in sql]
+    parameters = [*([SINCE] if "@since" in sql else []), *names]
+    errors = [one for one in check_draft(drafted(sql, *parameters, page_order=order)).problems if one.is_error]
+    assert {one.field for one in errors} - {"sql"} == {"page_order"}
+    assert any(message in one.message for one in errors)
+
+
+def test_an_order_that_may_not_tell_rows_apart_is_a_warning() -> None:
+    report = check_draft(drafted(IN_PAGES, SINCE, page_order="timestamp desc"))
+    assert told(report) == [("warning", "page_order", None, None)]
+    assert "make every row different" in report.problems[0].message
+    assert report.ok
+
+
+def test_an_endpoint_whose_order_gives_no_pages_is_not_saved() -> None:
+    with pytest.raises(ValidationError) as refusal:
+        save_endpoint(Endpoint(name="test.unsaved", sql=IN_PAGES, page_order="stamp"), [SINCE])
+    assert list(refusal.value.message_dict) == ["page_order"]
+    assert not Endpoint.objects.filter(name="test.unsaved").exists()

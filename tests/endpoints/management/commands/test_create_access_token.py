@@ -54,6 +54,12 @@ def test_a_shippers_access_token_loads_and_calls_nothing() -> None:
     assert "may call no endpoint and load rows." in err
 
 
+def test_a_backends_access_token_may_issue_browser_tokens() -> None:
+    out, err = run("backend", "--may-issue", "--bind", "project=acme")
+    assert authenticate_access_token(out.strip()).may_issue
+    assert "may call every endpoint with project=acme and issue browser tokens." in err
+
+
 def test_a_shippers_access_token_may_be_limited_to_log_sources_and_have_a_project() -> None:
     out, err = run("shipper", "--may-load", "edge_logs, auth_logs", "--default-project", "shop", "--no-endpoints")
     caller = authenticate_access_token(out.strip())

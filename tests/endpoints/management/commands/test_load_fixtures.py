@@ -97,7 +97,7 @@ def test_a_second_run_changes_nothing() -> None:
 def test_an_operators_edits_survive() -> None:
     endpoint = Endpoint.objects.get(name="logs.all")
     endpoint.sql = "SELECT @mine AS mine"
-    endpoint.tenant_parameter = ""
+    endpoint.tenant_parameter = endpoint.page_order = ""
     endpoint.sandboxing = False
     save_endpoint(endpoint, [DeclaredParameter("mine", required=True)])
     LogSource.objects.filter(name="edge_logs").update(retention_days=3)

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
@@ -252,3 +254,76 @@ def test_runs_a_query_of_ones_own_under_the_sandboxs_rules(rows: None) -> None:
 def test_an_empty_query_of_ones_own_is_none(rows: None) -> None:
     out, _ = run("logs.all", "project=acme", "--format", "csv", "--sql", " ")
     assert out.startswith("id,timestamp,event_message,metadata")
+
+
+# --- Parquet and Arrow ------------------------------------------------------------------------------------------------
+class BinaryOutput(io.TextIOWrapper):
+    """Standard output with its bytes, as a file or as a terminal."""
+
+    def __init__(self, *, is_terminal: bool = False) -> None:
+        self.bytes = io.BytesIO()
+        self.is_terminal = is_terminal
+        super().__init__(self.bytes, encoding="ascii")
+
+    def isatty(self) -> bool:
+        return self.is_terminal
+
+
+def run_binary(*arguments: str, is_terminal: bool = False) -> tuple[bytes, str]:
+    out, err = BinaryOutput(is_terminal=is_terminal), io.StringIO()
+    call_command("run_query", *arguments, stdout=out, stderr=err)
+    return out.bytes.getvalue(), err.getvalue()
+
+
+def test_parquet_and_arrow_are_the_bytes_of_the_api(rows: None) -> None:
+    body, err = run_binary("logs.all", "project=acme", "--format", "parquet")
+    assert err.startswith("3 rows, in ")
+    table = pq.read_table(io.BytesIO(body))
+    assert table["id"].to_pylist() == ["id-0", "id-1", "id-2"]
+    assert table["timestamp"].to_pylist() == [MOMENT] * 3
+    body, _ = run_binary("logs.all", "project=acme", "--format", "arrow", "--sql", "select count(*) from edge_logs")
+    assert pa.ipc.open_stream(body).read_all().to_pylist() == [{"count": 3}]
+
+
+def test_parquet_is_redacted_when_asked_for(rows: None) -> None:
+    assert b"203.0.113.7" in run_binary("logs.all", "project=acme", "--format", "parquet")[0]
+    redacted, _ = run_binary("logs.all", "project=acme", "--format", "parquet", "--redact")
+    assert b"203.0.113.7" not in redacted
+    assert b"REDACTED" in redacted
+
+
+@pytest.mark.parametrize("name", ["parquet", "arrow"])
+def test_a_terminal_gets_no_binary_format(name: str) -> None:
+    with pytest.raises(CommandError) as error:
+        run_binary("logs.all", "project=acme", "--format", name, is_terminal=True)
+    expected = f"--format {name} is binary, not for a terminal. Write it to a file: --format {name} > rows.{name}."
+    assert (str(error.value), error.value.returncode) == (expected, 2)
+
+
+@pytest.mark.parametrize("name", ["parquet", "arrow"])
+def test_without_the_extra_the_command_names_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # as if it were not installed
+    with pytest.raises(CommandError) as error:
+        run_binary("logs.all", "project=acme", "--format", name)
+    assert f"--format {name} needs pyarrow, which is not installed here" in str(error.value)
+    assert "[arrow]" in str(error.value)
+    assert error.value.returncode == 2
+
+
+def test_bytes_go_through_a_pipe_as_they_are() -> None:
+    program = (
+        "import django, sys; django.setup()\n"
+        "from django.core.management.base import OutputWrapper\n"
+        "from endpoints.management.commands import run_query\n"
+        "run_query._write(OutputWrapper(sys.stdout), b'\\r\\n\\x00\\xff' * 100_000)"
+    )
+    for unbuffered in ("", "1"):
+        finished = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=settings.BASE_DIR,
+            env={**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings", "PYTHONUNBUFFERED": unbuffered},
+            capture_output=True,
+            check=True,
+            timeout=60,
+        )
+        assert finished.stdout == b"\r\n\x00\xff" * 100_000

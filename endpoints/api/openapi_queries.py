@@ -215,7 +215,7 @@ class DescribedEndpoint:
             "description": self.endpoint.description,
             "tags": [tag],
             "parameters": [*parameters, *call_headers()],
-            "responses": responses,
+            "responses": dict(sorted(responses.items())),
         }
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.endpoints.api.documents import validate
 from tests.files import PROJECT
 from tests.live.installation import Installation
 
@@ -55,6 +56,7 @@ def client(running_installation: Installation, secret: str, tmp_path_factory: py
     folder = tmp_path_factory.mktemp("client")
     with running_installation.caller(secret=secret) as caller:
         described: dict[str, Any] = json.loads(caller.request("GET", "/api/openapi.json").body)
+    validate(described)
     # Without the other endpoints that drills have saved.
     kept = ("logs.all", "usage.api-counts", "logs", "tokens", "{request_id}")
     described["paths"] = {path: item for path, item in described["paths"].items() if path.rsplit("/", 1)[1] in kept}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
@@ -27,6 +28,7 @@ with edge_logs as (
 select id, timestamp, event_message from edge_logs order by timestamp desc, id desc
 """
 PAGE_ROWS: Final = 20
+AWKWARD: Final = 'it\'s "a" \\ $HOME `x` ü'
 SECONDS: Final = 60
 
 # Programs that a machine for tests may lack, as far as the examples use them.
@@ -225,6 +227,13 @@ def test_a_tail_in_javascript(show: Callable[..., Shown], site: Site) -> None:
     shown.page.evaluate("window.stopped")
 
 
+def walk(value: object) -> list[object]:
+    """Return the values within a JSON value."""
+    if isinstance(value, dict):
+        return [found for each in value.values() for found in walk(each)]
+    return [value]
+
+
 @pytest.fixture
 def signing_key(site: Site) -> Iterator[str]:
     name = "of-using-it"
@@ -249,6 +258,11 @@ def test_a_browser_token(show: Callable[..., Shown], site: Site, signing_key: st
     with site.installation.caller(secret=issued["token"]) as visitor:
         assert visitor.query(NAME, {"project": "globex"}).code == "argument_not_allowed"
         assert visitor.query("logs.all", {"project": "acme"}).status == 404
+    # What is filled in stays one value, whatever JSON and the shell make of its characters.
+    shown.fill_in(secret, project=AWKWARD)
+    token = json.loads(shown.run("Browser token", "Your backend"))["result"][0]["token"]
+    claims = base64.urlsafe_b64decode(token.split(".")[1] + "==").decode()
+    assert AWKWARD in walk(json.loads(claims))
 
 
 def test_an_agent_has_the_tool(show: Callable[..., Shown], endpoint: str) -> None:

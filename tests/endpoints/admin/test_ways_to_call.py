@@ -45,7 +45,7 @@ def examples(way: WayToCall) -> dict[str, CallExample]:
 
 
 @pytest.mark.parametrize(
-    ("settings", "further"),
+    ("changes", "further"),
     [
         ({}, []),
         ({"stream_rows": 10}, ["streams"]),
@@ -54,8 +54,8 @@ def examples(way: WayToCall) -> dict[str, CallExample]:
         ({"sandboxing": True, "stream_rows": 10, "page_order": "id"}, ["streams", "pages", "tail"]),
     ],
 )
-def test_ways_are_shown_where_the_endpoint_has_them(settings: dict[str, Any], further: list[str]) -> None:
-    shown = ways(save(SANDBOXED, **settings))
+def test_ways_are_shown_where_the_endpoint_has_them(changes: dict[str, Any], further: list[str]) -> None:
+    shown = ways(save(SANDBOXED, **changes))
     assert list(shown) == [*ALWAYS[:2], *further, *ALWAYS[2:]]
     streamed = {"csv", "ndjson"}
     assert (streamed <= examples(shown["formats"]).keys()) is ("streams" not in further)
@@ -118,16 +118,16 @@ def issued(endpoint: Endpoint) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("sql", "settings", "bound"),
+    ("sql", "changes", "bound"),
     [
         ("SELECT 1 AS one", {}, None),
         ("SELECT @project AS project, @n AS n", {"tenant_parameter": "project"}, {"project": "SOME_PROJECT"}),
         ("SELECT @n AS n, @project AS project", {}, {"n": "1"}),
     ],
 )
-def test_a_browser_token_is_bound(sql: str, settings: dict[str, Any], bound: dict[str, str] | None) -> None:
+def test_a_browser_token_is_bound(sql: str, changes: dict[str, Any], bound: dict[str, str] | None) -> None:
     declared = [DeclaredParameter("n", ParameterType.INTEGER, required=True), PROJECT] if "@n" in sql else []
-    endpoint = save(sql, *declared, **settings)
+    endpoint = save(sql, *declared, **changes)
     assert issued(endpoint).get("arguments") == bound
     page = examples(ways(endpoint)["browser"])["page"].text
     assert all(f'"{name}"' not in page for name in bound or ())

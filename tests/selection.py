@@ -87,6 +87,7 @@ TOOLS = {
     "chromium": Tool("chromium", "bin/chromium"),
     "libfaketime": Tool("libfaketime", "lib/*/faketime/libfaketime.so.1"),
     "nginx": Tool("nginx-light", "sbin/nginx"),
+    "jq": Tool("jq", "bin/jq"),
 }
 FOLDER_TOOLS = {"browser": "chromium"}  # what every test of a folder needs
 _left_out = pytest.StashKey[Counter[str]]()

@@ -20,7 +20,7 @@ _BACKEND: Final = "/my-backend/log-token"
 def browser_tokens(
     target: Target, *, tokens_address: str, endpoint: str, bound: Mapping[str, Value], signing_keys: int
 ) -> WayToCall:
-    """A backend that issues a browser token for the endpoint alone, bound to arguments, and the page that calls."""
+    """Return a backend that issues a token for the endpoint alone, bound to arguments, and the page that calls."""
     body: dict[str, object] = {"endpoints": [endpoint]}
     if bound:
         body["arguments"] = dict(pairs(bound))
@@ -51,7 +51,7 @@ def browser_tokens(
 
 
 def agent(target: Target, *, mcp_address: str, tool: str) -> WayToCall:
-    """The command that shows the endpoint to Claude Code as a tool."""
+    """Return the command that shows the endpoint to Claude Code as a tool."""
     header = quoted(f"Authorization: Bearer {ACCESS_TOKEN}")
     added = command(f"claude mcp add --transport http logs {quoted(mcp_address)}", f"--header {header}")
     note = f"The agent has this endpoint as the tool {tool}, and every other one that the access token may call."
@@ -59,7 +59,7 @@ def agent(target: Target, *, mcp_address: str, tool: str) -> WayToCall:
 
 
 def cancelling(target: Target, *, calls_address: str) -> WayToCall:
-    """A call with a request id of its own, which the second command cancels, or a call that the client leaves."""
+    """Return a call with a request id, which the second command cancels, and a call that the client leaves."""
     begun = curl(target, '--header "X-Request-ID: $id"')
     cancelled = command(f'curl --request DELETE {quoted(calls_address)}"$id"', KEY_OPTION)
     shell = "\n".join(['id="call-$(date +%s)-$$"', f"{begun} &", cancelled, "wait"])
@@ -76,7 +76,7 @@ def cancelling(target: Target, *, calls_address: str) -> WayToCall:
 
 
 def typed_clients(target: Target, *, openapi_address: str, operation: str) -> WayToCall:
-    """The document that the access token may see, and the generator that makes a client of it."""
+    """Return commands that get the document of the access token and make a client of it."""
     saved = f"{command(f'curl --fail {quoted(openapi_address)}', KEY_OPTION, '--output openapi.json')} &&"
     python = "openapi-python-client generate --path openapi.json --meta none --output-path logs_client"
     typescript = "npx openapi-typescript openapi.json --output logs.ts"
@@ -92,7 +92,7 @@ def typed_clients(target: Target, *, openapi_address: str, operation: str) -> Wa
 
 
 def tracing(target: Target) -> WayToCall:
-    """A call in a trace."""
+    """Return a call in a trace."""
     sent = curl(target, '--header "traceparent: 00-$trace-$(openssl rand -hex 8)-01"')
     text = "\n".join(["trace=$(openssl rand -hex 16)", sent])
     note = (

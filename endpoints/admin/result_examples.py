@@ -34,7 +34,7 @@ _NEXT: Final = '--data-urlencode "page_token=$next"'
 
 
 def plain_call(target: Target) -> WayToCall:
-    """The call in each language, answered in JSON."""
+    """Return the call in each language, answered in JSON."""
     program = [_REQUESTS, "", *python_request(target), *PYTHON_CHECK, 'for row in response.json()["result"]:']
     examples = (
         example(target, "curl", "curl", Language.SHELL, curl(target)),
@@ -46,7 +46,7 @@ def plain_call(target: Target) -> WayToCall:
 
 
 def other_formats(target: Target, formats: Collection[ResultFormat]) -> WayToCall:
-    """The formats that are there, without those that are streams, each with what reads it."""
+    """Return examples of these formats, each with what reads it."""
     examples: list[CallExample] = []
     if ResultFormat.CSV in formats:
         examples.append(example(target, "csv", "CSV", Language.SHELL, _saved(target, ResultFormat.CSV, "rows.csv")))
@@ -81,7 +81,7 @@ def _arrow(target: Target) -> str:
 
 
 def streams(target: Target, stream_rows: int) -> WayToCall:
-    """CSV and NDJSON of any size, with the check of the last line."""
+    """Return examples of streams, with the check of the last line."""
     examples = (
         example(target, "csv", "CSV", Language.SHELL, _stream(target, ResultFormat.CSV, "rows.csv", '# {"end":{')),
         example(
@@ -132,7 +132,7 @@ def _stream_in_python(target: Target) -> str:
 
 
 def pages(target: Target, max_rows: int) -> WayToCall:
-    """Loops over the pages of the stored query."""
+    """Return loops over the pages of the stored query."""
     first = replace(target, arguments={**target.arguments, "page_size": min(PAGE_SIZE, max_rows)})
     examples = (
         example(target, "shell", "curl and jq", Language.SHELL, _pages_in_shell(first)),
@@ -178,7 +178,7 @@ def _pages_in_python(target: Target) -> str:
 
 
 def live_tail(target: Target, table: str, wait_seconds: float) -> WayToCall:
-    """Loops that follow the new rows of a table; a page takes `wait_seconds` if there are none."""
+    """Return loops that follow the new rows of a table; a page takes `wait_seconds` if there are none."""
     tail = replace(target, arguments={**target.arguments, "lql": f"f:{table}", "tail": "true"})
     timeout = round(wait_seconds) + target.timeout_seconds
     examples = (

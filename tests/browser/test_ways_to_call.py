@@ -172,6 +172,7 @@ def test_a_stream_that_fails_is_said_to_be_incomplete(show: Callable[..., Shown]
     assert "The stream is incomplete." in done.stderr
 
 
+@pytest.mark.needs("jq")
 def test_pages(show: Callable[..., Shown], ids: list[str]) -> None:
     shown = show()
     shown.fill_in(project="acme")
@@ -180,7 +181,7 @@ def test_pages(show: Callable[..., Shown], ids: list[str]) -> None:
     assert all(f"'{id_}'" in line for id_, line in zip(ids, lines, strict=True))
 
 
-@pytest.mark.parametrize("language", ["curl and jq", "Python"])
+@pytest.mark.parametrize("language", [pytest.param("curl and jq", marks=pytest.mark.needs("jq")), "Python"])
 def test_a_tail_shows_a_row_that_comes(show: Callable[..., Shown], site: Site, tmp_path: Path, language: str) -> None:
     shown = show()
     shown.fill_in(project="acme")

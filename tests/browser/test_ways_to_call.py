@@ -59,9 +59,9 @@ def endpoint(site: Site) -> str:
     return NAME
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def ids(site: Site, endpoint: str) -> list[str]:
-    """The ids of the rows there are, as a stream has them."""
+    """The ids of the rows there are at this moment, as a stream has them: other tests load some."""
     with site.installation.caller() as caller:
         *lines, _ = caller.query(endpoint, {"project": "acme"}, accept="application/x-ndjson").body.splitlines()
     assert len(lines) > PAGE_ROWS, "several pages"

@@ -28,7 +28,7 @@ BUSY = (  # computes for minutes and sleeps nowhere
 SHARED = "SELECT logs.counted(@label, 6) AS label"
 QUICK = "SELECT logs.counted(@label, 0) AS label"
 CROWD: Final = 200
-GENEROUS_SECONDS: Final = 20.0  # on an idle machine all are gone after half a second; unnoticed they run for a minute
+GENEROUS_SECONDS: Final = 30.0  # on an idle machine all are gone after half a second; unnoticed they run for a minute
 _RESET_AT_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
@@ -105,7 +105,7 @@ def test_two_hundred_leave_and_no_statement_runs_on(crowded: Installation, name:
     with crowded.another_web(threads=CROWD + 20, **sizes) as (web, port), crowded.caller(port=port) as other:
         assert other.query(quick, {"label": "known"}).status == 200
         with clients(port, crowded.secret, long, [f"{name} {n}" for n in range(CROWD)]) as crowd:
-            until(lambda: running(crowded) == CROWD, seconds=30)
+            until(lambda: running(crowded) == CROWD, seconds=GENEROUS_SECONDS)
             for number, client in enumerate(crowd):
                 client.leave(rudely=number % 2 == 0)
             left_at = time.monotonic()
@@ -116,7 +116,7 @@ def test_two_hundred_leave_and_no_statement_runs_on(crowded: Installation, name:
         assert running(crowded) == 0
         print(f"{CROWD} statements were cancelled in {seconds:.2f} s")  # noqa: T201  # the figure, shown by -s
         assert {answer.status for answer in meanwhile} == {200}
-        until(lambda: len(outcomes(web.log.read_bytes(), long)) == CROWD, seconds=10)
+        until(lambda: len(outcomes(web.log.read_bytes(), long)) == CROWD, seconds=GENEROUS_SECONDS)
         assert set(outcomes(web.log.read_bytes(), long)) == {(499, "client_left")}
         assert b"internal_error" not in web.log.read_bytes()
         assert {answer.status for answer in _many(crowded, port, quick, calls=400)} == {200}
@@ -125,7 +125,7 @@ def test_two_hundred_leave_and_no_statement_runs_on(crowded: Installation, name:
 def test_a_statement_that_computes_is_cancelled_too(crowded: Installation, name: str) -> None:
     crowded.save(name, BUSY, cache_seconds=0, statement_timeout_seconds=60)
     crowd = [LeavingClient(crowded.port, crowded.secret, name, "", method=method) for method in ("GET", "POST")]
-    until(lambda: running(crowded) == len(crowd), seconds=10)
+    until(lambda: running(crowded) == len(crowd), seconds=GENEROUS_SECONDS)
     for client in crowd:
         client.leave()
     until(lambda: running(crowded) == 0, seconds=GENEROUS_SECONDS)
@@ -134,10 +134,10 @@ def test_a_statement_that_computes_is_cancelled_too(crowded: Installation, name:
 def test_a_stream_that_has_no_row_yet_is_cancelled_too(crowded: Installation, name: str) -> None:
     crowded.save(name, LONG, parameters=LABEL, stream_rows=1000, statement_timeout_seconds=90)
     client = LeavingClient(crowded.port, crowded.secret, name, name, accept="text/csv")
-    until(lambda: running(crowded) == 1, seconds=30)
+    until(lambda: running(crowded) == 1, seconds=GENEROUS_SECONDS)
     client.leave()
     until(lambda: running(crowded) == 0, seconds=GENEROUS_SECONDS)
-    until(lambda: (499, "client_left") in outcomes(crowded.web.log.read_bytes(), name), seconds=10)
+    until(lambda: (499, "client_left") in outcomes(crowded.web.log.read_bytes(), name), seconds=GENEROUS_SECONDS)
 
 
 def test_those_who_left_before_their_turn_run_nothing(crowded: Installation, name: str) -> None:
@@ -145,7 +145,7 @@ def test_those_who_left_before_their_turn_run_nothing(crowded: Installation, nam
     with crowded.another_web(threads=4) as (web, port):
         mark = crowded.servers.mark()
         with clients(port, crowded.secret, name, [f"{name} {n}" for n in range(40)]) as crowd:
-            until(lambda: running(crowded) == 4, seconds=10)
+            until(lambda: running(crowded) == 4, seconds=GENEROUS_SECONDS)
             for client in crowd:
                 client.leave()
             until(lambda: len(outcomes(web.log.read_bytes(), name)) == 40, seconds=GENEROUS_SECONDS)
@@ -161,14 +161,14 @@ def test_the_other_one_gets_the_rows(crowded: Installation, name: str, leaver: s
         mark = crowded.servers.mark()
         if leaver == "the one who runs it":
             leaving = LeavingClient(port, crowded.secret, name, name)
-            until(lambda: is_listed(crowded, leaving.request_id), seconds=10)
+            until(lambda: is_listed(crowded, leaving.request_id), seconds=GENEROUS_SECONDS)
             answer = pool.submit(other.query, name, {"label": name}, x_request_id=name)
-            until(lambda: is_listed(crowded, name), seconds=10)
+            until(lambda: is_listed(crowded, name), seconds=GENEROUS_SECONDS)
         else:
             answer = pool.submit(other.query, name, {"label": name}, x_request_id=name)
-            until(lambda: is_listed(crowded, name), seconds=10)
+            until(lambda: is_listed(crowded, name), seconds=GENEROUS_SECONDS)
             leaving = LeavingClient(port, crowded.secret, name, name)
-            until(lambda: is_listed(crowded, leaving.request_id), seconds=10)
+            until(lambda: is_listed(crowded, leaving.request_id), seconds=GENEROUS_SECONDS)
         leaving.leave()
         assert answer.result().rows == [{"label": name}]
     assert len(crowded.servers.statements(mark, label=name)) == 1
@@ -182,9 +182,9 @@ def test_another_process_that_waits_gets_the_rows_of_the_same_statement(crowded:
         other, pool = stack.enter_context(crowded.caller(port=second)), stack.enter_context(ThreadPoolExecutor(1))
         mark = crowded.servers.mark()
         leaving = LeavingClient(first, crowded.secret, name, name)
-        until(lambda: running(crowded) == 1, seconds=10)
+        until(lambda: running(crowded) == 1, seconds=GENEROUS_SECONDS)
         answer = pool.submit(other.query, name, {"label": name})
-        until(lambda: bool(redis_keys(crowded, "awaited:*")), seconds=10)
+        until(lambda: bool(redis_keys(crowded, "awaited:*")), seconds=GENEROUS_SECONDS)
         leaving.leave()
         assert answer.result().rows == [{"label": name}]
     assert len(crowded.servers.statements(mark, label=name)) == 1
@@ -193,11 +193,11 @@ def test_another_process_that_waits_gets_the_rows_of_the_same_statement(crowded:
 def test_a_statement_that_everybody_left_ends(crowded: Installation, name: str) -> None:
     crowded.save(name, LONG, parameters=LABEL, cache_seconds=600, statement_timeout_seconds=90)
     with crowded.another_web(threads=8) as (web, port), clients(port, crowded.secret, name, [name] * 5) as crowd:
-        until(lambda: all(is_listed(crowded, client.request_id) for client in crowd), seconds=10)
+        until(lambda: all(is_listed(crowded, client.request_id) for client in crowd), seconds=GENEROUS_SECONDS)
         for client in crowd:
             client.leave()
         until(lambda: running(crowded) == 0, seconds=GENEROUS_SECONDS)
-        until(lambda: len(outcomes(web.log.read_bytes(), name)) == 5, seconds=10)
+        until(lambda: len(outcomes(web.log.read_bytes(), name)) == 5, seconds=GENEROUS_SECONDS)
         assert set(outcomes(web.log.read_bytes(), name)) == {(499, "client_left")}
 
 
@@ -205,12 +205,12 @@ def test_leaving_frees_no_permit_before_the_statement_is_over(crowded: Installat
     crowded.save(name, LONG, parameters=LABEL, cache_seconds=0, statement_timeout_seconds=90)
     secret = crowded.console.do("issue", name=name, limits={"calls_at_once": 2})
     with crowded.another_web(threads=16) as (_, port):
-        most = 0
+        with clients(port, secret, name, [f"{name} first {n}" for n in range(6)]):
+            until(lambda: running(crowded) == 2, seconds=GENEROUS_SECONDS)
+        # Those who come while the statements of the first ones are being cancelled run after them, or get a 429.
         for turn in range(5):
             with clients(port, secret, name, [f"{name} {turn} {n}" for n in range(6)]):
-                until(lambda: running(crowded) == 2, seconds=10)
-                most = max(most, *(running(crowded) for _ in range(20)))
-        assert most == 2
+                assert max(running(crowded) for _ in range(20)) <= 2
         until(lambda: running(crowded) == 0, seconds=GENEROUS_SECONDS)
 
 
@@ -224,7 +224,7 @@ def test_a_call_is_cancelled_through_any_process_with_its_own_access_token(crowd
         owner = stack.enter_context(crowded.caller(port=second))
         stranger = stack.enter_context(crowded.caller(port=second, secret=strangers))
         answer = pool.submit(caller.query, name, {"label": name}, x_request_id=name)
-        until(lambda: is_listed(crowded, name), seconds=10)
+        until(lambda: is_listed(crowded, name), seconds=GENEROUS_SECONDS)
         assert stranger.request("DELETE", f"/api/calls/{name}").code == "call_not_found"
         assert running(crowded) == 1
         cancelled = owner.request("DELETE", f"/api/calls/{name}")

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from endpoints.calling.operation_names import Names, name_endpoints, schema_name
+from endpoints.calling.operation_names import Names, name_endpoints, name_in_schemas
 from endpoints.models import Endpoint
 
 ID = UUID("0123abcd-0000-0000-0000-000000000000")
@@ -30,5 +30,5 @@ def test_names_that_look_the_same_differ_by_their_ids() -> None:
     assert [names.operation for names in named.values()] == ["a_b_0123abcd", "a_b_9876abcd", "c"]
 
 
-def test_a_schema_is_named_after_its_words() -> None:
-    assert schema_name("min_status", "errors.by-path") == "MinStatusErrorsByPath"
+def test_a_part_of_a_schema_s_name_is_made_of_the_words_of_a_name() -> None:
+    assert name_in_schemas("min_status") == "MinStatus"

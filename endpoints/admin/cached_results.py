@@ -63,7 +63,7 @@ def purge_url(admin: ModelAdmin[Endpoint]) -> Any:
         if endpoint is None or not admin.has_change_permission(request, endpoint):
             raise PermissionDenied
         report_purge(request, endpoint, admin.message_user)
-        return HttpResponseRedirect(reverse("admin:endpoints_endpoint_using", args=[endpoint.pk]))
+        return HttpResponseRedirect(reverse("admin:endpoints_endpoint_usage", args=[endpoint.pk]))
 
     return path("<path:object_id>/purge/", admin.admin_site.admin_view(purge), name=PURGE_URL_NAME)
 

@@ -18,7 +18,7 @@ from django.urls import reverse
 from endpoints.admin import figures
 from endpoints.admin.explorer import may_explore
 from endpoints.admin.figures import Sparkline, draw_sparkline
-from endpoints.admin.using_it import USING_URL_NAME
+from endpoints.admin.usage import USAGE_URL_NAME
 from endpoints.cache import CacheUnavailable
 from endpoints.cache.usage import Activity
 from endpoints.calling.calls import call_activity, visible_endpoints
@@ -51,7 +51,7 @@ class EndpointRow:
 
     name: str
     page: str
-    using: str
+    usage: str
     calls: str
     refused: str
     failed: str
@@ -110,7 +110,7 @@ def _row(endpoint: Endpoint, activity: Activity | None, *, now: datetime) -> End
     return EndpointRow(
         name=endpoint.name,
         page=reverse("admin:endpoints_endpoint_change", args=[endpoint.pk]),
-        using=reverse(f"admin:{USING_URL_NAME}", args=[endpoint.pk]),
+        usage=reverse(f"admin:{USAGE_URL_NAME}", args=[endpoint.pk]),
         calls=figures.count(sum(activity.calls)) if activity else figures.UNKNOWN,
         refused=figures.count(sum(activity.refused)) if activity else figures.UNKNOWN,
         failed=figures.count(sum(activity.failed)) if activity else figures.UNKNOWN,

@@ -19,7 +19,7 @@ from endpoints.admin.edit_conflicts import ConflictAdmin
 from endpoints.admin.endpoint_form import EndpointForm, ParameterInline, PrefilledAdmin
 from endpoints.admin.history import VersionedAdmin
 from endpoints.admin.transfers import TransferAdmin
-from endpoints.admin.using_it import using_url
+from endpoints.admin.usage import usage_url
 from endpoints.defining.saving import save_endpoint
 from endpoints.defining.upkeep import delete_endpoints
 from endpoints.definition import BEFORE_QUERY, CACHE, CONSUMERS, LIMITS, SETTINGS, SETTINGS_IN_DRAFTS, rows_of_section
@@ -124,7 +124,7 @@ class EndpointAdmin(ConflictAdmin, PrefilledAdmin, TransferAdmin, VersionedAdmin
             report_purge(request, endpoint, self.message_user)
 
     def get_urls(self) -> list[Any]:
-        return [purge_url(self), using_url(self), *draft_urls(self), format_url(self), *super().get_urls()]
+        return [purge_url(self), usage_url(self), *draft_urls(self), format_url(self), *super().get_urls()]
 
     @admin.display(description="SQL")
     def sql_of_version(self, endpoint: Endpoint) -> SafeString:

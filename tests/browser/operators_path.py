@@ -93,7 +93,7 @@ class Operator:
     def save(self) -> None:
         self.click("button", "Save and continue editing")
         expect(self.page.get_by_text("was added successfully")).to_be_visible()
-        self.click("link", "Using it")
+        self.click("link", "Usage")
 
     def issue(self) -> None:
         self.click("link", "Issue an access token")

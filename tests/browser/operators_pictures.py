@@ -114,9 +114,9 @@ def is_lively(page: Page) -> bool:
 def picture_reading_pages(page: Page) -> None:
     until(lambda: is_lively(page), seconds=150, pause=2)
     take(page, "dashboard", height=770)
-    page.get_by_role("row").filter(has_text=NAME).get_by_role("link", name="Using it").click()
+    page.get_by_role("row").filter(has_text=NAME).get_by_role("link", name="Usage").click()
     expect(page.get_by_role("heading", name="Who may call it")).to_be_visible()
-    take(page, "using-it", height=900)
+    take(page, "usage", height=900)
     page.goto("/admin/logs/?source=edge_logs&project=acme&range=24h&lql=m.response.status_code%3A%3E%3D400")
     rows = page.get_by_role("region", name=re.compile("newest first"))
     expect(rows.get_by_role("listitem").first).to_be_visible()

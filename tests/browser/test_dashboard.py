@@ -45,7 +45,7 @@ def test_health_endpoints_and_log_sources(
     take_pictures(page, "dashboard")
     check_accessibility(page)
 
-    row.get_by_role("link", name="Using it").click()
+    row.get_by_role("link", name="Usage").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("browser.used", ignore_case=True)
 
 

@@ -1,4 +1,4 @@
-"""Every way to call that the page "Using it" shows does what it says: each example is filled in, copied and run."""
+"""Every way to call that the page "Usage" shows does what it says: each example is filled in, copied and run."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def show(open_page: OpenPage, site: Site, endpoint: str, tmp_path: Path) -> Call
     def open_one(name: str = endpoint, **how: object) -> Shown:
         page = open_page("/admin/", **how)  # type: ignore[arg-type]
         row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name=name))
-        row.get_by_role("link", name="Using it").click()
+        row.get_by_role("link", name="Usage").click()
         return Shown(page, site, tmp_path)
 
     return open_one
@@ -237,7 +237,7 @@ def walk(value: object) -> list[object]:
 
 @pytest.fixture
 def signing_key(site: Site) -> Iterator[str]:
-    name = "of-using-it"
+    name = "of-usage"
     site.console.do("create_signing_key", name=name, allowed_origins=[site.url])
     yield name
     site.console.do("revoke_signing_key", name=name)
@@ -245,7 +245,7 @@ def signing_key(site: Site) -> Iterator[str]:
 
 def test_a_browser_token(show: Callable[..., Shown], site: Site, signing_key: str) -> None:
     shown = show()
-    secret = site.console.do("issue", name="backend of using it", may_issue=True)
+    secret = site.console.do("issue", name="backend of usage", may_issue=True)
     shown.fill_in(secret, project="acme")
     field = shown.page.get_by_label("Signing key")
     if field.count():  # there are others
@@ -288,7 +288,7 @@ def test_cancelling(show: Callable[..., Shown], site: Site) -> None:
 
 def test_a_typed_client(show: Callable[..., Shown], site: Site, endpoint: str, tmp_path: Path) -> None:
     shown = show()
-    shown.fill_in(site.console.do("issue", name="typed client of using it", endpoint_names=[endpoint]))
+    shown.fill_in(site.console.do("issue", name="typed client of usage", endpoint_names=[endpoint]))
     shown.run("Typed clients", "Python")
     assert (tmp_path / "logs_client" / "api" / "endpoints" / "get_browser_ways.py").exists()
     expect(shown.page.get_by_text("the function get_browser_ways.")).to_be_visible()
@@ -312,7 +312,7 @@ def test_the_ways_fit_and_can_be_used_by_everybody(
     ways = shown.page.get_by_role("tablist", name="Ways to call").get_by_role("tab")
     for name in ways.all_inner_texts():
         shown.page.get_by_role("tab", name=name, exact=True).click()
-        take_pictures(shown.page, f"using-it-{name.lower().replace(' ', '-')}")
+        take_pictures(shown.page, f"usage-{name.lower().replace(' ', '-')}")
         check_accessibility(shown.page)
 
 

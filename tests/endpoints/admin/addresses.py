@@ -82,7 +82,7 @@ OTHERS = {
     "admin:endpoints_endpoint_export_file": Access(EDITORS, EDITORS),
     "admin:endpoints_endpoint_restore": ONLY_POST_OF_EDITORS,
     "admin:endpoints_endpoint_purge": ONLY_POST_OF_EDITORS,
-    "admin:endpoints_endpoint_using": BOTH_EVERYBODY,
+    "admin:endpoints_endpoint_usage": BOTH_EVERYBODY,
     "admin:endpoints_endpoint_draft_catalogue": Access(EDITORS, NOBODY),
     "admin:endpoints_endpoint_draft_check": ONLY_POST_OF_EDITORS,
     "admin:endpoints_endpoint_draft_run": ONLY_POST_OF_EDITORS,

@@ -70,7 +70,7 @@ def test_it_shows_each_endpoint_with_its_day(admin_client: Client, endpoint: End
     assert 'data-label="Refused (4xx)">7<' in text
     assert 'number bad" data-label="Failed (5xx)">3<' in text
     assert 'data-label="From the cache">25 %<' in text
-    assert f'href="{reverse("admin:endpoints_endpoint_using", args=[endpoint.pk])}"' in text
+    assert f'href="{reverse("admin:endpoints_endpoint_usage", args=[endpoint.pk])}"' in text
     assert 'aria-label="2,010 calls in the last 24 hours, 7 refused and 3 failed; most from' in text
     assert ">no calls<" in text, "the other endpoints"
 

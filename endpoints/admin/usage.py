@@ -1,4 +1,4 @@
-"""An endpoint's page "Using it": how to call it, who may, how calls ended, what the cache and its warming did."""
+"""An endpoint's page "Usage": how to call it, who may, how calls ended, what the cache and its warming did."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from endpoints.calling.purging import cache_reports
 from endpoints.defining.upkeep import warming_schedule
 from endpoints.models import AccessToken, Endpoint
 
-USING_URL_NAME: Final = "endpoints_endpoint_using"
+USAGE_URL_NAME: Final = "endpoints_endpoint_usage"
 LAST_CALLS: Final = 50
 
 
@@ -60,10 +60,10 @@ class CallRow:
     version: int
 
 
-def using_url(admin: ModelAdmin[Endpoint]) -> URLPattern:
+def usage_url(admin: ModelAdmin[Endpoint]) -> URLPattern:
     """Return the page's address, guarded like the admin's own pages."""
 
-    def using(request: HttpRequest, object_id: str) -> HttpResponse:
+    def usage(request: HttpRequest, object_id: str) -> HttpResponse:
         endpoint = admin.get_object(request, object_id)
         if endpoint is not None and not admin.has_view_or_change_permission(request, endpoint):
             raise PermissionDenied
@@ -71,7 +71,7 @@ def using_url(admin: ModelAdmin[Endpoint]) -> URLPattern:
             raise Http404("There is no such endpoint.")
         context = {
             **admin.admin_site.each_context(request),
-            "title": f"Using {endpoint.name}",
+            "title": f"Usage of {endpoint.name}",
             "opts": admin.opts,
             "original": endpoint,
             "endpoint": endpoint,
@@ -81,9 +81,9 @@ def using_url(admin: ModelAdmin[Endpoint]) -> URLPattern:
             **_caching(endpoint),
             "purge_address": _purge_address(admin, request, endpoint),
         }
-        return TemplateResponse(request, "endpoints/using_it.html", context)
+        return TemplateResponse(request, "endpoints/usage.html", context)
 
-    return path("<path:object_id>/using/", admin.admin_site.admin_view(using), name=USING_URL_NAME)
+    return path("<path:object_id>/usage/", admin.admin_site.admin_view(usage), name=USAGE_URL_NAME)
 
 
 def _callers(request: HttpRequest, endpoint: Endpoint) -> dict[str, Any]:

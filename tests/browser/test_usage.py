@@ -1,4 +1,4 @@
-"""The page "Using it": from an example that is filled in and copied to calls that are listed, and the cache emptied."""
+"""The page "Usage": from an example that is filled in and copied to calls that are listed, and the cache emptied."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def endpoint(site: Site) -> str:
 
 def go_from_dashboard(page: Page, endpoint: str) -> None:
     row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name=endpoint))
-    row.get_by_role("link", name="Using it").click()
+    row.get_by_role("link", name="Usage").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text(endpoint, ignore_case=True)
 
 
@@ -63,7 +63,7 @@ def test_an_endpoint_is_called_as_its_page_says(
     page = open_page("/admin/")
     go_from_dashboard(page, endpoint)
     expect(page.get_by_text("Nobody has called it yet.")).to_be_visible()
-    take_pictures(page, "using-it-unused")
+    take_pictures(page, "usage-unused")
 
     page.get_by_label("Access token", exact=True).fill(site.secret)
     page.get_by_label("@customer").fill(CUSTOMER)
@@ -72,7 +72,7 @@ def test_an_endpoint_is_called_as_its_page_says(
     assert output_of([sys.executable, "-"], copied(page, "Python")).strip() == str(row)
     javascript = copied(page, "JavaScript").replace("console.log(answer.result)", "return answer.result")
     assert page.evaluate(f"(async () => {{ {javascript} }})()") == [row]
-    take_pictures(page, "using-it-filled-in")
+    take_pictures(page, "usage-filled-in")
 
     calls = page.get_by_role("region", name="Last calls").get_by_role("row").filter(has_text="drills")
 
@@ -87,7 +87,7 @@ def test_an_endpoint_is_called_as_its_page_says(
     # The value was typed on the page, which no call list may tell.
     expect(calls.filter(has_text=CUSTOMER)).to_have_count(0)
     check_accessibility(page)
-    take_pictures(page, "using-it")
+    take_pictures(page, "usage")
 
     page.get_by_role("button", name="Remove the cached results").click()
     expect(page.get_by_text("1 cached results removed")).to_be_visible()
@@ -138,7 +138,7 @@ def test_its_document_and_its_history_are_a_link_away(open_page: OpenPage, endpo
     answer = page.request.get(document)
     assert f"/api/endpoints/query/{endpoint}" in answer.json()["paths"]
     page.get_by_role("link", name="Definition").click()
-    page.get_by_role("link", name="Using it").click()
+    page.get_by_role("link", name="Usage").click()
     expect(page.get_by_role("heading", name="Call it", exact=True)).to_be_visible()
     page.get_by_role("link", name="History", exact=True).click()
     expect(page.get_by_role("link", name="version 1", exact=True)).to_be_visible()

@@ -1,4 +1,4 @@
-"""The page "Using it" of an endpoint: what it tells, to whom, and that it stays useful without Redis."""
+"""The page "Usage" of an endpoint: what it tells, to whom, and that it stays useful without Redis."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def endpoint(db: None) -> Endpoint:
 
 
 def address(endpoint: Endpoint, query: str = "") -> str:
-    return reverse("admin:endpoints_endpoint_using", args=[endpoint.pk]) + query
+    return reverse("admin:endpoints_endpoint_usage", args=[endpoint.pk]) + query
 
 
 def page(client: Client, endpoint: Endpoint, query: str = "") -> str:
@@ -205,7 +205,7 @@ def test_it_is_refused_to_who_may_not_see_endpoints(endpoint: Endpoint) -> None:
 
 def test_what_is_no_endpoint_is_not_found(admin_client: Client, endpoint: Endpoint) -> None:
     for reference in ("no-uuid", "00000000-0000-0000-0000-000000000000"):
-        missing = reverse("admin:endpoints_endpoint_using", args=[reference])
+        missing = reverse("admin:endpoints_endpoint_usage", args=[reference])
         assert admin_client.get(missing).status_code == 404
 
 

@@ -1,4 +1,4 @@
-/** The page "Using it": examples that are filled in and copied. */
+/** The page "Usage": examples that are filled in and copied. */
 
 import "../shared/copying.js";
 import { tabs } from "../shared/dom.js";

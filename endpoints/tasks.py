@@ -8,13 +8,15 @@ from celery import shared_task
 
 from endpoints.calling import warming
 from endpoints.calling.installation import note_worker_heartbeat
+from endpoints.calling.scheduled_runs import TaskResult
 from endpoints.defining import upkeep
 
 
 @shared_task(name="endpoints.tasks.drop_old_sandbox_schemas")
-def drop_old_sandbox_schemas() -> None:
+def drop_old_sandbox_schemas() -> TaskResult:
     """Drop the sandbox schemas of older versions and of deleted endpoints."""
-    upkeep.drop_old_sandbox_schemas()
+    dropped = upkeep.drop_old_sandbox_schemas()
+    return TaskResult(f"{dropped} schema{'' if dropped == 1 else 's'} dropped.")
 
 
 @shared_task(name="endpoints.tasks.note_heartbeat")
@@ -24,6 +26,7 @@ def note_heartbeat() -> None:
 
 
 @shared_task(name="endpoints.tasks.warm_endpoint")
-def warm_endpoint(endpoint_id: str) -> None:
+def warm_endpoint(endpoint_id: str) -> TaskResult:
     """Renew the results of an endpoint that were asked for within its caching period."""
-    warming.warm_endpoint(UUID(endpoint_id))
+    run = warming.warm_endpoint(UUID(endpoint_id))
+    return TaskResult(run.in_words(), failures=run.failed)

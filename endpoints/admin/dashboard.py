@@ -18,6 +18,7 @@ from django.urls import reverse
 from endpoints.admin import figures
 from endpoints.admin.explorer import may_explore
 from endpoints.admin.figures import Sparkline, draw_sparkline
+from endpoints.admin.schedules import may_see_schedules
 from endpoints.admin.usage import USAGE_URL_NAME
 from endpoints.cache import CacheUnavailable
 from endpoints.cache.usage import Activity
@@ -144,11 +145,6 @@ _GROUPS: Final = {
     "Logs": [
         ("Log sources", "logsources", "logsource", "storage"),
     ],
-    "Scheduling": [
-        ("Scheduled tasks", "django_celery_beat", "periodictask", "schedule"),
-        ("Intervals", "django_celery_beat", "intervalschedule", "timer"),
-        ("Crontabs", "django_celery_beat", "crontabschedule", "calendar_month"),
-    ],
     "People": [
         ("Users", "auth", "user", "person"),
         ("Groups", "auth", "group", "group"),
@@ -169,6 +165,8 @@ def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
         ]
         if title == "Logs" and may_explore(request):
             items.append({"title": "Log explorer", "icon": "manage_search", "link": reverse("log_explorer")})
+        if title == "Endpoints" and may_see_schedules(request):
+            items.append({"title": "Schedules", "icon": "schedule", "link": reverse("schedules")})
         if items:
             groups.append({"title": title, "separator": bool(groups), "items": items})
     return groups

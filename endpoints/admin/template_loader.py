@@ -1,8 +1,8 @@
 """Loads templates: ours before those of other applications, and those of django-unfold with small corrections.
 
 unfold leaves no other way: blocks cannot change an attribute in the middle of a layout, and a copy of each of its
-templates would miss its updates. A correction replaces one piece of text; `tests/endpoints/admin/test_template_loader.py`
-fails if a release of unfold no longer has that piece. Templates are cached, so no page waits for this.
+templates would miss its updates. A correction replaces one piece of text; a test fails if a release of unfold no longer
+has that piece. Templates are cached, so no page waits for this.
 """
 
 from __future__ import annotations
@@ -16,43 +16,58 @@ from django.template import Origin
 from django.template.loaders.app_directories import Loader as AppDirectoriesLoader
 
 _OWN: Final = Path(__file__).parents[1] / "templates"
-# Of an element that is a button by its click alone: reached by Tab, pressed by Enter and Space.
-_BUTTON: Final = (
+_PRESSED_BY_KEYS: Final = (
     'role="button" tabindex="0" x-on:keydown.enter.prevent="$el.click()" x-on:keydown.space.prevent="$el.click()"'
 )
+
+
+def _as_button(click: str, attributes: str) -> tuple[str, str]:
+    """Make a button of an element that only obeys clicks: Tab reaches it, Enter and Space press it."""
+    return f' x-on:click="{click}', f' {_PRESSED_BY_KEYS} {attributes} x-on:click="{click}'
+
 
 # Template -> pieces of its text and what stands there instead
 CORRECTIONS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     # The landmark of what the page is about, where the skip link leads.
-    "admin/base.html": (('<div id="content" class="', '<div id="content" role="main" tabindex="-1" class="'),),
-    "unfold/layouts/unauthenticated.html": (('<div class="w-full sm:w-96">', '<div class="w-full sm:w-96" role="main">'),),
-    # Names of rows stay as they are written; only kinds of things begin with a capital.
+    "admin/base.html": (('<div id="content"', '<div id="content" role="main" tabindex="-1"'),),
+    "unfold/layouts/unauthenticated.html": (
+        ('<div class="w-full sm:w-96"', '<div class="w-full sm:w-96" role="main"'),
+    ),
+    # Names of rows stay as they are written; only kinds of things begin with a capital. An application with the name of
+    # its only kind, such as log sources, is left out.
     "unfold/helpers/header_title.html": (
+        (
+            "{% for part in parts %}",
+            "{% for part in parts %}{% if not forloop.first or part.title|capfirst != parts.1.title|capfirst %}",
+        ),
         (
             "{{ part.title|capfirst }}",
             "{% if part.title.pk or not part.link %}{{ part.title }}{% else %}{{ part.title|capfirst }}{% endif %}",
         ),
+        ("    {% endfor %}", "    {% endif %}{% endfor %}"),
     ),
     # Red is for errors, not for "no".
     "unfold/helpers/boolean.html": (
-        ("bg-red-100 text-red-700 dark:bg-red-500/20 dark:text-red-400", "bg-base-100 text-base-700 dark:bg-base-500/20 dark:text-base-200"),
+        (
+            "bg-red-100 text-red-700 dark:bg-red-500/20 dark:text-red-400",
+            "bg-base-100 text-base-700 dark:bg-base-500/20 dark:text-base-200",
+        ),
         ('{% trans "True" %}', '{% trans "Yes" %}'),
         ('{% trans "False" %}', '{% trans "No" %}'),
         ("<div class=", '<div role="img" class='),
     ),
+    "admin/search_form.html": ((' id="searchbar-submit"', ' id="searchbar-submit" aria-label="Search"'),),
     # Buttons of the layout that are spans with an icon.
     "unfold/helpers/welcomemsg.html": (
-        (' x-on:click="sidebarDesktopOpen', f' {_BUTTON} aria-label="Show or hide the menu" x-on:click="sidebarDesktopOpen'),
-        (' x-on:click="sidebarMobileOpen', f' {_BUTTON} aria-label="Show the menu" x-on:click="sidebarMobileOpen'),
+        _as_button("sidebarDesktopOpen", 'aria-label="Show or hide the menu"'),
+        _as_button("sidebarMobileOpen", 'aria-label="Show the menu"'),
     ),
-    "unfold/helpers/navigation_header.html": (
-        (' x-on:click="sidebarMobileOpen', f' {_BUTTON} aria-label="Hide the menu" x-on:click="sidebarMobileOpen'),
-    ),
+    "unfold/helpers/navigation_header.html": (_as_button("sidebarMobileOpen", 'aria-label="Hide the menu"'),),
     "unfold/helpers/navigation_user.html": (
-        (' x-on:click="openUserLinks = !openUserLinks"', f' {_BUTTON} x-bind:aria-expanded="openUserLinks" x-on:click="openUserLinks = !openUserLinks"'),
+        _as_button("openUserLinks = !openUserLinks", 'x-bind:aria-expanded="openUserLinks"'),
     ),
-    "unfold/widgets/password_toggle.html": ((' x-on:click="showPassword', f' {_BUTTON} aria-label="Show the password" x-on:click="showPassword'),),
-}  # fmt: skip
+    "unfold/widgets/password_toggle.html": (_as_button("showPassword", 'aria-label="Show the password"'),),
+}
 
 # The names of the icons are their text, which screen readers would read out: "chevron_right". What is clicked has a
 # label of its own.

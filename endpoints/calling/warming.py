@@ -33,6 +33,24 @@ class WarmRun:
     left_over: int = 0  # beyond the budget
     seconds: float = 0.0
     skipped_because: str = ""
+    last_error: str = ""  # code of the last failure
+
+    def in_words(self) -> str:
+        """Return the run as a sentence."""
+        if self.skipped_because:
+            return f"Skipped: {self.skipped_because}."
+        parts = [
+            f"{number} {word}"
+            for number, word in (
+                (self.warmed, "renewed"),
+                (self.fresh_enough, "still fresh"),
+                (self.failed, f"failed ({self.last_error.replace('_', ' ')})"),
+                (self.backing_off, "left alone after failures"),
+                (self.left_over, "left for the next run"),
+            )
+            if number
+        ]
+        return f"Results: {', '.join(parts)}." if parts else "Nobody asked for a result within the caching period."
 
 
 def warm_endpoint(endpoint_id: uuid.UUID) -> WarmRun:
@@ -96,6 +114,7 @@ class _Run:
             backing_off=self._backing_off,
             left_over=self._left_over,
             seconds=perf_counter() - started,
+            last_error=self._last_error,
         )
         usage.note_warm_run(
             self._endpoint.pk.hex,

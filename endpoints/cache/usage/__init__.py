@@ -5,6 +5,7 @@ from __future__ import annotations
 from endpoints.cache.usage.asked import (
     AskedFor,
     EndpointStatistics,
+    count_worth_warming,
     is_backing_off,
     note_call,
     note_failure,
@@ -36,6 +37,7 @@ __all__ = [
     "LoadCounts",
     "RecentCall",
     "activity",
+    "count_worth_warming",
     "is_backing_off",
     "last_calls",
     "load_counts",

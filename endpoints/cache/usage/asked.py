@@ -209,6 +209,19 @@ def worth_warming(
     ]
 
 
+def count_worth_warming(endpoints: Sequence[tuple[str, int, float]], *, now: float) -> list[int]:
+    """Return how many results of each endpoint were requested within its last caching period, in one round trip.
+
+    Endpoints are given as id, version and caching period in seconds, `now` is what `clock` says. Raises
+    CacheUnavailable.
+    """
+    commands: list[list[Part]] = [
+        ["ZCOUNT", keys.asked_name(keys.endpoint_hex(endpoint_id), version), now - period, "+inf"]
+        for endpoint_id, version, period in endpoints
+    ]
+    return [int(count) for count in ask_for_all(commands)]
+
+
 def _write_counters(counted: Counter[tuple[str, str]]) -> None:
     """Add to the counters of one endpoint after the other; what could not be added is noted again.
 

@@ -1,6 +1,6 @@
 # The service without its servers: see docker-compose.yml for PostgreSQL and Redis.
 FROM python:3.11-slim AS dependencies
-COPY requirements-bigquery.lock /tmp/requirements.lock
+COPY requirements-extras.lock /tmp/requirements.lock
 RUN python -m venv /opt/venv \
     && /opt/venv/bin/pip install --disable-pip-version-check --no-cache-dir --require-hashes -r /tmp/requirements.lock
 

@@ -11,6 +11,8 @@ WORKERS ?= 4
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# What an installation may want beside the core: all of it, or none.
+EXTRAS := --extra arrow --extra bigquery --extra otel --extra sso
 LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet
 # The settings refuse to load without a secret; nothing is signed with this one.
 LINT_ENVIRONMENT := SECRET_KEY=only-for-reading-the-settings-while-checking-types
@@ -66,7 +68,7 @@ bench: .venv/dev.stamp .venv/peers.stamp ## measure the service beside its peers
 
 lock: .venv/uv/bin/uv ## pin the dependencies of pyproject.toml anew, with hashes
 	.venv/uv/bin/uv pip compile pyproject.toml $(LOCK_OPTIONS) --output-file requirements.lock
-	.venv/uv/bin/uv pip compile pyproject.toml $(LOCK_OPTIONS) --extra bigquery --output-file requirements-bigquery.lock
+	.venv/uv/bin/uv pip compile pyproject.toml $(LOCK_OPTIONS) $(EXTRAS) --output-file requirements-extras.lock
 	.venv/uv/bin/uv pip compile pyproject.toml $(LOCK_OPTIONS) --extra demo --output-file requirements-demo.lock
 	.venv/uv/bin/uv pip compile pyproject.toml $(LOCK_OPTIONS) --extra dev --output-file requirements-dev.lock
 	.venv/uv/bin/uv pip compile benchmarks/peers/requirements.in $(LOCK_OPTIONS) --output-file benchmarks/peers/requirements.lock

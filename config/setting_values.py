@@ -34,7 +34,7 @@ def check_spans() -> None:
             import_module(name)
     except ImportError as error:
         raise ImproperlyConfigured(
-            "ENDPOINTS_SPANS needs packages that are not installed here: pip install 'log-query-endpoints[otel]'."
+            "ENDPOINTS_SPANS needs packages that are not installed here: install those of requirements-extras.lock."
         ) from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -239,9 +240,14 @@ FORMAT_MODULE_PATH = "config.formats"
 TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "static/"
-STATIC_ROOT = BASE_DIR / "staticfiles"
-STATIC_ROOT.mkdir(exist_ok=True)  # whitenoise warns at every start if it is missing
-WHITENOISE_USE_FINDERS = True  # static files need no collectstatic step; the image collects them
+STATIC_ROOT = Path(env.str("STATIC_ROOT", default=str(BASE_DIR / "staticfiles")))
+with suppress(OSError):  # the account of the service need not be able to write here
+    STATIC_ROOT.mkdir(exist_ok=True)  # whitenoise warns at every start if it is missing
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "config.static_files.CollectedFiles"},
+}
+WHITENOISE_USE_FINDERS = True  # what is not collected is sent too: the demo and the tests collect nothing
 FIXTURE_DIRS = [BASE_DIR / "fixtures"]
 
 # --- Security headers, cookies and CORS -------------------------------------------------------------------------------

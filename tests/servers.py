@@ -53,6 +53,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
     options = early_config.known_args_namespace
     os.environ.setdefault("SECRET_KEY", secrets.token_urlsafe(50))
     os.environ.setdefault("HTTPS_ONLY", "false")
+    # Empty, whatever was collected in this tree: pages of the suite name files as they are.
+    static_files = embedded.local_folder(PROJECT) / "tests" / "static"
+    static_files.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("STATIC_ROOT", str(static_files))
     if not _leads_workers(options.numprocesses):
         _start_servers(early_config, Path(options.postgres) if options.postgres else None)
     elif named := [name for name in (*DATABASE_VARIABLES, "REDIS_URL") if os.environ.get(name)]:

@@ -17,8 +17,9 @@ from django.utils import timezone
 from endpoints.access.access_tokens import authenticate_access_token, issue_access_token
 from endpoints.access.secrets import OwnLimits
 from endpoints.access.token_limits import admit, suspend, turn
+from endpoints.access.token_states import TokenState, state_of
 from endpoints.admin import access_token_fields
-from endpoints.admin.access_token_fields import StateFilter, TokenState, state_of, words_of_state
+from endpoints.admin.access_token_fields import StateFilter, words_of_state
 from endpoints.cache.permits import PERMITS
 from endpoints.errors import NotAuthenticated
 from endpoints.models import AccessToken, Endpoint

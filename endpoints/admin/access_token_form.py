@@ -40,7 +40,7 @@ class AccessTokenForm(ConflictForm):
     )
     expires = forms.ChoiceField(
         label="Expires",
-        required=False,  # scripts may send the date alone
+        required=False,  # scripts may send the date alone, or leave both out
         widget=UnfoldAdminRadioSelectWidget,
         help_text="Counted from the moment you save.",
     )
@@ -122,10 +122,13 @@ class AccessTokenForm(ConflictForm):
         return cleaned
 
     def _end(self, chosen: str, date: datetime | None) -> datetime | None:
-        """Return the chosen expiry. Raises ValidationError if there is none, or two."""
+        """Return the chosen expiry; without a choice the date, else what the form starts with.
+
+        Raises ValidationError if a date is chosen and missing or past, or if a date is sent that would not count.
+        """
         is_date_new = "expires_at" in self.changed_data
         if not chosen:
-            chosen = _DATE if date and is_date_new else "" if self._is_new else _KEEP
+            chosen = _DATE if date and is_date_new else _DEFAULT if self._is_new else _KEEP
         if chosen == _DATE:
             if date is None:
                 raise ValidationError({"expires_at": "Enter the date and the time, or choose another end."})
@@ -139,8 +142,6 @@ class AccessTokenForm(ConflictForm):
             return kept
         if chosen == _NEVER:
             return None
-        if not chosen:
-            raise ValidationError({"expires": "Choose when it expires."})
         return timezone.now() + timedelta(days=int(chosen))
 
     def _post_clean(self) -> None:

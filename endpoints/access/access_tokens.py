@@ -16,6 +16,7 @@ from endpoints.access import secrets as access_tokens
 from endpoints.access.change_marker import changing
 from endpoints.access.known_records import KNOWN_RECORDS
 from endpoints.access.secrets import Caller, OwnLimits
+from endpoints.access.token_rules import check_expiry, check_reach
 from endpoints.errors import NotAuthenticated
 from endpoints.models import AccessToken, Endpoint
 from logsources.models import LogSource
@@ -74,7 +75,7 @@ def issue_access_token(
     """Make an access token; with no endpoint names it may call every endpoint, unless it is to call none.
 
     If it may load rows, then into `load_sources` alone, or into every log source if there are none.
-    Raises ValidationError.
+    Raises ValidationError, also for what `token_rules` refuses.
     """
     if no_endpoints and endpoint_names:
         raise ValidationError({"endpoints": "Name endpoints or choose none, not both."})
@@ -99,6 +100,13 @@ def issue_access_token(
     )
     secret = new_access_token_secret(token)
     token.full_clean()
+    check_expiry(expires_at, now=timezone.now())
+    check_reach(
+        every_endpoint=token.every_endpoint,
+        endpoints=endpoints,
+        bound_arguments=token.bound_arguments,
+        may_load=may_load,
+    )
     with transaction.atomic():
         token.save()
         token.endpoints.set(endpoints)
@@ -132,15 +140,6 @@ def endpoints_out_of_reach(token: AccessToken) -> list[tuple[str, str]]:
         for name in sorted(token.bound_arguments)
         if name not in {parameter.name for parameter in endpoint.parameters_of_version}
     ]
-
-
-def words_of_loading(token: AccessToken) -> str:
-    """Return further rights as the end of a sentence: " and load rows into auth_logs of project acme"."""
-    issuing = " and issue browser tokens" if token.may_issue else ""
-    if not token.may_load:
-        return issuing
-    into = f" into {', '.join(token.load_sources)}" if token.load_sources else ""
-    return f"{issuing} and load rows{into}{f' of project {token.default_project}' if token.default_project else ''}"
 
 
 def new_access_token_secret(token: AccessToken) -> str:

@@ -1,18 +1,18 @@
-"""Issue, limit and revoke access tokens; a secret is shown once, on the page that answers its creation."""
+"""Issue, limit and revoke access tokens; a secret is shown once, on the page that follows its creation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import reverse
+from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
@@ -22,22 +22,22 @@ from endpoints.access.access_tokens import (
     endpoints_out_of_reach,
     new_access_token_secret,
     revoke_access_tokens,
-    words_of_loading,
 )
 from endpoints.access.change_marker import changing
 from endpoints.access.secrets import OwnLimits
-from endpoints.admin.access_token_fields import (
-    AccessTokenForm,
-    StateFilter,
+from endpoints.access.token_states import (
     TokenState,
     state_of,
-    words_of_own_limits,
-    words_of_state,
-    words_of_use,
+    words_of_bonds,
+    words_of_further_rights,
+    words_of_reach,
 )
+from endpoints.admin.access_token_fields import StateFilter, words_of_own_limits, words_of_state, words_of_use
+from endpoints.admin.access_token_form import AccessTokenForm
 from endpoints.admin.call_examples import example_arguments
 from endpoints.admin.edit_conflicts import ConflictAdmin
 from endpoints.admin.history import ReadableHistoryAdmin
+from endpoints.admin.shown_once import forget, hand_over, take
 from endpoints.calling.installation import ago
 from endpoints.models import AccessToken, Endpoint
 
@@ -97,6 +97,7 @@ class RevokingAdmin(ModelAdmin):  # type: ignore[misc]
 
 # --- Access token -----------------------------------------------------------------------------------------------------
 _ISSUED = "new_access_token_issued"  # name of a request attribute
+_SECRET_URL_NAME = "endpoints_accesstoken_secret"  # noqa: S105  # a name
 _COLOURS = {
     TokenState.VALID.value: "success",
     TokenState.EXPIRES_SOON.value: "warning",
@@ -134,14 +135,14 @@ class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, ReadableHistoryAdmin):
         "revoked_at": "revocation",
     }
     fieldsets = (
-        (None, {"fields": ("name", "expires_at", "state_in_words")}),
+        (None, {"fields": ("name", "expires", "expires_at", "state_in_words")}),
         ("What it may do", {"fields": ("every_endpoint", "endpoints", "bound_arguments", "may_purge", "may_issue")}),
         ("Loading", {"fields": ("may_load", "load_sources", "default_project")}),
         ("Limits", {"fields": ("calls_a_minute", ("calls_at_once", "sandbox_queries_at_once"), "use_of_limits")}),
         ("Use", {"fields": (("prefix", "created_at"), ("last_use", "revoked_at"))}),
     )
     fieldsets_of_new = (
-        (None, {"fields": ("name", "expires_at")}),
+        (None, {"fields": ("name", "expires", "expires_at")}),
         fieldsets[1],
         fieldsets[2],
         ("Limits", {"fields": ("calls_a_minute", ("calls_at_once", "sandbox_queries_at_once"))}),
@@ -174,9 +175,11 @@ class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, ReadableHistoryAdmin):
 
     @admin.display(description="may call")
     def reach(self, token: AccessToken) -> str:
-        if token.every_endpoint:
-            return "every endpoint"
-        return ", ".join(endpoint.name for endpoint in self._endpoints(token)) or "nothing"
+        earlier = getattr(token, "_history", None)  # set by simple_history on a state of the past
+        if earlier is None or token.every_endpoint:
+            return words_of_reach(token)
+        chosen = Endpoint.objects.filter(pk__in=earlier.endpoints.values_list("endpoint_id"))
+        return ", ".join(endpoint.name for endpoint in chosen) or "no endpoint"
 
     @admin.display(description="own limits", empty_value="none but the defaults")
     def own_limits(self, token: AccessToken) -> str | None:
@@ -188,13 +191,7 @@ class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, ReadableHistoryAdmin):
 
     @admin.display(description="bound arguments")
     def bonds(self, token: AccessToken) -> str:
-        return ", ".join(f"{name}={value}" for name, value in token.bound_arguments.items())
-
-    def _endpoints(self, token: AccessToken) -> Iterable[Endpoint]:
-        earlier = getattr(token, "_history", None)  # set by simple_history on a state of the past
-        if earlier is None:
-            return token.endpoints.all()
-        return Endpoint.objects.filter(pk__in=earlier.endpoints.values_list("endpoint_id"))
+        return words_of_bonds(token)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[AccessToken]:
         queryset: QuerySet[AccessToken] = super().get_queryset(request).prefetch_related("endpoints")
@@ -212,7 +209,6 @@ class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, ReadableHistoryAdmin):
 
     def save_model(self, request: HttpRequest, obj: AccessToken, form: Any, change: bool) -> None:
         if not change:
-            # Neither in the session nor in a message: both are stored.
             setattr(request, _ISSUED, new_access_token_secret(obj))
         with changing():  # until the end of the admin's transaction, which has the chosen endpoints in it
             super().save_model(request, obj, form, change)
@@ -232,20 +228,43 @@ class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, ReadableHistoryAdmin):
                 request, f"{endpoint} has no parameter @{name}: this access token cannot call it.", messages.WARNING
             )
 
+    def get_urls(self) -> list[URLPattern]:
+        shown = self.admin_site.admin_view(self.show_secret)
+        return [path("<path:object_id>/secret/", shown, name=_SECRET_URL_NAME), *super().get_urls()]
+
     def response_add(
         self, request: HttpRequest, obj: AccessToken, post_url_continue: str | None = None
     ) -> HttpResponse:
+        """Send the browser to the page that shows the secret: reloading that one issues nothing."""
+        page = reverse(f"admin:{_SECRET_URL_NAME}", args=[obj.pk])
+        response = HttpResponseRedirect(page)
+        hand_over(request, response, getattr(request, _ISSUED), page=page)
+        return response
+
+    def show_secret(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show the secret to who has just issued the access token, once; afterwards say that it was shown."""
+        if not self.has_add_permission(request):
+            raise PermissionDenied
+        token = self.get_object(request, object_id)
+        if token is None:
+            raise Http404("There is no such access token.")
+        if request.method != "GET":  # a HEAD would use up the only time
+            return HttpResponseNotAllowed(["GET"])
+        secret = take(request)
         context = {
             **self.admin_site.each_context(request),
-            "title": f"Access token {obj.name}",
+            "title": f"Access token {token.name}",
             "opts": self.opts,
-            "access_token": obj,
-            "secret": getattr(request, _ISSUED),
-            "reach": self.reach(obj),
-            "loading": words_of_loading(obj),
-            "example_url": self._example_url(request, obj),
+            "access_token": token,
+            "secret": secret,
+            "reach": words_of_reach(token),
+            "bonds": words_of_bonds(token),
+            "rights": words_of_further_rights(token),
+            "example_url": self._example_url(request, token),
         }
-        return TemplateResponse(request, "endpoints/access_token_secret.html", context)
+        response = TemplateResponse(request, "endpoints/access_token_secret.html", context)
+        forget(request, response)
+        return response
 
     def _example_url(self, request: HttpRequest, token: AccessToken) -> str:
         chosen = Endpoint.objects.all() if token.every_endpoint else token.endpoints.all()

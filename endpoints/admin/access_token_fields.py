@@ -1,13 +1,11 @@
-"""An access token in the admin: its limits and its state in words, and its form."""
+"""An access token in the admin: its limits and its state in words, and the filter of the list."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import Any, Final
+from datetime import datetime
+from typing import Any
 
-from django import forms
 from django.contrib.admin import SimpleListFilter
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
@@ -15,12 +13,10 @@ from django.utils import timezone
 
 from endpoints.access.secrets import NO_LIMIT, OwnLimits
 from endpoints.access.token_limits import limits_in_force, limits_use
-from endpoints.admin.edit_conflicts import ConflictForm
-from endpoints.admin.fields import AssignmentsField, CheckboxList, LimitField
+from endpoints.access.token_states import EXPIRES_SOON, TokenState, state_of
 from endpoints.cache import CacheUnavailable
 from endpoints.calling.installation import ago
-from endpoints.models import AccessToken, Endpoint
-from logsources.models import LogSource
+from endpoints.models import AccessToken
 
 
 # --- Access token limits ----------------------------------------------------------------------------------------------
@@ -62,30 +58,6 @@ def _used(what: str, used: int, limit: int | None) -> str:
 
 
 # --- Access token states ----------------------------------------------------------------------------------------------
-# Enough time to issue the next one and to hand it to its user.
-EXPIRES_SOON: Final = timedelta(days=14)
-
-
-class TokenState(StrEnum):
-    """The states of an access token."""
-
-    VALID = "valid"
-    EXPIRES_SOON = "expires soon"
-    EXPIRED = "expired"
-    REVOKED = "revoked"
-
-
-def state_of(token: AccessToken, *, now: datetime) -> TokenState:
-    """Return the state of a moment."""
-    if token.revoked_at is not None:
-        return TokenState.REVOKED
-    if not token.is_valid_at(now):
-        return TokenState.EXPIRED
-    if token.expires_at is not None and token.expires_at - now <= EXPIRES_SOON:
-        return TokenState.EXPIRES_SOON
-    return TokenState.VALID
-
-
 def words_of_state(token: AccessToken, *, now: datetime) -> str:
     """Return the state as people read it: expires in 3 days."""
     state = state_of(token, now=now)
@@ -121,64 +93,3 @@ class StateFilter(SimpleListFilter):
         if chosen not in set(TokenState):
             return queryset
         return queryset.filter(_in_state(TokenState(chosen), now=timezone.now()))
-
-
-# --- Access token form ------------------------------------------------------------------------------------------------
-class AccessTokenForm(ConflictForm):
-    endpoints = forms.ModelMultipleChoiceField(
-        queryset=Endpoint.objects.all(),
-        required=False,
-        widget=CheckboxList,
-        help_text="The endpoints that it may call, if it may not call all of them.",
-    )
-    bound_arguments = AssignmentsField(
-        help_text="One NAME=VALUE per line, such as project=acme: a call with another value is refused, a call without "
-        "it gets this one, and endpoints without this parameter cannot be called.",
-    )
-    load_sources = forms.MultipleChoiceField(
-        label="Log sources",
-        required=False,
-        widget=CheckboxList(columns=True),
-        help_text="The only log sources that it may load rows into. None chosen: every log source.",
-    )
-    calls_a_minute = LimitField(help_text="Calls of every kind, cached ones too. A number, or none; blank = default.")
-    calls_at_once = LimitField(
-        label="Calls at the same time", help_text="Only calls that the cache cannot answer. A number, or none."
-    )
-    sandbox_queries_at_once = LimitField(
-        label="Sandbox queries at the same time", help_text="Only calls with sql or lql. A number, or none."
-    )
-
-    class Meta:
-        model = AccessToken
-        fields = (
-            "name", "every_endpoint", "endpoints", "bound_arguments", "may_purge", "may_issue", "may_load",
-            "load_sources", "default_project", "calls_a_minute", "calls_at_once", "sandbox_queries_at_once",
-            "expires_at",
-        )  # fmt: skip
-        help_texts = {"expires_at": "UTC; blank = never."}
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        default = limits_in_force(OwnLimits())
-        shown = {
-            "calls_a_minute": str(default.calls) if default.calls else None,
-            "calls_at_once": default.calls_at_once,
-            "sandbox_queries_at_once": default.sandbox_queries_at_once,
-        }
-        for name, value in shown.items():
-            field = self.fields.get(name)
-            if isinstance(field, LimitField):  # not on a page that only shows it
-                field.show_default(value)
-
-        sources = self.fields.get("load_sources")
-        if isinstance(sources, forms.MultipleChoiceField):
-            # Also those that were deleted since: to drop the last name unseen would allow every log source.
-            names = sorted({*LogSource.objects.values_list("name", flat=True), *(self.instance.load_sources or ())})
-            sources.choices = [(name, name) for name in names]
-
-    def clean(self) -> dict[str, Any] | None:
-        cleaned = super().clean() or {}
-        if cleaned.get("every_endpoint") and cleaned.get("endpoints"):
-            self.add_error("every_endpoint", "Clear this to limit the access token to the endpoints chosen below.")
-        return cleaned

@@ -16,8 +16,8 @@ from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 
 from endpoints.access.access_tokens import callers_of
+from endpoints.access.token_states import TokenState, state_of
 from endpoints.admin import figures
-from endpoints.admin.access_token_fields import TokenState, state_of
 from endpoints.admin.cached_results import PURGE_URL_NAME, cache_facts, warming_facts
 from endpoints.admin.figures import draw_sparkline
 from endpoints.admin.ways_to_call import calling_context

@@ -35,6 +35,7 @@ from django.utils import timezone  # noqa: E402
 from django_celery_beat.models import PeriodicTask  # noqa: E402
 
 from endpoints.access import access_tokens, signing_keys  # noqa: E402
+from endpoints.access.change_marker import changing  # noqa: E402
 from endpoints.access.secrets import NO_LIMIT, OwnLimits  # noqa: E402
 from endpoints.calling import warming  # noqa: E402
 from endpoints.defining import saving, upkeep  # noqa: E402
@@ -93,20 +94,24 @@ def revoke(*, name: str) -> int:
     return access_tokens.revoke_access_tokens(AccessToken.objects.filter(name=name))
 
 
-def edit(
-    *, name: str, endpoints: Sequence[str] = (), bound_arguments: Mapping[str, str] | None = None, expired: bool = False
-) -> None:
+def expire(*, name: str) -> None:
+    """Let an access token end at this moment, which no page of the admin does."""
+    with changing():
+        token = AccessToken.objects.get(name=name)
+        token.expires_at = timezone.now()
+        token.save(update_fields=["expires_at"])
+
+
+def edit(*, name: str, endpoints: Sequence[str] = (), bound_arguments: Mapping[str, str] | None = None) -> None:
     """Change what an access token may do on its page of the admin, to exactly this."""
     token = AccessToken.objects.get(name=name)
-    now = timezone.now()
     form = {
         "name": name,
         "endpoints": list(Endpoint.objects.filter(name__in=endpoints).values_list("pk", flat=True)),
         "bound_arguments": "\n".join(f"{argument}={value}" for argument, value in (bound_arguments or {}).items()),
         "calls_at_once": "none",
         "sandbox_queries_at_once": "none",
-        "expires_at_0": f"{now:%Y-%m-%d}" if expired else "",
-        "expires_at_1": f"{now:%H:%M:%S}" if expired else "",
+        "expires": "keep",
     }
     answer = _admin().post(
         reverse("admin:endpoints_accesstoken_change", args=[token.pk]),

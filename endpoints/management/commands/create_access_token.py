@@ -10,8 +10,9 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from config.setting_values import parse_limit
-from endpoints.access.access_tokens import endpoints_out_of_reach, issue_access_token, words_of_loading
+from endpoints.access.access_tokens import endpoints_out_of_reach, issue_access_token
 from endpoints.access.secrets import NO_LIMIT, OwnLimits
+from endpoints.access.token_states import words_of_bonds, words_of_further_rights, words_of_reach
 from endpoints.management.failures import USAGE_EXIT_CODE, one_line_failures
 from logsources.management.own_command import OwnCommand
 
@@ -21,6 +22,7 @@ _LIMITS = {  # in the order of OwnLimits
     "--calls-at-once": "how many of its calls run in PostgreSQL at the same time",
     "--sandbox-queries-at-once": "how many of them may be sandbox queries",
 }
+_NEVER = "never"
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -63,11 +65,13 @@ class Command(OwnCommand):
         )
         for option, what in _LIMITS.items():
             parser.add_argument(option, metavar="N", help=f"{what}, or none for no limit; default: the installation's")
-        parser.add_argument("--expires-in", metavar="30d", help="lifetime: a number and m, h, d or w; default: none")
+        parser.add_argument(
+            "--expires-in", metavar="30d", help=f"lifetime: a number and m, h, d or w; default: {_NEVER}"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         bindings = _bindings(options["bind"])
-        expires_at = _end(options["expires_in"]) if options["expires_in"] is not None else None
+        expires_at = _end(options["expires_in"] or "") if options["expires_in"] not in (None, _NEVER) else None
         sources = [name.strip() for name in (options["may_load"] or "").split(",") if name.strip()]
         limits = OwnLimits(*(_limit(option, options[option[2:].replace("-", "_")]) for option in _LIMITS))
         with one_line_failures():
@@ -85,11 +89,13 @@ class Command(OwnCommand):
                 limits=limits,
             )
             out_of_reach = endpoints_out_of_reach(issued.access_token)
-        reach = ", ".join(options["endpoint"]) or ("no endpoint" if options["no_endpoints"] else "every endpoint")
-        bound = f" with {', '.join(f'{name}={value}' for name, value in bindings.items())}" if bindings else ""
+        token = issued.access_token
+        bound = f" with {words_of_bonds(token)}" if bindings else ""
         until = f" until {expires_at:%Y-%m-%d %H:%M} UTC" if expires_at else ""
-        loads = words_of_loading(issued.access_token)
-        self.stderr.write(f"Access token {issued.access_token} may call {reach}{bound}{loads}{until}.")
+        rights = words_of_further_rights(token)
+        self.stderr.write(f"Access token {token} may call {words_of_reach(token)}{bound}{rights}{until}.")
+        if options["expires_in"] is None:
+            self.stderr.write("It never expires; --expires-in 90d would end it after 90 days.")
         for endpoint, name in out_of_reach:
             self.stderr.write(f"Warning: {endpoint} has no parameter @{name}, so this access token cannot call it.")
         self.stderr.write("Its secret, shown only this once:")
@@ -108,7 +114,9 @@ def _limit(option: str, text: str | None) -> int | None:
 def _end(lifetime: str) -> datetime:
     match = _DURATION.fullmatch(lifetime)
     if not match or int(match[1]) == 0:
-        raise _usage(f"--expires-in must be a number and one of m, h, d, w, such as 30d; not {lifetime!r}.")
+        raise _usage(
+            f"--expires-in must be {_NEVER}, or a number and one of m, h, d, w, such as 30d; not {lifetime!r}."
+        )
     try:
         return timezone.now() + timedelta(**{_UNITS[match[2]]: int(match[1])})
     except OverflowError as error:

@@ -17,8 +17,10 @@ from django.utils import timezone
 from endpoints.access.access_tokens import authenticate_access_token, issue_access_token
 from endpoints.access.secrets import OwnLimits
 from endpoints.access.token_limits import admit, suspend, turn
+from endpoints.access.token_states import TokenState, state_of
 from endpoints.admin import access_token_fields
-from endpoints.admin.access_token_fields import StateFilter, TokenState, state_of, words_of_state
+from endpoints.admin.access_token_fields import StateFilter, words_of_state
+from endpoints.admin.shown_once import COOKIE
 from endpoints.cache.permits import PERMITS
 from endpoints.errors import NotAuthenticated
 from endpoints.models import AccessToken, Endpoint
@@ -31,18 +33,35 @@ SECRET = re.compile(r"lqe_[0-9a-f]{12}_[A-Za-z0-9_-]{43}")
 
 
 def form(**fields: Any) -> dict[str, Any]:
-    data = {"name": "dashboard", "every_endpoint": "on", "bound_arguments": "", "expires_at_0": "", "expires_at_1": ""}
+    data = {
+        "name": "dashboard",
+        "every_endpoint": "on",
+        "bound_arguments": "",
+        "expires": "90",
+        "expires_at_0": "",
+        "expires_at_1": "",
+    }
     return {name: value for name, value in {**data, **fields}.items() if value is not None}
 
 
 def added(client: Client, **fields: Any) -> tuple[str, str]:
     """Add an access token and return its secret and the page that shows it."""
-    response = client.post(ADD, form(**fields))
-    assert response.status_code == 200
+    response = client.post(ADD, form(**fields), follow=True)
+    assert [status for _, status in response.redirect_chain] == [302]
     page = response.content.decode()
     (secret,) = SECRET.findall(page)
     assert "no-store" in response["Cache-Control"]
     return secret, page
+
+
+def words_of(page: str) -> str:
+    return " ".join(re.sub(r"<[^>]+>", "", page).split())
+
+
+def faults(response: Any) -> dict[str, list[str]]:
+    """Return the messages of the form that is shown again, by field."""
+    errors: dict[str, list[str]] = response.context["adminform"].form.errors
+    return errors
 
 
 def change(token: AccessToken) -> str:
@@ -75,6 +94,41 @@ def test_the_secret_is_neither_in_a_cookie_nor_in_the_database(admin_client: Cli
             assert part not in str(cursor.execute(f'SELECT * FROM "{table}"').fetchall()), table
 
 
+def test_the_page_of_the_secret_is_opened_once(admin_client: Client) -> None:
+    response = admin_client.post(ADD, form())
+    token = AccessToken.objects.get()
+    page = response["Location"]
+    assert (response.status_code, SECRET.search(response.content.decode())) == (302, None)
+    assert admin_client.head(page).status_code == 405
+    assert SECRET.search(admin_client.get(page).content.decode())
+    for _ in range(2):
+        again = admin_client.get(page)
+        assert "The secret was shown once" in again.content.decode()
+        assert not SECRET.search(again.content.decode())
+    assert AccessToken.objects.get() == token
+
+
+def test_nobody_else_opens_the_page_of_the_secret(admin_client: Client, client: Client) -> None:
+    page = admin_client.post(ADD, form())["Location"]
+    client.force_login(User.objects.create_superuser("another owner"))
+    client.cookies[COOKIE] = admin_client.cookies[COOKIE].value
+    assert not SECRET.search(client.get(page).content.decode())
+    assert SECRET.search(admin_client.get(page).content.decode())
+    client.logout()
+    assert client.get(page).status_code == 302
+
+
+@pytest.mark.parametrize("leave_out", [True, False])
+def test_the_cookie_of_another_access_token_shows_nothing(admin_client: Client, leave_out: bool) -> None:
+    page = admin_client.post(ADD, form())["Location"]
+    of_the_first = admin_client.cookies[COOKIE].value
+    admin_client.post(ADD, form(name="second"))
+    assert admin_client.cookies[COOKIE].value != of_the_first
+    if leave_out:
+        del admin_client.cookies[COOKIE]
+    assert not SECRET.search(admin_client.get(page).content.decode())
+
+
 @pytest.mark.parametrize("button", ["_save", "_continue", "_addanother"])
 def test_every_save_button_shows_the_secret(admin_client: Client, button: str) -> None:
     secret, _ = added(admin_client, **{button: "on"})
@@ -88,6 +142,7 @@ def test_limits_are_saved_as_chosen(admin_client: Client) -> None:
         every_endpoint=None,
         endpoints=[str(chosen.pk)],
         bound_arguments="project = acme\n",
+        expires="date",
         expires_at_0="2999-12-31",
         expires_at_1="23:59:00",
     )
@@ -95,9 +150,90 @@ def test_limits_are_saved_as_chosen(admin_client: Client) -> None:
     assert caller.endpoint_ids == {str(chosen.pk)}
     assert caller.bound_arguments == {"project": "acme"}
     assert AccessToken.objects.get().expires_at == datetime(2999, 12, 31, 23, 59, tzinfo=UTC)
-    words = " ".join(re.sub(r"<[^>]+>", "", page).split())
+    words = words_of(page)
     assert "dashboard may call logs.all with project=acme until 2999-12-31 23:59 UTC." in words
     assert "/api/endpoints/query/logs.all" in page
+
+
+def test_the_form_starts_with_no_endpoint_and_an_end(admin_client: Client) -> None:
+    shown = admin_client.get(ADD).context["adminform"].form
+    assert (shown["every_endpoint"].value(), shown["expires"].value()) == (False, "90")
+    assert [value for value, _ in shown.fields["expires"].choices] == ["7", "30", "90", "date", "never"]
+    assert faults(admin_client.post(ADD, form(every_endpoint=None))) == {
+        "endpoints": ["It could do nothing: choose the endpoints that it may call, or let it load rows."]
+    }
+    assert not AccessToken.objects.exists()
+
+
+@pytest.mark.parametrize(("expires", "days"), [("7", 7), ("30", 30), ("90", 90), ("never", None), (None, 90)])
+def test_a_lifetime_is_counted_from_the_moment_of_saving(
+    admin_client: Client, expires: str | None, days: int | None
+) -> None:
+    added(admin_client, expires=expires)
+    expires_at = AccessToken.objects.get().expires_at
+    if days is None:
+        assert expires_at is None
+    else:
+        assert expires_at is not None
+        assert abs(expires_at - timezone.now() - timedelta(days=days)) < timedelta(minutes=10)
+
+
+@pytest.mark.parametrize(
+    ("expires", "date", "field", "reason"),
+    [
+        ("date", "2020-01-01", "expires_at", "This is in the past"),
+        (None, "2020-01-01", "expires_at", "This is in the past"),
+        ("date", "", "expires_at", "Enter the date and the time"),
+        ("never", "2999-01-01", "expires", "it would not count"),
+        ("30", "2999-01-01", "expires", "it would not count"),
+    ],
+)
+def test_an_end_that_is_past_or_said_twice_is_refused(
+    admin_client: Client, expires: str | None, date: str, field: str, reason: str
+) -> None:
+    sent = {"expires": expires, "expires_at_0": date, "expires_at_1": "12:00:00" if date else ""}
+    found = faults(admin_client.post(ADD, form(**sent)))
+    assert list(found) == [field]
+    assert reason in found[field][0]
+    token = issue_access_token(name="old").access_token
+    found = faults(admin_client.post(change(token), form(**sent)))
+    assert reason in found[field][0]
+    assert AccessToken.objects.get().expires_at is None
+
+
+def test_another_edit_keeps_the_end_and_does_not_ask_for_what_has_changed_since(admin_client: Client) -> None:
+    """An old access token can be renamed, also one that has expired or whose endpoints are gone."""
+    token = issue_access_token(name="old", endpoint_names=["logs.all"], bound_arguments={"project": "a"}).access_token
+    then = timezone.now().replace(microsecond=0) - timedelta(days=1)
+    AccessToken.objects.update(expires_at=then)
+    token.endpoints.clear()
+    kept = admin_client.get(change(token)).context["adminform"].form
+    assert kept["expires"].value() == "keep"
+    assert kept.fields["expires"].choices[0][1] == f"as it is: {then:%Y-%m-%d %H:%M} UTC"
+    data = form(name="renamed", every_endpoint=None, bound_arguments="project=a", expires="keep")
+    data |= {"expires_at_0": f"{then:%Y-%m-%d}", "expires_at_1": f"{then:%H:%M:%S}"}
+    assert admin_client.post(change(token), data).status_code == 302
+    assert (AccessToken.objects.get().name, AccessToken.objects.get().expires_at) == ("renamed", then)
+    refused = admin_client.post(change(token), {**data, "bound_arguments": "project=b"})
+    assert list(faults(refused)) == ["endpoints"]
+    # Fewer fields, as scripts send them: nothing makes it last longer.
+    assert admin_client.post(change(token), form(expires=None)).status_code == 302
+    assert AccessToken.objects.get().expires_at == then
+
+
+@pytest.mark.parametrize(
+    ("bound", "reason"),
+    [
+        ("porject=acme", "No endpoint that it may call has a parameter @porject; they have @interval, "),
+        ("interval=weekly", "@interval takes no such value: it is not one of the allowed values (allowed values: "),
+        ("interval=daily\niso_timestamp_start=2026-01-01", "has all of @interval, @iso_timestamp_start"),
+    ],
+)
+def test_bound_arguments_that_no_call_could_meet_are_refused(admin_client: Client, bound: str, reason: str) -> None:
+    found = faults(admin_client.post(ADD, form(bound_arguments=bound)))
+    assert list(found) == ["bound_arguments"]
+    assert reason in found["bound_arguments"][0]
+    assert not AccessToken.objects.exists()
 
 
 def test_chosen_endpoints_beside_every_endpoint_are_refused(admin_client: Client) -> None:
@@ -108,14 +244,11 @@ def test_chosen_endpoints_beside_every_endpoint_are_refused(admin_client: Client
     assert not AccessToken.objects.exists()
 
 
-@pytest.mark.parametrize(
-    ("right", "words"), [({}, "may call nothing."), ({"may_load": "on"}, "nothing and load rows.")]
-)
-def test_no_endpoint_chosen_is_nothing_to_call(admin_client: Client, right: dict[str, str], words: str) -> None:
-    secret, page = added(admin_client, every_endpoint=None, **right)
+def test_who_only_loads_needs_no_endpoint(admin_client: Client) -> None:
+    secret, page = added(admin_client, every_endpoint=None, may_load="on", expires="never")
     caller = authenticate_access_token(secret)
-    assert (caller.endpoint_ids, caller.may_load) == (frozenset(), bool(right))
-    assert words in " ".join(re.sub(r"<[^>]+>", "", page).split())
+    assert (caller.endpoint_ids, caller.may_load) == (frozenset(), True)
+    assert "may call no endpoint and load rows and never expires." in words_of(page)
 
 
 def test_loading_may_be_limited_to_log_sources(admin_client: Client) -> None:
@@ -123,8 +256,8 @@ def test_loading_may_be_limited_to_log_sources(admin_client: Client) -> None:
     secret, page = added(admin_client, every_endpoint=None, **limits)
     caller = authenticate_access_token(secret)
     assert (caller.may_load, caller.load_sources, caller.default_project) == (True, {"auth_logs"}, "shop")
-    words = " ".join(re.sub(r"<[^>]+>", "", page).split())
-    assert "nothing and load rows into auth_logs of project shop." in words
+    words = words_of(page)
+    assert "no endpoint and load rows into auth_logs of project shop until" in words
 
 
 def test_the_limit_to_a_log_source_outlives_the_source(admin_client: Client) -> None:
@@ -138,9 +271,9 @@ def test_the_limit_to_a_log_source_outlives_the_source(admin_client: Client) -> 
 
 
 def test_an_endpoint_out_of_reach_is_told(admin_client: Client) -> None:
-    chosen = Endpoint.objects.get(name="usage.api-counts")
-    _, page = added(admin_client, every_endpoint=None, endpoints=[str(chosen.pk)], bound_arguments="tenant=acme")
-    assert "usage.api-counts has no parameter @tenant: this access token cannot call it." in page
+    chosen = [str(key) for key in Endpoint.objects.values_list("pk", flat=True)]
+    _, page = added(admin_client, every_endpoint=None, endpoints=chosen, bound_arguments="interval=daily")
+    assert "logs.all has no parameter @interval: this access token cannot call it." in page
 
 
 @pytest.mark.parametrize(
@@ -151,6 +284,7 @@ def test_an_endpoint_out_of_reach_is_told(admin_client: Client) -> None:
         ("bound_arguments", "project", "bound_arguments"),
         ("bound_arguments", "no name=a", "__all__"),
         ("expires_at_0", "soon", "expires_at"),
+        ("expires", "8", "expires"),
     ],
 )
 def test_a_refusal_is_told_at_its_field(admin_client: Client, field: str, value: str, fault: str) -> None:
@@ -273,10 +407,11 @@ def test_a_made_up_state_filters_nothing() -> None:
 def test_the_list_tells_state_and_reach(admin_client: Client) -> None:
     now = timezone.now()
     issue_access_token(name="one", endpoint_names=["logs.all"], bound_arguments={"project": "acme"})
-    issue_access_token(name="two", expires_at=datetime(2025, 1, 1, tzinfo=UTC))
+    issue_access_token(name="two")
     issue_access_token(name="three", expires_at=now + timedelta(days=3, hours=1))
     AccessToken.objects.filter(name="one").update(revoked_at=now)
-    AccessToken.objects.filter(name="two").update(last_used_at=now - timedelta(hours=5, minutes=5))
+    then = now - timedelta(hours=5, minutes=5)
+    AccessToken.objects.filter(name="two").update(last_used_at=then, expires_at=then)
     page = admin_client.get(LIST).content.decode()
     shown = ("revoked", "expired", "expires in 3 days", "every endpoint", "logs.all", "project=acme", "5 hours ago")
     assert [words for words in shown if words not in page] == []

@@ -91,7 +91,7 @@ DOING = [
     (version_page("restore"), nothing, (403, 302, 302)),
     (fixed("endpoints_endpoint_import_files"), uploaded, (403, 200, 200)),
     (endpoint_page("delete"), lambda _: {"post": "yes"}, (403, 403, 302)),
-    (fixed("endpoints_accesstoken_add"), lambda _: {"name": "n", "every_endpoint": "on"}, (403, 403, 200)),
+    (fixed("endpoints_accesstoken_add"), lambda _: {"name": "n", "every_endpoint": "on"}, (403, 403, 302)),
     (token_page("change"), lambda _: {"name": "n", "every_endpoint": "on"}, (403, 403, 302)),
     (token_page("delete"), lambda _: {"post": "yes"}, (403, 403, 302)),
     (source_page("delete"), nothing, (403, 403, 200)),

@@ -188,8 +188,10 @@ def token_form(**fields: Any) -> dict[str, Any]:
 
 
 def test_the_right_to_issue_is_given_and_taken_in_the_admin(admin_client: Client) -> None:
-    page = admin_client.post("/admin/endpoints/accesstoken/add/", token_form(may_issue="on")).content.decode()
-    assert "every endpoint and issue browser tokens." in page
+    page = admin_client.post(
+        "/admin/endpoints/accesstoken/add/", token_form(may_issue="on"), follow=True
+    ).content.decode()
+    assert "every endpoint and issue browser tokens\n" in page
     (secret,) = re.findall(r"lqe_[0-9a-f]{12}_[A-Za-z0-9_-]{43}", page)
     assert authenticate_access_token(secret).may_issue
     token = AccessToken.objects.get()

@@ -103,7 +103,6 @@ def test_the_page_loads_nothing_from_elsewhere() -> None:
         {"may_purge": True, "may_load": True, "may_issue": True},
         {},
         {"bound_arguments": {"project": "acme"}},
-        {"no_endpoints": True},
         {"no_endpoints": True, "may_load": True},
     ],
 )

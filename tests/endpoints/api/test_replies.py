@@ -173,7 +173,10 @@ def revoked() -> str:
 
 
 def expired() -> str:
-    return issue_access_token(name="expired", expires_at=timezone.now() - timedelta(seconds=1)).secret
+    issued = issue_access_token(name="expired")
+    past = timezone.now() - timedelta(seconds=1)
+    AccessToken.objects.filter(pk=issued.access_token.pk).update(expires_at=past)
+    return issued.secret
 
 
 def of_wrong_secret() -> str:

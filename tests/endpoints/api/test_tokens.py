@@ -145,7 +145,7 @@ def test_an_endpoint_that_the_issuer_may_not_call_is_not_found(typed: Endpoint) 
         assert code(answer) == (404, "endpoint_not_found")
         (detail,) = answer.json()["error"]["details"]
         assert detail["name"] == name
-    bound = issuer(bound_arguments={"region": "eu"})
+    bound = issuer(bound_arguments={"level": "5"})
     assert code(ask_for(bound, {"endpoints": ["logs.all"]})) == (404, "endpoint_not_found")
 
 

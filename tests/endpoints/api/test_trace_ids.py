@@ -125,6 +125,6 @@ def test_so_has_the_line_of_a_failed_one_and_of_one_that_django_answers(
 
 
 def test_a_trace_does_not_get_around_what_an_access_token_may_see(ask: Ask) -> None:
-    limited = issue_access_token(name="limited", no_endpoints=True).secret
+    limited = issue_access_token(name="limited", may_load=True, no_endpoints=True).secret
     status, body = ask(f"00-{TRACE}-{SPAN}-01", HTTP_X_API_KEY=limited)
     assert (status, body["error"]["code"]) == (404, "endpoint_not_found")

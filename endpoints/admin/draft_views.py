@@ -34,7 +34,8 @@ Answers, all 200::
 
     check    {"ok": boolean (no problem is an error: it could be saved), "problems": [PROBLEM, …],
               "parameters": [{"name": text, "declared": boolean, "guessed_type": text or null,
-                              "places": [{"line": n, "column": n}, …]}, …]    in order of first use in the SQL
+                              "places": [{"line": n, "column": n}, …]}, …]    in order of first use in the SQL;
+              the type is what PostgreSQL takes the parameter for, null where it takes it for none of ours
               "columns": [COLUMN, …] or null where the SQL does not get so far,
               "sandbox_tables": [{"name": text, "columns": [COLUMN, …]}, …]}
     run      {"columns": [COLUMN, …], "result_json": text (the body that a consumer gets, {"result": [{…}, …]}: one

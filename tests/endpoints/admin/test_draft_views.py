@@ -87,7 +87,7 @@ def test_check_answers_as_described(admin_client: Client) -> None:
             }
         ],
         "parameters": [
-            {"name": "project", "declared": True, "guessed_type": None, "places": [{"line": 1, "column": 8}]},
+            {"name": "project", "declared": True, "guessed_type": "text", "places": [{"line": 1, "column": 8}]},
             {"name": "n", "declared": False, "guessed_type": "integer", "places": [{"line": 2, "column": 3}]},
         ],
         "columns": [{"name": "p", "type": "text"}, {"name": "n", "type": "integer"}],

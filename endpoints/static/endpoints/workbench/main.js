@@ -58,11 +58,16 @@ class Workbench {
 
   checked(report) {
     this.guard.answered(200);
+    // A parameter that was just typed gets its row; what was said before of its lack is out of date.
+    if (!isUnreadable(report) && this.rows.follow(report.parameters)) void this.checker.ask();
+    else this.show(report);
+  }
+
+  show(report) {
     this.problems.show(report);
     this.editor.mark(report.problems);
     this.tableList.show(report.sandbox_tables, this.draft.read().sandboxing);
     if (isUnreadable(report)) return;
-    this.rows.follow(report.parameters);
     const used = this.usedParameters(report);
     this.strip.show(used, report);
     this.inputs.show(used);

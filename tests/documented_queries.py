@@ -11,9 +11,7 @@ from tests.files import PROJECT
 
 _OF_CONSUMERS: Final = frozenset({"grafana.md"})  # shows the SQL that a consumer sends, in BigQuery's dialect
 PAGES: Final = tuple(
-    page
-    for page in (PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md")))
-    if page.name not in _OF_CONSUMERS
+    page for page in (PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))) if page.name not in _OF_CONSUMERS
 )
 # Lines indented by four or more blanks, blank lines among them.
 _BLOCK: Final = re.compile(r"(?:^ {4,}\S.*\n|^\n(?= {4,}\S))+", re.MULTILINE)
@@ -35,4 +33,3 @@ def _queries(page: Path) -> list[str]:
     blocks = [dedent(block[0]).strip() for block in _BLOCK.finditer(page.read_text(encoding="utf-8"))]
     blocks = [_TERMINAL.sub("", _FILE_HEADER.sub("", block, count=1)).strip() for block in blocks]
     return [block for block in blocks if _QUERY.match(block) and _LOG_TABLE.search(block)]
-

@@ -1,6 +1,6 @@
 """Where a stored query uses each ``@name``, and which type that suggests to the operator who must declare it.
 
-PostgreSQL knows the type of most uses (`numbered_uses`, `types_of_uses`). What it cannot tell, and what stands in a text
+PostgreSQL knows the type of most uses (`numbered_uses`, `types_of_uses`). What it cannot tell, and what is in a text
 that it refuses, is guessed from the words around the use (`parameter_uses`).
 """
 

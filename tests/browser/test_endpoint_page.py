@@ -106,7 +106,7 @@ def test_a_fault_is_shown_at_its_line_and_a_missing_time_bound_warned_of(open_pa
     page = open_page(NEW_ENDPOINT)
     field(page, "name").fill("browser.faulty")
     type_sql(page, "select t.id,\n  t.nothing\nfrom logs.edge_logs as t")
-    wait_until_checked(page, "1 error. It cannot be saved like this.")
+    wait_until_checked(page, "1 error: fix it to save.")
     fault = problem(page, "column t.nothing does not exist")
     expect(fault).to_contain_text("Error in line 2")
     expect(page.locator(".wb-editor .ace_gutter-cell.ace_error")).to_have_text("2")
@@ -244,7 +244,7 @@ def test_the_page_is_readable_by_everybody(open_page: OpenPage, check_accessibil
     expect(said_of_the_draft(page)).to_contain_text("Write one SELECT")
     check_accessibility(page)
     type_sql(page, "select t.id,\n  t.nothing, @level as a, @level2 as b\nfrom logs.edge_logs as t")
-    wait_until_checked(page, "cannot be saved like this")
+    wait_until_checked(page, "to save.")
     check_accessibility(page)
     take_pictures(page, "endpoint-problems")
 

@@ -31,8 +31,8 @@ from endpoints.sql.composition import compile_query, original_offset
 from endpoints.sql.lexemes import Kind, lex
 from endpoints.sql.page_orders import PageKey, PageOrderError, may_repeat, page_order_problems, parse_page_order
 from endpoints.sql.page_queries import PageQueryError, compile_page, lift_order_and_limit
-from endpoints.sql.parameters import DeclaredParameter, ParameterType, find_parameters
 from endpoints.sql.parameter_uses import ParameterUse, numbered_uses, parameter_uses, types_of_uses
+from endpoints.sql.parameters import DeclaredParameter, ParameterType, find_parameters
 from endpoints.sql.stored_queries import stored_tables
 
 
@@ -64,7 +64,9 @@ def check_draft(draft: Draft) -> DraftReport:
     problems = setting_problems(draft, with_name=True) + declaration_problems(draft)
     uncomposable = list(composition_problems(draft))
     if uncomposable or not draft.sql:
-        return DraftReport(_in_order([*problems, *undeclared_parameters(draft, uses, Severity.WARNING), *uncomposable]), uses)
+        return DraftReport(
+            _in_order([*problems, *undeclared_parameters(draft, uses, Severity.WARNING), *uncomposable]), uses
+        )
     checked = _checkable(draft)
     uses = _typed_uses(checked, uses)
     columns, faults = _described(checked)

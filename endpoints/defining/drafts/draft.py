@@ -13,6 +13,7 @@ from endpoints.definition import SETTINGS_IN_DRAFTS, Definition, Version, values
 from endpoints.models import Endpoint, Parameter
 from endpoints.sql.composition import CompositionError, compile_query
 from endpoints.sql.lexemes import LexicalError, line_and_column
+from endpoints.sql.parameter_uses import ParameterUse, parameter_uses
 from endpoints.sql.parameters import (
     DeclaredParameter,
     ParameterType,
@@ -20,7 +21,6 @@ from endpoints.sql.parameters import (
     effective_parameters,
     find_parameters,
 )
-from endpoints.sql.parameter_uses import ParameterUse, parameter_uses
 from endpoints.sql.stored_queries import StoredTablesError, stored_tables
 
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from endpoints.sql.lexemes import LexicalError
-from endpoints.sql.parameters import ParameterType, find_parameters
 from endpoints.sql.parameter_uses import numbered_uses, parameter_uses, types_of_uses
+from endpoints.sql.parameters import ParameterType, find_parameters
 
 GUESSES = [
     ("select @a", None),

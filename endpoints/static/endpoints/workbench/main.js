@@ -9,7 +9,7 @@ import { Checker, ProblemList } from "./checks.js";
 import { DraftForm } from "./draft.js";
 import { SqlEditor } from "./editor.js";
 import { ArgumentInputs, TableList } from "./inputs.js";
-import { PageMemory, SessionGuard } from "./keeping.js";
+import { PageMemory, SessionGuard, VersionWatch } from "./keeping.js";
 import { ParameterRows, ParameterStrip, showStarters } from "./parameters.js";
 import { Results } from "./results.js";
 import { Trial } from "./trial.js";
@@ -139,6 +139,7 @@ function start() {
   const draft = new DraftForm(byId("endpoint_form"), page, () => editor.text);
   offerFormatting(editor, page.addresses.format);
   draft.fitFields();
+  if (page.id !== null) new VersionWatch(page);
   editor.complete(() => [], () => draft.parameters());
   if (page.may_try) new Workbench(editor, draft, page.addresses).start();
 }

@@ -60,7 +60,7 @@ def read_draft(json: Json) -> Draft:
     return Draft(
         sql=_typed(draft.get("sql"), str, "draft.sql"),
         parameters=tuple(_read_parameter(one, f"draft.parameters[{index}]") for index, one in enumerate(parameters)),
-        endpoint_id=_read_id(draft.get("id")),
+        endpoint_id=read_id(draft.get("id")),
         **_read_settings(draft),
     )
 
@@ -115,7 +115,8 @@ def _read_parameter(value: Any, where: str) -> DeclaredParameter:
     )
 
 
-def _read_id(value: Any) -> uuid.UUID | None:
+def read_id(value: Any) -> uuid.UUID | None:
+    """Return the id of a saved endpoint, None for that of a new one. Raises Malformed."""
     if value is None:
         return None
     try:

@@ -7,6 +7,7 @@ Addresses, below ``/admin/endpoints/endpoint/draft/``; as URL names ``admin:endp
     POST explain/    EXPLAIN (ANALYZE, BUFFERS) of the same statement, as a tree; on a cluster EXPLAIN
     POST cancel/     cancel one's own run or explanation, which then answers 409
     GET  catalogue/  log sources for completion
+    GET  latest/     ?id=UUID: the latest version of a saved endpoint, for people who may change it
 
 Every POST has the header ``X-CSRFToken`` (without it Django's own 403 page answers, which is HTML) and a JSON object as
 body, at most ENDPOINTS_MAX_BODY_BYTES long. Every answer has all fields below: null or [] if empty.
@@ -34,7 +35,8 @@ Answers, all 200::
 
     check    {"ok": boolean (no problem is an error: it could be saved), "problems": [PROBLEM, …],
               "parameters": [{"name": text, "declared": boolean, "guessed_type": text or null,
-                              "places": [{"line": n, "column": n}, …]}, …]    in order of first use in the SQL
+                              "places": [{"line": n, "column": n}, …]}, …]    in order of first use in the SQL;
+              the type is what PostgreSQL takes the parameter for, null where it takes it for none of ours
               "columns": [COLUMN, …] or null where the SQL does not get so far,
               "sandbox_tables": [{"name": text, "columns": [COLUMN, …]}, …]}
     run      {"columns": [COLUMN, …], "result_json": text (the body that a consumer gets, {"result": [{…}, …]}: one
@@ -50,6 +52,8 @@ Answers, all 200::
                             "metadata_paths": [{"path": "request.url", "type": text, "rows": n, "column": text (the
                              extracted column that holds the same) or null}, …]}, …],
                "parameter_types": [text, …]}
+    latest   {"version": n, "saved_by": text or null (a command), "saved_at": ISO 8601, UTC,
+              "compare": the address that compares it with another, without ``from=``}
 
     PROBLEM = {"severity": "error" | "warning", "field": "sql" | "parameters" | …, a field of DRAFT,
                "parameter": text or null, "message": text, "line": n or null, "column": n or null}
@@ -85,7 +89,7 @@ from typing import Any, Final
 import structlog
 from django.contrib.admin.options import ModelAdmin
 from django.http import HttpRequest
-from django.urls import path
+from django.urls import path, reverse
 
 from endpoints.admin.draft_json import (
     Json,
@@ -93,10 +97,12 @@ from endpoints.admin.draft_json import (
     plan_json,
     read_call,
     read_draft,
+    read_id,
     read_run_id,
     report_json,
     run_json,
 )
+from endpoints.admin.history import COMPARE_URL_NAME
 from endpoints.admin.json_views import Handler, Refusal, json_view, own_run_id, read_body
 from endpoints.defining.drafts import Draft, cancel_draft_run, check_draft, explain_draft, run_draft
 from endpoints.exploring.queryable_names import catalogue
@@ -117,6 +123,7 @@ def draft_urls(admin: ModelAdmin[Endpoint]) -> list[Any]:
         "explain": ("POST", views.explain),
         "cancel": ("POST", views.cancel),
         "catalogue": ("GET", views.catalogue),
+        "latest": ("GET", views.latest),
     }
     return [
         path(f"draft/{word}/", json_view(method, handler), name=f"endpoints_endpoint_draft_{word}")
@@ -160,6 +167,22 @@ class DraftViews:
     def catalogue(self, request: HttpRequest) -> Json:
         self._require_operator(request)
         return catalogue_json(catalogue())
+
+    def latest(self, request: HttpRequest) -> Json:
+        if not self._admin.admin_site.has_permission(request):
+            raise Refusal(401, "not_logged_in", "Your session is over. Log in again in another tab; the draft stays.")
+        if not self._admin.has_change_permission(request):
+            raise _not_permitted()
+        endpoint_id = read_id(request.GET.get("id"))
+        record = Endpoint.history.filter(id=endpoint_id).select_related("history_user").order_by("-history_id").first()
+        if record is None or record.history_type == "-":
+            raise Refusal(404, "endpoint_not_found", "This endpoint has been deleted.")
+        return {
+            "version": record.version,
+            "saved_by": str(record.history_user) if record.history_user else None,
+            "saved_at": record.history_date,
+            "compare": f"{reverse(f'admin:{COMPARE_URL_NAME}', args=[record.id])}?to={record.version}",
+        }
 
     def _require_operator(self, request: HttpRequest) -> None:
         if not self._admin.admin_site.has_permission(request):

@@ -28,6 +28,7 @@ from endpoints.models import Endpoint
 # --- Workbench --------------------------------------------------------------------------------------------------------
 # The data that the endpoint's page needs beyond its form: the addresses of drafts, for people who may use them.
 _ADDRESSES: Final = ("check", "run", "explain", "cancel", "catalogue")
+LATEST: Final = "endpoints_endpoint_draft_latest"
 
 
 def workbench_context(
@@ -42,9 +43,10 @@ def workbench_context(
     addresses = {word: reverse(f"admin:endpoints_endpoint_draft_{word}") for word in _ADDRESSES} if may_try else {}
     return {
         "id": str(endpoint.pk) if saved and endpoint is not None else None,
+        "version": endpoint.version if endpoint is not None else 0,
         "may_try": may_try,
         "settings": list(SETTINGS_IN_DRAFTS),
-        "addresses": {**addresses, "format": reverse(f"admin:{FORMAT_URL_NAME}")},
+        "addresses": {**addresses, "format": reverse(f"admin:{FORMAT_URL_NAME}"), "latest": reverse(f"admin:{LATEST}")},
     }
 
 

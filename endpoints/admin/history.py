@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
 from uuid import UUID
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from django.utils import formats, timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from simple_history.admin import SimpleHistoryAdmin
 from unfold.admin import ModelAdmin
@@ -20,6 +24,7 @@ from unfold.admin import ModelAdmin
 from endpoints.defining.saving import compare_versions, lines_of, restore_version
 from endpoints.models import Endpoint
 
+_HEADERS: Final = ("Entry", "What", "When", "By", "Changed")
 _KINDS: Mapping[str, str] = {"+": "created", "~": "changed", "-": "deleted"}
 
 
@@ -39,12 +44,15 @@ class ReadableHistoryAdmin(SimpleHistoryAdmin, ModelAdmin):  # type: ignore[misc
         self, request: HttpRequest, template: str, context: dict[str, Any], **kwargs: Any
     ) -> HttpResponse:
         if "page_obj" in context:
-            rows = [self._history_row(record) for record in context["page_obj"]]
-            context["table"] = {"headers": ["Entry", "What", "When", "By", "Changed"], "rows": rows}
+            context["table"] = self.history_table(list(context["page_obj"]))
         else:
             context["recorded_at"] = context["original"]._history.history_date
         response: HttpResponse = super().render_history_view(request, template, context, **kwargs)
         return response
+
+    def history_table(self, records: Sequence[Any]) -> dict[str, list[Any]]:
+        """Return the headers and rows of the list."""
+        return {"headers": list(_HEADERS), "rows": [self._history_row(record) for record in records]}
 
     def _history_row(self, record: Any) -> list[str | SafeString]:
         options = self.model._meta
@@ -95,11 +103,50 @@ class ReadableHistoryAdmin(SimpleHistoryAdmin, ModelAdmin):  # type: ignore[misc
 
 
 # --- Versions ---------------------------------------------------------------------------------------------------------
-RESTORE_URL_NAME = "endpoints_endpoint_restore"
+RESTORE_URL_NAME: Final = "endpoints_endpoint_restore"
+COMPARE_URL_NAME: Final = "endpoints_endpoint_compare"
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
+FROM, TO = "from", "to"  # the two versions that are compared, in the address by their numbers
+
+
+@dataclass(frozen=True, slots=True)
+class SavedVersion:
+    """One of the versions that can be chosen."""
+
+    number: int
+    saved_at: datetime
+    author: str
+
+
+def _versions_among(records: Iterable[Any]) -> list[int]:
+    """Return the numbers of the versions, in the order of the records; a deletion saves none."""
+    return list(dict.fromkeys(record.version for record in records if record.history_type != "-"))
+
+
+def _choices_of_row(version: int, chosen: Mapping[str, int]) -> SafeString:
+    return format_html_join(
+        " ",
+        '<label><input type="radio" name="{}" value="{}"{}> {}<span class="sr-only"> version {}</span></label>',
+        [
+            (name, version, SafeString(" checked") if chosen[name] == version else "", name, version)
+            for name in (FROM, TO)
+        ],
+    )
+
+
+def _chosen(request: HttpRequest, name: str, versions: Mapping[int, SavedVersion], otherwise: int) -> int:
+    """Return the number that the address gives. Raises Http404 for one that no version has."""
+    text = request.GET.get(name, "")
+    if not text:
+        return otherwise
+    number = int(text) if _NUMBER.fullmatch(text) else 0
+    if number not in versions:
+        raise Http404(f"{name} must be the number of a version.")
+    return number
 
 
 class VersionedAdmin(ReadableHistoryAdmin):
-    """Shows a version beside the one before it, or beside the newest (`?with=newest`)."""
+    """Shows a version beside the one before it or the newest (`?with=newest`), and any two beside each other."""
 
     object_history_form_template = "endpoints/version.html"
 
@@ -112,15 +159,31 @@ class VersionedAdmin(ReadableHistoryAdmin):
             self.admin_site.admin_view(self.restore_view),
             name=RESTORE_URL_NAME,
         )
-        return [restore, *super().get_urls()]
+        compare = path(
+            "<uuid:object_id>/history/compare/", self.admin_site.admin_view(self.compare_view), name=COMPARE_URL_NAME
+        )
+        return [restore, compare, *super().get_urls()]
 
     def render_history_view(
         self, request: HttpRequest, template: str, context: dict[str, Any], **kwargs: Any
     ) -> HttpResponse:
         if "page_obj" not in context:
             context |= self._version_context(request, context["original"]._history)
+        elif len(_versions_among(context["page_obj"])) > 1:
+            context["compare_url"] = reverse(f"admin:{COMPARE_URL_NAME}", args=[context["object"].pk])
         response: HttpResponse = super().render_history_view(request, template, context, **kwargs)
         return response
+
+    def history_table(self, records: Sequence[Any]) -> dict[str, list[Any]]:
+        """Return the list with two versions to choose in it, at first the newest ones."""
+        table = super().history_table(records)
+        versions = _versions_among(records)
+        if len(versions) < 2:
+            return table
+        chosen = {FROM: versions[1], TO: versions[0]}
+        cells = [_choices_of_row(record.version, chosen) if record.history_type != "-" else "" for record in records]
+        rows = [[first, choices, *others] for (first, *others), choices in zip(table["rows"], cells, strict=True)]
+        return {"headers": [table["headers"][0], "Compare", *table["headers"][1:]], "rows": rows}
 
     def _version_context(self, request: HttpRequest, record: Any) -> dict[str, Any]:
         newest = Endpoint.objects.filter(pk=record.id).first()
@@ -130,7 +193,7 @@ class VersionedAdmin(ReadableHistoryAdmin):
         difference, heading = None, f"The SQL of version {record.version}"
         if newest is not None and beside_newest:
             difference = compare_versions(record, newest)
-            heading = f"From version {record.version} to version {newest.version}, the newest"
+            heading = f"From version {record.version} to version {newest.version}, the latest"
         elif previous is not None:
             difference = compare_versions(previous, record)
             heading = f"From version {previous.version} to version {record.version}"
@@ -146,6 +209,34 @@ class VersionedAdmin(ReadableHistoryAdmin):
             "newest_version": newest.version if newest else None,
             "restore_url": reverse(f"admin:{RESTORE_URL_NAME}", args=[record.id, record.pk]) if may_restore else "",
         }
+
+    def compare_view(self, request: HttpRequest, object_id: UUID) -> HttpResponse:
+        """Show what differs between two versions: `?from=2&to=5`; without these, between the newest two."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        saved = Endpoint.history.filter(id=object_id).exclude(history_type="-")
+        rows = saved.order_by("version", "history_id").values_list("version", "history_date", "history_user__username")
+        versions = {number: SavedVersion(number, date, author or "") for number, date, author in rows}
+        if not versions:
+            raise Http404("This endpoint has no versions.")
+        numbers = sorted(versions, reverse=True)
+        older = _chosen(request, FROM, versions, numbers[min(1, len(numbers) - 1)])
+        newer = _chosen(request, TO, versions, numbers[0])
+        records = [saved.filter(version=number).latest("history_id") for number in (older, newer)]
+        endpoint = Endpoint.objects.filter(pk=object_id).first()
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.model._meta,
+            "title": f"Compare versions: {records[1].name}",
+            "original": endpoint,
+            "versions": [versions[number] for number in numbers],
+            "choices": [(FROM, "From version", older), (TO, "To version", newer)],
+            "heading": f"From version {older} to version {newer}",
+            "difference": compare_versions(*records),
+            "history_url": reverse("admin:endpoints_endpoint_history", args=[object_id]),
+            "change_url": reverse("admin:endpoints_endpoint_change", args=[object_id]) if endpoint else "",
+        }
+        return TemplateResponse(request, "endpoints/compare.html", context)
 
     def restore_view(self, request: HttpRequest, object_id: UUID, history_id: int) -> HttpResponse:
         """Save an earlier version as the newest, or report why it no longer passes the checks."""
@@ -165,6 +256,6 @@ class VersionedAdmin(ReadableHistoryAdmin):
             address = reverse("admin:endpoints_endpoint_simple_history", args=[object_id, history_id])
             return HttpResponseRedirect(address)
         self.log_change(request, saved, f"Restored version {record.version} as version {saved.version}.")
-        message = f"Version {record.version} was restored as version {saved.version}."
+        message = f"Version {record.version} restored as version {saved.version}."
         self.message_user(request, message, messages.SUCCESS)
         return HttpResponseRedirect(reverse("admin:endpoints_endpoint_change", args=[object_id]))

@@ -164,7 +164,7 @@ def restore_version(endpoint: Endpoint, record: Any) -> Endpoint:
     if record.id != endpoint.pk:
         raise ValidationError("This version belongs to another endpoint.")
     if record.version == endpoint.version:
-        raise ValidationError(f"Version {record.version} is the newest one already.")
+        raise ValidationError(f"Version {record.version} is the latest already.")
     parameters = _declared(record)
     # The name is the current address.
     endpoint.take(replace(Definition.of(record, parameters), name=endpoint.name))

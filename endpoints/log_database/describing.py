@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from endpoints.log_database.gate import GateConnection, GatePool, roll_back
 from endpoints.log_database.round_trips import Transaction, column_types
 from endpoints.log_database.sessions import ReaderSession, session_settings_statement
 from endpoints.results.outcomes import Column, Rows, Statement
+from endpoints.sql.parameter_uses import NumberedUses
 from logsources.databases import owner_connection
 
 if TYPE_CHECKING:
@@ -146,6 +148,60 @@ def named_columns(fields: Sequence[Field]) -> tuple[Column, ...]:
     except psycopg.OperationalError as error:
         raise DatabaseUnavailable from error
     return tuple(Column(name=name, type=type_) for (name, _, _), (type_,) in zip(fields, types, strict=True))
+
+
+# --- Types of parameters ----------------------------------------------------------------------------------------------
+# PostgreSQL tells the type of a parameter without one from its use (manual, "Frontend/Backend Protocol",
+# ParameterDescription). It names the parameters it cannot tell one at a time, as in "data type of parameter $3".
+_UNTOLD: Final = frozenset({"42P18", "42P08"})  # indeterminate_datatype, ambiguous_parameter
+_PLACEHOLDER: Final = re.compile(r"\$([0-9]+)")
+MAX_UNTOLD: Final = 50  # each costs a round trip
+
+
+def parameter_types(numbered: NumberedUses, session: ReaderSession) -> dict[int, str]:
+    """Return PostgreSQL's name for the type of each parameter of a statement, without those that it cannot tell.
+
+    Raises as `run_statement` does; StatementFailed also if more than MAX_UNTOLD cannot be told.
+    """
+
+    def told(pool: GatePool) -> dict[int, str]:
+        with pool.connection() as connection, _reading(connection, session):
+            return _told_types(connection, numbered)
+
+    return on_primary(told, again=told, session=session)
+
+
+def _told_types(connection: GateConnection, numbered: NumberedUses) -> dict[int, str]:
+    as_text = set(numbered.untold)
+    connection.execute("SAVEPOINT untyped")
+    for _ in range(MAX_UNTOLD):
+        try:
+            types = _types_of_unnamed(connection, numbered.sql(as_text))
+        except psycopg.ProgrammingError as error:
+            untold = _PLACEHOLDER.search(error.diag.message_primary or "")
+            if error.sqlstate not in _UNTOLD or untold is None:
+                raise
+            connection.execute("ROLLBACK TO SAVEPOINT untyped")
+            as_text.add(int(untold[1]))
+            continue
+        return {number: name for number, name in enumerate(types, start=1) if number not in as_text and name}
+    raise psycopg.errors.IndeterminateDatatype(f"more than {MAX_UNTOLD} parameters have no type")
+
+
+def _types_of_unnamed(connection: GateConnection, sql: str) -> list[str]:
+    connection.pgconn.send_prepare(b"", sql.encode())
+    _answer(connection)
+    connection.pgconn.send_describe_prepared(b"")
+    described = _answer(connection)
+    return [_type_name(described.param_type(index)) for index in range(described.nparams)]
+
+
+def _type_name(oid: int) -> str:
+    """Return ``int4`` or ``int4[]``; "" for a type that is not PostgreSQL's own."""
+    info = psycopg.postgres.types.get(oid)
+    if info is None:
+        return ""
+    return f"{info.name}[]" if oid == info.array_oid else info.name
 
 
 # --- Trials -----------------------------------------------------------------------------------------------------------

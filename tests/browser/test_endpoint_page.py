@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
 
+from endpoints.sql.parameters import find_parameters
 from tests.browser.conftest import OpenPage
 from tests.browser.editing import (
     ENDPOINTS,
@@ -27,6 +28,7 @@ from tests.browser.editing import (
 )
 from tests.browser.pictures import take_pictures
 from tests.browser.site import Site
+from tests.documented_queries import documented_queries
 
 
 def test_an_endpoint_is_written_with_completion_tried_and_saved(open_page: OpenPage) -> None:
@@ -104,7 +106,7 @@ def test_a_fault_is_shown_at_its_line_and_a_missing_time_bound_warned_of(open_pa
     page = open_page(NEW_ENDPOINT)
     field(page, "name").fill("browser.faulty")
     type_sql(page, "select t.id,\n  t.nothing\nfrom logs.edge_logs as t")
-    wait_until_checked(page, "1 error. It cannot be saved like this.")
+    wait_until_checked(page, "1 error: fix it to save.")
     fault = problem(page, "column t.nothing does not exist")
     expect(fault).to_contain_text("Error in line 2")
     expect(page.locator(".wb-editor .ace_gutter-cell.ace_error")).to_have_text("2")
@@ -142,6 +144,36 @@ def test_rows_of_parameters_follow_the_sql_until_somebody_touches_them(open_page
     expect(rows(page)).to_have_count(2)
     problem(page, "@n:").get_by_role("button", name="Go to @n").click()
     expect(cell(rows(page).nth(0), "name")).to_be_focused()
+
+
+def test_every_documented_query_is_pasted_without_an_error(open_page: OpenPage) -> None:
+    page = open_page(NEW_ENDPOINT)
+    page.wait_for_load_state("networkidle")
+    field(page, "name").fill("browser.documented")
+    for name, sql in documented_queries():
+        type_sql(page, sql)
+        # The one on README.md bounds no time, which is a warning.
+        wait_until_checked(page, "t can be saved.")
+        types = dict(declared(page))
+        assert set(types) == set(find_parameters(sql)), name
+        assert types.get("min_status", "integer") == "integer"
+        assert types.get("since", "timestamp") == "timestamp"
+
+
+def test_the_type_of_a_row_follows_what_is_typed_around_its_parameter(open_page: OpenPage) -> None:
+    page = open_page(NEW_ENDPOINT)
+    field(page, "name").fill("browser.retyped")
+    before = "select id from logs.edge_logs where timestamp > now() and @level"
+    type_sql(page, before)
+    wait_until_checked(page, "No problems")
+    assert declared(page) == [("level", "boolean")]
+    type_sql(page, f"{before} <= length(id)")
+    expect(cell(rows(page), "type")).to_have_value("integer")
+    wait_until_checked(page, "No problems")
+    cell(rows(page), "description").fill("Touched: the type stays.")
+    type_sql(page, before)
+    wait_until_checked(page, "1 error")
+    assert declared(page) == [("level", "integer")]
 
 
 def test_saving_what_is_faulty_loses_nothing_typed(open_page: OpenPage) -> None:
@@ -212,7 +244,7 @@ def test_the_page_is_readable_by_everybody(open_page: OpenPage, check_accessibil
     expect(said_of_the_draft(page)).to_contain_text("Write one SELECT")
     check_accessibility(page)
     type_sql(page, "select t.id,\n  t.nothing, @level as a, @level2 as b\nfrom logs.edge_logs as t")
-    wait_until_checked(page, "cannot be saved like this")
+    wait_until_checked(page, "to save.")
     check_accessibility(page)
     take_pictures(page, "endpoint-problems")
 

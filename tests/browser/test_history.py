@@ -55,14 +55,14 @@ def test_an_editor_sees_what_changed_and_puts_the_first_version_back(
 
     page.go_back()
     page.get_by_role("link", name="version 1").click()
-    page.get_by_role("link", name="Compare with the newest version").click()
-    expect(page.get_by_text("From version 1 to version 2, the newest")).to_be_visible()
+    page.get_by_role("link", name="Compare with the latest version").click()
+    expect(page.get_by_text("From version 1 to version 2, the latest")).to_be_visible()
     take_pictures(page, "version-older")
     check_accessibility(page)
 
     assert columns_of(site, "test.versions") == ["project", "two"]
     page.get_by_role("button", name="Restore as version 3").click()
-    expect(page.get_by_text("Version 1 was restored as version 3.")).to_be_visible()
+    expect(page.get_by_text("Version 1 restored as version 3.")).to_be_visible()
     assert columns_of(site, "test.versions") == ["one", "project"]
     page.get_by_role("link", name="history History").click()
     newest = page.get_by_role("row").filter(has_text="version 3")

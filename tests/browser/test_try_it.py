@@ -72,7 +72,7 @@ def test_rows_are_shown_as_table_json_chart_and_statement(
 def test_every_type_has_its_input_and_what_was_typed_stays(open_page: OpenPage) -> None:
     page = open_page(NEW_ENDPOINT)
     type_sql(page, "select 1 as a")
-    wait_until_checked(page, "cannot be saved")
+    wait_until_checked(page, "to save")
     type_sql(page, TYPES)
     expect(argument(page, "words")).to_be_visible()
     kinds = [argument(page, name).get_attribute("type") for name in ("a", "n", "x", "day", "at")]

@@ -21,7 +21,7 @@ from endpoints.defining.drafts.draft import (
     undeclared_parameters,
 )
 from endpoints.definition import SETTINGS, PublishedTable
-from endpoints.log_database.describing import describe_statement, describe_with_plan
+from endpoints.log_database.describing import describe_statement, describe_with_plan, parameter_types
 from endpoints.log_database.execution import StatementFailed
 from endpoints.log_database.plans import tables_without_time_bound
 from endpoints.log_database.publishing import PublishingError, publish_draft, table_statement
@@ -31,8 +31,9 @@ from endpoints.sql.composition import compile_query, original_offset
 from endpoints.sql.lexemes import Kind, lex
 from endpoints.sql.page_orders import PageKey, PageOrderError, may_repeat, page_order_problems, parse_page_order
 from endpoints.sql.page_queries import PageQueryError, compile_page, lift_order_and_limit
-from endpoints.sql.parameters import find_parameters
-from endpoints.sql.stored_queries import ParameterUse, parameter_uses, stored_tables
+from endpoints.sql.parameter_uses import ParameterUse, numbered_uses, parameter_uses, types_of_uses
+from endpoints.sql.parameters import DeclaredParameter, ParameterType, find_parameters
+from endpoints.sql.stored_queries import stored_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +62,21 @@ def check_draft(draft: Draft) -> DraftReport:
         return DraftReport(_in_order([*unreadable, *settings]))
     uses = parameter_uses(draft.sql)
     problems = setting_problems(draft, with_name=True) + declaration_problems(draft)
-    problems += undeclared_parameters(draft, uses)
     uncomposable = list(composition_problems(draft))
     if uncomposable or not draft.sql:
-        return DraftReport(_in_order([*problems, *uncomposable]), uses)
+        return DraftReport(
+            _in_order([*problems, *undeclared_parameters(draft, uses, Severity.WARNING), *uncomposable]), uses
+        )
     checked = _checkable(draft)
+    uses = _typed_uses(checked, uses)
     columns, faults = _described(checked)
+    severity = Severity.WARNING
+    if columns is None and (typed := _declared_as_used(checked, uses)) != checked:
+        # What PostgreSQL says against text where a number is needed helps less than what to declare.
+        checked = typed
+        columns, faults = _described(checked)
+        severity = Severity.WARNING if columns is None else Severity.ERROR
+    problems += undeclared_parameters(draft, uses, severity)
     # PostgreSQL refuses the same in the query and again in its CTEs: reported once.
     tables, sandbox_faults = _sandbox(checked) if draft.sandboxing and columns is not None else ((), [])
     problems += [*faults, *sandbox_faults, *default_table_problems(draft), *_page_problems(draft, checked, columns)]
@@ -79,6 +89,28 @@ def _checkable(draft: Draft) -> Draft:
     out_of_range = [one for one in numbers if not one.has_in_range(getattr(draft, one.name))]
     stand_ins: dict[str, Any] = {one.name: one.default for one in out_of_range}
     return replace(draft, **stand_ins, planner_settings="", page_order="")
+
+
+def _typed_uses(draft: Draft, uses: tuple[ParameterUse, ...]) -> tuple[ParameterUse, ...]:
+    """Return the uses with the types that PostgreSQL tells; as they were if it refuses the query anyhow."""
+    if not uses:
+        return uses
+    endpoint = draft.as_version()
+    session = stored_session(endpoint, {parameter.name: None for parameter in endpoint.parameters})
+    numbered = numbered_uses(draft.sql)
+    try:
+        types = types_of_uses(numbered, parameter_types(numbered, session))
+    except StatementFailed:
+        return uses
+    return tuple(replace(use, guessed_type=types.get(use.name, use.guessed_type)) for use in uses)
+
+
+def _declared_as_used(draft: Draft, uses: tuple[ParameterUse, ...]) -> Draft:
+    """Return the draft with a declaration for every undeclared parameter that is not used as text."""
+    declared = {parameter.name for parameter in draft.parameters}
+    others = [(use.name, use.guessed_type) for use in uses if use.name not in declared]
+    typed = tuple(DeclaredParameter(name, type_) for name, type_ in others if type_ not in (None, ParameterType.TEXT))
+    return replace(draft, parameters=(*draft.parameters, *typed))
 
 
 def _described(draft: Draft) -> tuple[tuple[Column, ...] | None, list[Problem]]:

@@ -13,6 +13,7 @@ from endpoints.definition import SETTINGS_IN_DRAFTS, Definition, Version, values
 from endpoints.models import Endpoint, Parameter
 from endpoints.sql.composition import CompositionError, compile_query
 from endpoints.sql.lexemes import LexicalError, line_and_column
+from endpoints.sql.parameter_uses import ParameterUse, parameter_uses
 from endpoints.sql.parameters import (
     DeclaredParameter,
     ParameterType,
@@ -20,7 +21,7 @@ from endpoints.sql.parameters import (
     effective_parameters,
     find_parameters,
 )
-from endpoints.sql.stored_queries import ParameterUse, StoredTablesError, parameter_uses, stored_tables
+from endpoints.sql.stored_queries import StoredTablesError, stored_tables
 
 
 class Severity(StrEnum):
@@ -159,17 +160,22 @@ def _row_problems(parameter: DeclaredParameter) -> Iterator[Problem]:
                 yield Problem("parameters", text, parameter=parameter.name)
 
 
-def undeclared_parameters(draft: Draft, uses: Sequence[ParameterUse]) -> Iterator[Problem]:
-    """Yield a warning for each ``@name`` without a declaration, at its first use."""
+def undeclared_parameters(draft: Draft, uses: Sequence[ParameterUse], severity: Severity) -> Iterator[Problem]:
+    """Yield a problem for each ``@name`` without a declaration, at its first use.
+
+    One that is used as text needs none: its problem is a warning, whatever the severity of the others.
+    """
     declared = {parameter.name for parameter in draft.parameters}
     for use in uses:
         if use.name in declared:
             continue
-        message = f"@{use.name}: is not declared, so it is optional text"
-        if use.guessed_type is not None:
+        message, own = f"@{use.name}: is not declared, so it is optional text", Severity.WARNING
+        if use.guessed_type not in (None, ParameterType.TEXT):
+            own = severity
             message += f"; it is used as {use.guessed_type}"
+            message += f": declare it as {use.guessed_type}" if own is Severity.ERROR else ""
         place = Position.at(draft.sql, use.offsets[0])
-        yield Problem("parameters", message, severity=Severity.WARNING, place=place, parameter=use.name)
+        yield Problem("parameters", message, severity=own, place=place, parameter=use.name)
 
 
 def composition_problems(draft: Draft) -> Iterator[Problem]:

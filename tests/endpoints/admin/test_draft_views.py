@@ -87,7 +87,7 @@ def test_check_answers_as_described(admin_client: Client) -> None:
             }
         ],
         "parameters": [
-            {"name": "project", "declared": True, "guessed_type": None, "places": [{"line": 1, "column": 8}]},
+            {"name": "project", "declared": True, "guessed_type": "text", "places": [{"line": 1, "column": 8}]},
             {"name": "n", "declared": False, "guessed_type": "integer", "places": [{"line": 2, "column": 3}]},
         ],
         "columns": [{"name": "p", "type": "text"}, {"name": "n", "type": "integer"}],
@@ -354,3 +354,19 @@ def _running(superuser: psycopg.Connection[Any]) -> bool:
         " AND query LIKE '%cancelled over HTTP%'"
     ).fetchone()
     return bool(row and row[0])
+
+
+def test_the_latest_version_is_told_to_who_may_change_it(admin_client: Client, admin_user: User) -> None:
+    endpoint = Endpoint.objects.get(name="logs.all")
+    answer = admin_client.get(address("latest"), {"id": endpoint.pk}).json()
+    assert answer["version"] == endpoint.version
+    assert answer["compare"].endswith(f"/{endpoint.pk}/history/compare/?to={endpoint.version}")
+    assert admin_client.get(answer["compare"]).status_code == 200
+    error_of(admin_client.get(address("latest"), {"id": "none"}), 400, "invalid_request")
+    error_of(admin_client.get(address("latest")), 404, "endpoint_not_found")
+    error_of(admin_client.get(address("latest"), {"id": uuid.uuid4()}), 404, "endpoint_not_found")
+    error_of(operator("view_endpoint").get(address("latest"), {"id": endpoint.pk}), 403, "not_permitted")
+    error_of(Client().get(address("latest"), {"id": endpoint.pk}), 401, "not_logged_in")
+    key = endpoint.pk
+    endpoint.delete()
+    error_of(admin_client.get(address("latest"), {"id": key}), 404, "endpoint_not_found")

@@ -69,7 +69,7 @@ def test_signs_tell_what_colours_tell(admin_client: Client, endpoint: Endpoint) 
 
 def test_an_older_version_is_shown_beside_the_newest(admin_client: Client, endpoint: Endpoint) -> None:
     page = admin_client.get(version_page(endpoint, 1), {"with": "newest"}).content.decode()
-    assert "From version 1 to version 2, the newest" in page
+    assert "From version 1 to version 2, the latest" in page
     assert "<ins>owner</ins>" in page
 
 
@@ -98,7 +98,7 @@ def test_the_button_restores_as_a_new_version(admin_client: Client, admin_user: 
     assert f'action="{restore(endpoint, 1)}"' in page
     assert "Restore as version 3" in page
     response = admin_client.post(restore(endpoint, 1), follow=True)
-    assert "Version 1 was restored as version 3." in response.content.decode()
+    assert "Version 1 restored as version 3." in response.content.decode()
     saved = Endpoint.objects.get(pk=endpoint.pk)
     assert (saved.version, saved.sql, saved.max_rows) == (3, "SELECT @project AS project", 1000)
     assert saved.history.first().history_user == admin_user
@@ -108,7 +108,7 @@ def test_the_button_restores_as_a_new_version(admin_client: Client, admin_user: 
 def test_the_newest_version_has_no_button_and_is_refused(admin_client: Client, endpoint: Endpoint) -> None:
     assert restore(endpoint, 2) not in admin_client.get(version_page(endpoint, 2)).content.decode()
     response = admin_client.post(restore(endpoint, 2), follow=True)
-    assert "Version 2 was not restored. Version 2 is the newest one already." in response.content.decode()
+    assert "Version 2 was not restored. Version 2 is the latest already." in response.content.decode()
     assert Endpoint.objects.get(pk=endpoint.pk).version == 2
 
 
@@ -138,3 +138,42 @@ def test_a_deleted_endpoint_keeps_its_pages_without_the_button(admin_client: Cli
     assert "The endpoint has been deleted." in page
     assert button not in page
     assert admin_client.post(button).status_code == 404
+
+
+def test_any_two_versions_are_compared(admin_client: Client, endpoint: Endpoint) -> None:
+    endpoint.sql = "SELECT @project AS third"
+    save_endpoint(endpoint, [DeclaredParameter("project")])
+    history = admin_client.get(reverse("admin:endpoints_endpoint_history", args=[endpoint.pk])).content.decode()
+    address = reverse("admin:endpoints_endpoint_compare", args=[endpoint.pk])
+    assert f'action="{address}"' in history
+    assert re.findall(r'name="(\w+)" value="(\d)" checked', history) == [("to", "3"), ("from", "2")]
+    page = admin_client.get(address, {"from": "1", "to": "3"}).content.decode()
+    assert "From version 1 to version 3" in page
+    assert "SELECT @project AS <del>project</del>" in page
+    assert "SELECT @project AS <ins>third</ins>" in page
+    assert "owner" not in text_of(page)
+    backwards = admin_client.get(address, {"from": "3", "to": "1"}).content.decode()
+    assert "SELECT @project AS <ins>project</ins>" in backwards
+    assert "From version 2 to version 3" in admin_client.get(address).content.decode()
+    assert "Nothing differs." in admin_client.get(address, {"from": "2", "to": "2"}).content.decode()
+
+
+@pytest.mark.parametrize("number", ["0", "9", "-1", "one", "1; select 1", "9" * 30, "²"])
+def test_a_version_that_does_not_exist_is_not_found(admin_client: Client, endpoint: Endpoint, number: str) -> None:
+    address = reverse("admin:endpoints_endpoint_compare", args=[endpoint.pk])
+    assert admin_client.get(address, {"from": number}).status_code == 404
+
+
+def test_versions_of_a_deleted_endpoint_are_still_compared_and_of_none_not_found(
+    admin_client: Client, endpoint: Endpoint
+) -> None:
+    address = reverse("admin:endpoints_endpoint_compare", args=[endpoint.pk])
+    endpoint.delete()
+    assert "From version 1 to version 2" in admin_client.get(address).content.decode()
+    nothing = reverse("admin:endpoints_endpoint_compare", args=["00000000-0000-0000-0000-000000000000"])
+    assert admin_client.get(nothing).status_code == 404
+
+
+def test_who_may_not_see_endpoints_compares_no_versions(client: Client, endpoint: Endpoint) -> None:
+    client.force_login(User.objects.create_user("nobody", password="x", is_staff=True))
+    assert client.get(reverse("admin:endpoints_endpoint_compare", args=[endpoint.pk])).status_code == 403

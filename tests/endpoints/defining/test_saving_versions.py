@@ -96,7 +96,7 @@ def test_a_parameter_that_was_never_declared_is_restored_too(endpoint: Endpoint)
 
 
 def test_the_newest_version_cannot_be_restored(endpoint: Endpoint) -> None:
-    with pytest.raises(ValidationError, match="Version 2 is the newest one already"):
+    with pytest.raises(ValidationError, match="Version 2 is the latest already"):
         restore_version(endpoint, recorded(endpoint, 2))
 
 

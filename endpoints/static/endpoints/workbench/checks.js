@@ -163,5 +163,7 @@ function summary(problems) {
   const warnings = problems.length - errors;
   if (!problems.length) return "No problems: it can be saved.";
   const parts = [errors && counted(errors, "error"), warnings && counted(warnings, "warning")].filter(Boolean);
-  return `${parts.join(" and ")}. ${errors ? "It cannot be saved like this." : "It can be saved."}`;
+  if (!errors) return `${parts[0]}. It can be saved.`;
+  const what = warnings ? (errors === 1 ? "the error" : "the errors") : errors === 1 ? "it" : "them";
+  return `${parts.join(" and ")}: fix ${what} to save.`;
 }

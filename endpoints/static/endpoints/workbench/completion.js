@@ -1,4 +1,4 @@
-/** What Ace offers while SQL is typed: log sources, their columns and metadata paths, @parameters, key words. */
+/** What Ace offers while SQL is typed: log sources, their columns and metadata paths, @parameters, keywords. */
 
 /** @typedef {{name: string, type: string, path: string | null}} Column */
 /** @typedef {{path: string, type: string, rows: number, column: string | null}} MetadataPath */
@@ -133,7 +133,7 @@ function pathExpression(path, metadata) {
 }
 
 // The words of SQL that queries of log rows are made of; PostgreSQL's own lists have a thousand more.
-const KEY_WORDS = [
+const KEYWORDS = [
   "all", "and", "any", "array", "as", "asc", "at time zone", "between", "case", "cast", "cross join",
   "current_date", "current_timestamp", "desc", "distinct", "distinct on", "else", "end", "except", "exists",
   "extract", "false", "filter", "from", "full join", "group by", "grouping sets", "having", "ilike", "in",
@@ -160,6 +160,6 @@ const FUNCTIONS = [
 ];
 
 const WORDS = [
-  ...KEY_WORDS.map((value) => ({ value, meta: "key word" })),
+  ...KEYWORDS.map((value) => ({ value, meta: "keyword" })),
   ...FUNCTIONS.map((value) => ({ value, meta: "function" })),
 ];

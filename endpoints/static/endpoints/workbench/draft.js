@@ -58,6 +58,13 @@ export class DraftForm {
     return row;
   }
 
+  /** Give a row the type that the SQL tells; whether that changes it. */
+  retype(row, type) {
+    if (!type || cell(row, "type").value === type) return false;
+    set(row, "type", type);
+    return true;
+  }
+
   /** Whether a row declares the parameter. */
   has(name) {
     return this.rowOf(name) !== undefined;

@@ -1,9 +1,12 @@
-/** What was typed survives: saving the endpoint, which loads the page anew, and the end of the session. */
+/** What was typed survives: saving the endpoint, which loads the page anew, the end of the session, another's save. */
 
-import { csrfToken } from "../shared/http.js";
+import { byId, h, show } from "../shared/dom.js";
+import { csrfToken, failureOf, get } from "../shared/http.js";
 
 const PREFIX = "endpoint-trial:";
 const SESSION_OVER = 401;
+const GONE = 404;
+const ASKED_AGAIN_MILLISECONDS = 30_000;
 
 /** What was typed into "Try it", kept in this browser tab until it is closed. */
 export class PageMemory {
@@ -45,6 +48,54 @@ export class SessionGuard {
   answered(status) {
     this.isOver = status === SESSION_OVER;
     this.hasRefused &&= this.isOver;
+  }
+}
+
+/**
+ * Tells while somebody edits that another person has saved: asked when the page gets the focus, and every half minute
+ * while it is seen. Saving asks once more in any case.
+ */
+export class VersionWatch {
+  /** `page` has the id and version of the saved endpoint. */
+  constructor({ id, version, addresses }) {
+    this.version = version;
+    this.address = `${addresses.latest}?id=${id}`;
+    this.place = byId("wb-newer");
+    this.timer = 0;
+    window.addEventListener("focus", () => void this.ask());
+    document.addEventListener("visibilitychange", () => void this.ask());
+    this.later();
+  }
+
+  later() {
+    window.clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => void this.ask(), ASKED_AGAIN_MILLISECONDS);
+  }
+
+  async ask() {
+    this.later();
+    if (document.visibilityState === "hidden") return;
+    try {
+      this.tell(await get(this.address));
+    } catch (error) {
+      // What else may fail says nothing about versions, and the next answer tells.
+      if (failureOf(error).status === GONE) this.say("This endpoint has been deleted. Copy what you typed if you still need it.");
+    }
+  }
+
+  tell({ version, saved_by: author, saved_at: moment, compare }) {
+    if (version <= this.version) return;
+    const when = `${moment.slice(0, 19).replace("T", " ")} UTC`;
+    const link = h("a", { class: "wb-link", href: `${compare}&from=${this.version}`, target: "_blank" }, "See what has changed");
+    const who = author ?? "Somebody, or a command,";
+    this.say(`${who} saved version ${version} at ${when}; you are editing version ${this.version}. `, link, ". Your input stays here.");
+  }
+
+  say(...words) {
+    const text = words.map((one) => one.textContent ?? one).join("");
+    if (this.place.textContent === text) return; // else it would be read out again
+    show(this.place, ...words);
+    this.place.hidden = false;
   }
 }
 

@@ -9,7 +9,7 @@ import { Checker, ProblemList } from "./checks.js";
 import { DraftForm } from "./draft.js";
 import { SqlEditor } from "./editor.js";
 import { ArgumentInputs, TableList } from "./inputs.js";
-import { PageMemory, SessionGuard } from "./keeping.js";
+import { PageMemory, SessionGuard, VersionWatch } from "./keeping.js";
 import { ParameterRows, ParameterStrip, showStarters } from "./parameters.js";
 import { Results } from "./results.js";
 import { Trial } from "./trial.js";
@@ -58,11 +58,16 @@ class Workbench {
 
   checked(report) {
     this.guard.answered(200);
+    // A parameter that was just typed gets its row; what was said before of its lack is out of date.
+    if (!isUnreadable(report) && this.rows.follow(report.parameters)) void this.checker.ask();
+    else this.show(report);
+  }
+
+  show(report) {
     this.problems.show(report);
     this.editor.mark(report.problems);
     this.tableList.show(report.sandbox_tables, this.draft.read().sandboxing);
     if (isUnreadable(report)) return;
-    this.rows.follow(report.parameters);
     const used = this.usedParameters(report);
     this.strip.show(used, report);
     this.inputs.show(used);
@@ -134,6 +139,7 @@ function start() {
   const draft = new DraftForm(byId("endpoint_form"), page, () => editor.text);
   offerFormatting(editor, page.addresses.format);
   draft.fitFields();
+  if (page.id !== null) new VersionWatch(page);
   editor.complete(() => [], () => draft.parameters());
   if (page.may_try) new Workbench(editor, draft, page.addresses).start();
 }

@@ -17,20 +17,30 @@ export class ParameterRows {
     keepTypedValues();
   }
 
-  /** Follow what the SQL uses. */
+  /** Follow what the SQL uses; whether a row or its type has changed, so that a new check comes. */
   follow(used) {
     const names = new Set(used.map(({ name }) => name));
     const before = this.known;
     this.known = names;
-    if (before === null) return;
+    if (before === null) return false;
+    let changed = false;
     for (const row of this.draft.rows().reverse()) {
-      if (this.made.has(row) && !names.has(this.made.get(row))) row.querySelector(".delete-template")?.click();
+      if (!this.made.has(row) || names.has(this.made.get(row))) continue;
+      row.querySelector(".delete-template")?.click();
+      changed = true;
     }
     for (const { name, guessed_type: type } of used) {
-      if (before.has(name) || this.draft.has(name)) continue;
-      const row = this.draft.addRow(name, type);
+      const own = this.draft.rowOf(name);
+      if (own) {
+        // While its line was being typed, the SQL may have told another type.
+        changed = (this.made.has(own) && this.draft.retype(own, type)) || changed;
+        continue;
+      }
+      const row = before.has(name) ? null : this.draft.addRow(name, type);
       if (row) this.made.set(row, name);
+      changed ||= row !== null;
     }
+    return changed;
   }
 
   touch(event) {

@@ -55,7 +55,7 @@ function describeRun(run, cacheSeconds) {
     `${run.seconds.toFixed(3)} s, ${run.database_seconds.toFixed(3)} s of them in PostgreSQL`,
     `cache: ${run.cache}, as for every draft (once saved: ${saved})`,
   ];
-  if (run.truncated) parts.push("cut at max rows");
+  if (run.truncated) parts.push("extra rows are dropped and the response says so");
   if (run.shown_rows < run.row_count) parts.push(`the first ${run.shown_rows.toLocaleString("en")} are shown`);
   parts.push(...run.notes);
   return `${parts.join(" · ")}.`;

@@ -150,12 +150,12 @@ def test_parameters_are_listed_as_used_with_a_guess() -> None:
     sql = "SELECT id FROM edge_logs\nWHERE project = @project AND timestamp >= @since LIMIT @n"
     report = check_draft(drafted(sql, PROJECT, DeclaredParameter("since", type=ParameterType.TIMESTAMP)))
     assert [(use.name, use.guessed_type) for use in report.parameters] == [
-        ("project", None),
+        ("project", ParameterType.TEXT),
         ("since", ParameterType.TIMESTAMP),
         ("n", ParameterType.INTEGER),
     ]
-    # Undeclared is text, and a text is no number of rows: the guess is in the warning beside PostgreSQL's error.
-    assert "used as integer" in report.problems[-1].message
+    # Undeclared is text, and a text is no number of rows.
+    assert "declare it as integer" in report.problems[0].message
 
 
 def test_the_result_columns_have_their_types() -> None:
@@ -306,3 +306,49 @@ def test_an_endpoint_whose_order_gives_no_pages_is_not_saved() -> None:
         save_endpoint(Endpoint(name="test.unsaved", sql=IN_PAGES, page_order="stamp"), [SINCE])
     assert list(refusal.value.message_dict) == ["page_order"]
     assert not Endpoint.objects.filter(name="test.unsaved").exists()
+
+
+BOUNDED = "SELECT id FROM edge_logs WHERE timestamp > now() AND "
+TYPES: list[tuple[str, ParameterType | None]] = [
+    ("(metadata -> 0 ->> 'status_code')::int >= @a", ParameterType.INTEGER),
+    ("@a <= (metadata -> 0 ->> 'status_code')::int", ParameterType.INTEGER),
+    ("(@a IS NULL OR (metadata -> 0 ->> 'status_code')::int >= @a)", ParameterType.INTEGER),
+    ("length(event_message) BETWEEN 1 AND @a", ParameterType.INTEGER),
+    ("(metadata -> 0 ->> 'ms')::numeric > @a", ParameterType.NUMBER),
+    ("timestamp > coalesce(@a, now() - interval '1 day')", ParameterType.TIMESTAMP),
+    ("timestamp::date = @a", ParameterType.DATE),
+    ("timestamp > now() - @a * interval '1 minute'", ParameterType.NUMBER),
+    ("CASE WHEN @a THEN true ELSE false END", ParameterType.BOOLEAN),
+    ("id = @a", ParameterType.TEXT),
+    ("project = @a", ParameterType.TEXT),
+    ("project = ANY(@a)", ParameterType.TEXT_LIST),
+    ("project = @a AND @a::int > 1", ParameterType.TEXT),
+    ("metadata @> @a::jsonb", None),
+    ("coalesce(@a) IS NULL", ParameterType.TEXT),
+    ("(@a = @a OR (metadata -> 0 ->> 'n')::int = @a)", ParameterType.TEXT),
+]
+
+
+@pytest.mark.parametrize(("condition", "expected"), TYPES)
+def test_postgresql_tells_the_type_of_a_parameter(condition: str, expected: ParameterType | None) -> None:
+    (use,) = check_draft(drafted(BOUNDED + condition)).parameters
+    assert use.guessed_type == expected
+    declared = DeclaredParameter("a", expected or ParameterType.TEXT)
+    if condition != TYPES[-1][0]:
+        assert check_draft(drafted(BOUNDED + condition, declared)).problems == ()
+
+
+def test_what_an_undeclared_parameter_must_be_declared_as_is_told_instead_of_how_text_fails() -> None:
+    sql = BOUNDED + "project = @project\nAND length(event_message) >= @least\nAND length(project) > @most"
+    report = check_draft(drafted(sql, DeclaredParameter("most", ParameterType.INTEGER)))
+    assert told(report) == [("error", "parameters", 2, 30), ("warning", "parameters", 1, 64)]
+    assert report.problems[0].message == (
+        "@least: is not declared, so it is optional text; it is used as integer: declare it as integer"
+    )
+    assert report.columns is not None
+
+
+def test_a_query_that_postgresql_refuses_anyhow_keeps_what_its_words_tell() -> None:
+    report = check_draft(drafted("SELECT nothing FROM edge_logs WHERE timestamp > @a AND length(id) > @b"))
+    assert [use.guessed_type for use in report.parameters] == [ParameterType.TIMESTAMP, None]
+    assert "nothing" in report.problems[0].message

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from endpoints.sql.lexemes import LexicalError
+from endpoints.sql.parameter_uses import numbered_uses, parameter_uses, types_of_uses
 from endpoints.sql.parameters import ParameterType, find_parameters
-from endpoints.sql.stored_queries import parameter_uses
 
 GUESSES = [
     ("select @a", None),
@@ -98,3 +98,32 @@ def test_finds_the_same_parameters_as_binding_does(pieces: list[str]) -> None:
     uses = parameter_uses(sql)
     assert tuple(use.name for use in uses) == names
     assert all(sql.startswith(f"@{use.name}", offset) for use in uses for offset in use.offsets)
+
+
+def test_every_use_gets_a_number_of_its_own() -> None:
+    query = numbered_uses(" select '@x' where @a is null or n >= @a and t < @b::date ; ")
+    assert query.names == ("a", "a", "b")
+    assert query.sql(query.untold) == "select '@x' where ($1::text) is null or n >= ($2) and t < ($3)::date"
+    assert (query.untold, query.casts) == ({1}, {3})
+
+
+TOLD = [
+    ("@a", {1: "int4"}, ParameterType.INTEGER),
+    ("@a", {1: "jsonb"}, None),
+    ("@a", {}, None),
+    ("@a, @a", {1: "varchar", 2: "int4"}, ParameterType.TEXT),
+    ("@a::int, @a", {1: "int4", 2: "varchar"}, ParameterType.TEXT),
+    ("@a::int, @a::uuid", {1: "int4", 2: "uuid"}, ParameterType.INTEGER),
+    ("@a::text, @a", {1: "text", 2: "timestamptz"}, ParameterType.TIMESTAMP),
+    ("@a, @a", {1: "date", 2: "timestamptz"}, ParameterType.TIMESTAMP),
+    ("@a, @a", {1: "numeric", 2: "int8"}, ParameterType.INTEGER),
+    ("@a", {1: "text[]"}, ParameterType.TEXT_LIST),
+    ("@a::int[]", {1: "int4[]"}, ParameterType.TEXT_LIST),
+]
+
+
+@pytest.mark.parametrize(("uses", "told", "expected"), TOLD)
+def test_the_type_of_a_parameter_fits_all_its_uses(
+    uses: str, told: dict[int, str], expected: ParameterType | None
+) -> None:
+    assert types_of_uses(numbered_uses(f"select {uses}"), told).get("a") == expected

@@ -36,6 +36,11 @@ class ResultFormat(StrEnum):
     PARQUET = "application/vnd.apache.parquet"
     ARROW = "application/vnd.apache.arrow.stream"
 
+    @property
+    def short_name(self) -> str:
+        """The value of the argument `format`, and the ending of a file's name."""
+        return self.name.lower()
+
 
 class SandboxDialect(StrEnum):
     """In which SQL consumers write their sandbox queries."""

@@ -265,6 +265,8 @@ def render_answer(environ: Environ, call: Call, answer: Answer, *, started: floa
         headers["Age"] = str(int(served.age_seconds))
     if outcome.truncated:
         headers["X-Result-Truncated"] = "true"
+    elif outcome.at_own_limit:
+        headers["X-Result-Truncated"] = "limit"
     if outcome.notes:
         headers["X-Result-Notes"] = "; ".join(outcome.notes)
     if outcome.next_page:

@@ -182,6 +182,7 @@ MIDDLEWARE = [
     "endpoints.admin.middleware.PatienceMiddleware",
     "endpoints.admin.logins.PasswordsBusyMiddleware",  # before a session is read
     "endpoints.api.cors.CorsMiddleware",
+    "endpoints.api.authentication.InsecureTokenMiddleware",  # before the redirect to HTTPS
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -273,8 +274,9 @@ CORS_ALLOW_HEADERS = [
     f"{ENDPOINTS_HEADER_PREFIX.lower()}-endpoint-redact-pii",
 ]  # fmt: skip
 CORS_EXPOSE_HEADERS = [
-    "Age", "ETag", "Link", "Retry-After", "Server-Timing", "X-Cache", "X-Log-Position", "X-Request-ID",
-    "X-Result-Notes", "X-Result-Rows", "X-Result-Truncated",
+    "Age", "Content-Disposition", "ETag", "Link", "RateLimit", "RateLimit-Policy", "Retry-After", "Server-Timing",
+    "X-Cache", "X-Ignored-Arguments", "X-Log-Position", "X-Request-ID", "X-Result-Notes", "X-Result-Rows",
+    "X-Result-Truncated",
 ]  # fmt: skip
 
 # --- API framework ----------------------------------------------------------------------------------------------------

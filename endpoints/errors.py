@@ -20,6 +20,7 @@
     ├── LoadNotAllowed            403 load_not_allowed
     ├── OriginNotAllowed          403 origin_not_allowed
     ├── IssueNotAllowed           403 issue_not_allowed
+    ├── HTTPSRequired             403 https_required
     ├── EndpointNotFound          404 endpoint_not_found
     ├── LogSourceNotFound         404 log_source_not_found
     ├── CallNotFound              404 call_not_found
@@ -54,6 +55,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import ClassVar, Final
 
 Detail = Mapping[str, object]
@@ -220,6 +222,17 @@ class IssueNotAllowed(EndpointError):
     default_message = "This access token may not issue browser tokens."
 
 
+class HTTPSRequired(EndpointError):
+    """An access token came over plain HTTP, where the service demands HTTPS: a redirect would hide that."""
+
+    status = 403
+    code = "https_required"
+    default_message = (
+        "This service takes access tokens over HTTPS alone. This one was sent in the clear: consider it exposed, revoke "
+        "it, and send a new one to the address with https://."
+    )
+
+
 class EndpointNotFound(EndpointError):
     status = 404
     code = "endpoint_not_found"
@@ -329,16 +342,27 @@ class UnsupportedEncoding(EndpointError):
 class LimitReached(EndpointError):
     """A limit of the caller's access token: it says nothing about what was asked for, nor about other callers.
 
-    The answer names the limit, its value, and when to try again.
+    The answer names the limit, its value, what is left of it, its window, and when to try again; in headers too
+    (draft-ietf-httpapi-ratelimit-headers-09). `policy` has the parameters of RateLimit-Policy: without it the limit is
+    one of what runs at the same time, which has no window.
     """
 
     limit: str = ""  # as the admin and `details` call it
 
-    def __init__(self, message: str, *, value: float, retry_after_seconds: int) -> None:
+    def __init__(
+        self, message: str, *, value: float, retry_after_seconds: int, window_seconds: int = 0, policy: str = ""
+    ) -> None:
+        window: Detail = {"window_seconds": window_seconds} if window_seconds else {}
+        figures: Detail = {"limit": self.limit, "value": value, "remaining": 0, **window}
+        parameters = policy or f'q={value:.0f};qu="concurrent-requests"'
         super().__init__(
             f"{message} Try again in {retry_after_seconds} s.",
-            details=[{"limit": self.limit, "value": value, "retry_after_seconds": retry_after_seconds}],
-            headers={"Retry-After": str(retry_after_seconds)},
+            details=[{**figures, "retry_after_seconds": retry_after_seconds}],
+            headers={
+                "Retry-After": str(retry_after_seconds),
+                "RateLimit-Policy": f'"{self.limit}";{parameters}',
+                "RateLimit": f'"{self.limit}";r=0;t={retry_after_seconds}',
+            },
         )
 
 
@@ -353,7 +377,13 @@ class RateLimited(LimitReached):
         self.limit = _LIMITS_OF_CALLS[window_seconds]
         words = self.limit.replace("_", " ")
         message = f"This access token may make {calls} {words}."
-        super().__init__(message, value=calls, retry_after_seconds=retry_after_seconds)
+        super().__init__(
+            message,
+            value=calls,
+            retry_after_seconds=retry_after_seconds,
+            window_seconds=window_seconds,
+            policy=f"q={calls};w={window_seconds}",
+        )
 
 
 class TooManyCalls(LimitReached):
@@ -408,7 +438,9 @@ class SandboxSuspended(LimitReached):
             "A sandbox query of this access token ran longer than the endpoint allows, so its sandbox queries are "
             f"refused for {value:g} s."
         )
-        super().__init__(message, value=value, retry_after_seconds=retry_after_seconds)
+        # For so long it may have none.
+        policy = f"q=0;w={ceil(value)}"
+        super().__init__(message, value=value, retry_after_seconds=retry_after_seconds, policy=policy)
 
 
 class HeaderTooLarge(EndpointError):

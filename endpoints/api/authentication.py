@@ -6,11 +6,14 @@ anything reads or logs the address.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+import re
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, Final
 from urllib.parse import unquote_plus
 
 import structlog
+from django.conf import settings
+from django.http import HttpRequest, HttpResponseBase
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
@@ -18,7 +21,8 @@ from endpoints.access.access_tokens import authenticate_access_token
 from endpoints.access.browser_tokens import authenticate_browser_token, is_browser_token
 from endpoints.access.secrets import Caller
 from endpoints.access.token_limits import admit
-from endpoints.errors import NotAuthenticated
+from endpoints.api.replies import error_reply
+from endpoints.errors import HTTPSRequired, NotAuthenticated
 
 ADDRESS_PARAMETER: Final = "api_key"
 # Not of WSGI: some servers put the whole address there too.
@@ -34,6 +38,25 @@ def authenticate(environ: Mapping[str, Any]) -> Caller:
     caller = authenticate_browser_token(secret) if "." in secret else authenticate_access_token(secret)
     structlog.contextvars.bind_contextvars(access_token=caller.name, access_token_prefix=caller.prefix)
     return caller
+
+
+class InsecureTokenMiddleware:
+    """Refuse an access token that came over plain HTTP, where only HTTPS is allowed.
+
+    SecurityMiddleware, behind it, would redirect: the caller would never notice that each of its calls sends the access
+    token in the clear first. Whether the access token is valid is not looked up.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self._get_response = get_response
+        self._exempt = tuple(map(re.compile, settings.SECURE_REDIRECT_EXEMPT))
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if settings.SECURE_SSL_REDIRECT and not request.is_secure() and sent_credential(request.META):
+            path = request.path.lstrip("/")
+            if not any(pattern.search(path) for pattern in self._exempt):
+                return error_reply(HTTPSRequired(), request.META["HTTP_X_REQUEST_ID"]).as_response()
+        return self._get_response(request)
 
 
 class AccessTokenAuthentication(BaseAuthentication):

@@ -33,6 +33,8 @@ def link_to_next_page(call: Call, parameters: Sequence[DeclaredParameter], page_
 
 
 def _sent(call: Call, parameters: Sequence[DeclaredParameter]) -> Iterator[tuple[str, str]]:
+    if call.named_format:  # a page token is good for the format of its page alone
+        yield "format", call.named_format
     for parameter in parameters:
         value = call.arguments.get(parameter.name)
         for element in value if isinstance(value, list | tuple) else (value,):

@@ -1,4 +1,4 @@
-"""Which format an Accept header asks for, RFC 9110 section 12.5.1.
+"""Which format an Accept header asks for, RFC 9110 section 12.5.1, or the argument `format` by its short name.
 
 Django's own reading takes `text/csv; charset=utf-8` for another type than text/csv and forgets what `q=0` excludes;
 REST framework's has no q values.
@@ -12,12 +12,13 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from endpoints.errors import NotAcceptable
+from endpoints.errors import InvalidParameters, NotAcceptable
 from endpoints.results.encoding import offered_formats
 from endpoints.results.outcomes import ResultFormat
 
 LONGEST_REMEMBERED: Final = 8 * 1024  # characters
 OFFERED: Final = offered_formats()
+FORMAT: Final = "format"  # the argument, for browsers and programs that cannot send Accept
 _SENT_PARAMETERS: Final = {"charset": "utf-8"}  # of the Content-Type of every answer that is text
 # A comma in a quoted parameter separates nothing; a quotation mark without its partner quotes the rest.
 _RANGES: Final = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*(?:"|\\?$))+', re.DOTALL)
@@ -47,6 +48,17 @@ def preferred_format(accept: str) -> ResultFormat:
     Raises NotAcceptable if the header allows none.
     """
     return _remembered(accept) if len(accept) <= LONGEST_REMEMBERED else _preferred_format(accept)
+
+
+def named_format(name: str) -> ResultFormat:
+    """Return the format of this short name, in any case. Raises InvalidParameters, which lists those there are."""
+    for result_format in OFFERED:
+        if result_format.short_name == name.lower():
+            return result_format
+    offered = [each.short_name for each in OFFERED]
+    lacks = name.lower() in {each.short_name for each in ResultFormat}
+    reason = "needs the extra [arrow], which this service lacks" if lacks else "is not one of the allowed values"
+    raise InvalidParameters(details=[{"name": FORMAT, "reason": reason, "allowed_values": offered}])
 
 
 @lru_cache(maxsize=256)

@@ -19,7 +19,7 @@ _FAILURES: Final[Mapping[int, str]] = {
     409: "The call was cancelled with the access token that made it.",
     413: "The request is larger than the service accepts.",
     415: "The body has a content type or encoding that the service does not read.",
-    429: "A limit of the access token is reached: `details` has its name, its value and when to try again.",
+    429: "A limit of the access token is reached: `details` has its name, its figures and when to try again.",
     431: "A header is too large.",
     500: "The service, or the stored query, failed; the request id leads its operator to the cause.",
     503: "A database is away, or the service is busy: send the request again after `Retry-After`.",
@@ -28,7 +28,7 @@ _FAILURES: Final[Mapping[int, str]] = {
 _OF_FAILURES: Final[Mapping[int, tuple[str, ...]]] = {
     401: ("WWW-Authenticate",),
     405: ("Allow",),
-    429: ("Retry-After",),
+    429: ("Retry-After", "RateLimit", "RateLimit-Policy"),
     503: ("Retry-After",),
 }
 _NOTES: Final = (
@@ -43,6 +43,15 @@ _HEADERS: Final[Mapping[str, Schema]] = {
         "description": 'The address of the next page, `rel="next"`; the last page has none (RFC 8288).',
         "schema": {"type": "string"},
     },
+    "RateLimit": {
+        "description": 'The limit that is reached, what is left (`r`), seconds until there is more (`t`): '
+        '`"calls_a_minute";r=0;t=12`.',
+        "schema": {"type": "string"},
+    },
+    "RateLimit-Policy": {
+        "description": 'Its quota (`q`) and window in seconds (`w`): `"calls_a_minute";q=600;w=60`.',
+        "schema": {"type": "string"},
+    },
     "Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}},
     "Server-Timing": {"description": "Milliseconds: db, encode, total.", "schema": {"type": "string"}},
     "WWW-Authenticate": {"description": "How to send an access token.", "schema": {"type": "string"}},
@@ -55,8 +64,9 @@ _HEADERS: Final[Mapping[str, Schema]] = {
     "X-Result-Notes": {"description": _NOTES, "schema": {"type": "string"}},
     "X-Result-Rows": {"description": "The number of rows.", "schema": {"type": "integer", "minimum": 0}},
     "X-Result-Truncated": {
-        "description": "There were more rows than the endpoint returns.",
-        "schema": {"type": "string", "enum": ["true"]},
+        "description": "true: there were more rows than the endpoint returns. limit: the stored query stopped at its own "
+        "LIMIT, so there may be more.",
+        "schema": {"type": "string", "enum": ["true", "limit"]},
     },
 }
 

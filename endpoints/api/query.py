@@ -6,7 +6,7 @@ Every call goes through `answer_query`; `views` passes it Django's requests, `fa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from time import perf_counter
 from typing import Any, Final
@@ -19,14 +19,15 @@ from endpoints.access.token_limits import admit
 from endpoints.api.arguments import RawArguments, read_query_string
 from endpoints.api.authentication import authenticate
 from endpoints.api.links import link_to_next_page
-from endpoints.api.negotiation import LONGEST_REMEMBERED, preferred_format
+from endpoints.api.negotiation import FORMAT, LONGEST_REMEMBERED, named_format, preferred_format
 from endpoints.api.replies import POSITION_HEADER, Reply, as_endpoint_error, error_reply
 from endpoints.api.tail import answer_tail
 from endpoints.calling.cached_results import CacheState, Served
-from endpoints.calling.calls import Answer, note_answered_call, note_failed_call, run_endpoint
+from endpoints.calling.calls import Answer, find_endpoint, note_answered_call, note_failed_call, run_endpoint
 from endpoints.calling.query_requests import Call
 from endpoints.calling.streams import StreamedAnswer
-from endpoints.errors import InvalidRequest, MethodNotAllowed
+from endpoints.definition import Version
+from endpoints.errors import InvalidRequest, MethodNotAllowed, NotAcceptable
 from endpoints.results.encoding import BINARY_FORMATS
 from endpoints.results.outcomes import ResultFormat
 from endpoints.results.positions import NO_POSITION, read_position
@@ -69,6 +70,8 @@ def answer_query(request: QueryRequest) -> Reply:
         _refuse_other_methods(request.environ["REQUEST_METHOD"])
         awaited = _awaited_position(request.environ)
         call = read_call(request)
+        if call.named_format:
+            call = _in_named_format(call, find_endpoint(request.reference, caller=caller), request.environ)
         if call.tail and (tail := answer_tail(request.environ, request.reference, request.request_id, call, caller)):
             return tail
         answer = run_endpoint(
@@ -80,7 +83,7 @@ def answer_query(request: QueryRequest) -> Reply:
             takes_streams=request.environ["REQUEST_METHOD"] != "HEAD",
         )
         if answer.stream is not None:
-            return _render_stream(answer, StreamedAnswer(answer.stream, request.request_id), started=started)
+            return _render_stream(call, answer, StreamedAnswer(answer.stream, request.request_id), started=started)
         reply = render_answer(request.environ, call, answer, started=started)
     except Exception as error:  # noqa: BLE001  # whatever it was, the caller gets the one error body
         failure = as_endpoint_error(error)
@@ -134,17 +137,50 @@ def _read_query_string(query_string: str) -> RawArguments:
 
 
 def _call(arguments: RawArguments, redact: str, accept: str, *, weight: int = 0) -> Call:
+    named = _word(arguments, FORMAT) if FORMAT in arguments.values else ""
     return Call(
         arguments=arguments.values,
         repeated_names=arguments.repeated,
         sandbox_sql=_sandbox_query(arguments, "sql"),
         sandbox_lql=_sandbox_query(arguments, "lql"),
         redact=_redaction_wanted(redact),
-        format=preferred_format(accept),
+        format=_accepted_format(accept) if named else preferred_format(accept),
         weight=weight,
         tail=_word(arguments, "tail") if "tail" in arguments.values else "",
         page_token=_word(arguments, "page_token") if "tail" in arguments.values else "",
+        named_format=named,
     )
+
+
+def _accepted_format(accept: str) -> ResultFormat:
+    """Return the preferred format where `format` is sent, which may take its place: then Accept refuses nothing."""
+    try:
+        return preferred_format(accept)
+    except NotAcceptable:
+        return ResultFormat.JSON
+
+
+def _in_named_format(call: Call, endpoint: Version, environ: Environ) -> Call:
+    """Return a call that sends `format` in its format: an endpoint's own parameter of that name comes first.
+
+    Raises InvalidParameters, and NotAcceptable.
+    """
+    if any(parameter.name == FORMAT for parameter in endpoint.parameters):
+        preferred_format(environ.get("HTTP_ACCEPT", ""))  # decides now, and may allow none
+        return _with_format(call, call.format, "")
+    result_format = named_format(call.named_format)
+    return _with_format(call, result_format, result_format.short_name)
+
+
+@lru_cache(maxsize=_REMEMBERED_CALLS)
+def _remembered_with_format(call: Call, result_format: ResultFormat, name: str) -> Call:
+    return replace(call, format=result_format, named_format=name)
+
+
+def _with_format(call: Call, result_format: ResultFormat, name: str) -> Call:
+    if call.weight:  # the same object again, so that what is remembered of it is found again
+        return _remembered_with_format(call, result_format, name)
+    return replace(call, format=result_format, named_format=name)
 
 
 def _sandbox_query(arguments: RawArguments, name: str) -> str:
@@ -181,7 +217,7 @@ def _redaction_wanted(sent: str) -> bool:
     return value in _ON
 
 
-def _render_stream(answer: Answer, body: StreamedAnswer, *, started: float) -> Reply:
+def _render_stream(call: Call, answer: Answer, body: StreamedAnswer, *, started: float) -> Reply:
     """Return the 200 of a stream: how many rows it has, and whether that is all, is said in its last line."""
     outcome = answer.outcome
     headers = {
@@ -193,7 +229,19 @@ def _render_stream(answer: Answer, body: StreamedAnswer, *, started: float) -> R
         "Server-Timing": f"db;dur={outcome.database_seconds * 1000:.2f}, "
         f"total;dur={(perf_counter() - started) * 1000:.2f}",
     }
+    if answer.ignored:
+        headers["X-Ignored-Arguments"] = answer.ignored
+    if call.named_format:
+        headers["Content-Disposition"] = _as_file(call, answer)
     return Reply(200, headers, later=body)
+
+
+def _as_file(call: Call, answer: Answer) -> str:
+    """Return the Content-Disposition (RFC 6266) of an answer whose format was named: a browser saves it as a file.
+
+    The name of an endpoint has letters, digits and `._-` alone.
+    """
+    return f'attachment; filename="{answer.endpoint_name}.{call.format.short_name}"'
 
 
 @lru_cache(maxsize=8)
@@ -217,10 +265,16 @@ def render_answer(environ: Environ, call: Call, answer: Answer, *, started: floa
         headers["Age"] = str(int(served.age_seconds))
     if outcome.truncated:
         headers["X-Result-Truncated"] = "true"
+    elif outcome.at_own_limit:
+        headers["X-Result-Truncated"] = "limit"
     if outcome.notes:
         headers["X-Result-Notes"] = "; ".join(outcome.notes)
     if outcome.next_page:
         headers["Link"] = link_to_next_page(call, answer.parameters, outcome.next_page)
+    if answer.ignored:
+        headers["X-Ignored-Arguments"] = answer.ignored
+    if call.named_format:
+        headers["Content-Disposition"] = _as_file(call, answer)
     if environ["REQUEST_METHOD"] in ("GET", "HEAD") and _is_known(served.etag, environ.get("HTTP_IF_NONE_MATCH", "")):
         return Reply(304, headers)
     return Reply(200, {"Content-Type": _CONTENT_TYPES[outcome.format], **headers}, outcome.body)

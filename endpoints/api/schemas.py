@@ -203,7 +203,9 @@ DETAIL_FIELDS: Final[Mapping[str, Schema]] = {
     "hint": {"type": "string"},
     "media_type": {"type": "string", "description": "One that is available."},
     "limit": {"type": "string", "description": "The limit of the access token that is reached."},
-    "value": {"type": "number", "description": "Its value."},
+    "value": {"type": "number", "description": "Its value: what the access token is allowed."},
+    "remaining": {"type": "integer", "minimum": 0, "description": "What is left of it."},
+    "window_seconds": {"type": "integer", "minimum": 1, "description": "For how long it counts; not for `…_at_once`."},
     "retry_after_seconds": {"type": "integer", "minimum": 0},
     "index": {"type": "integer", "minimum": 0, "description": "The row of a load, from 0."},
 }

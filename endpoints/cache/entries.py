@@ -40,6 +40,8 @@ _PREFIX = struct.Struct(">4sHII")
 COMPRESS_FROM_BYTES = 16_384
 _SAMPLE_BYTES = 16_384
 _WORTHWHILE_RATIO = 0.75
+_TRUNCATED = 5  # its place in a header: true, false, or
+_AT_OWN_LIMIT = "limit"
 _NOTES = 11  # their place in a header; entries of an earlier version do not have them
 
 
@@ -64,6 +66,7 @@ class Header:
     compressed: bool
     notes: tuple[str, ...] = ()
     next_page: str = ""
+    at_own_limit: bool = False
 
 
 def entity_tag(body: bytes) -> str:
@@ -90,7 +93,8 @@ def encode_entry(outcome: Outcome, *, etag: str, created_at: float, lifetime_ms:
             etag,
             outcome.format.value,
             outcome.row_count,
-            outcome.truncated,
+            # A process of an earlier version reads any text as true: more rows than were returned.
+            outcome.truncated or (_AT_OWN_LIMIT if outcome.at_own_limit else False),
             outcome.database_seconds,
             outcome.encoding_seconds,
             outcome.position,
@@ -146,7 +150,9 @@ def _read_header(text: bytes) -> Header:
         fields = orjson.loads(text)
         fields[3] = ResultFormat(fields[3])
         fields[_NOTES : _NOTES + 1] = map(tuple, fields[_NOTES : _NOTES + 1])
-        return Header(*fields)
+        at_own_limit = fields[_TRUNCATED] == _AT_OWN_LIMIT
+        fields[_TRUNCATED] = fields[_TRUNCATED] is True
+        return Header(*fields, at_own_limit=at_own_limit)
     except (ValueError, TypeError, LookupError) as error:
         raise UnreadableEntry("the header cannot be read") from error
 
@@ -212,6 +218,7 @@ class Entry:
             position=header.position,
             notes=header.notes,
             next_page=header.next_page,
+            at_own_limit=header.at_own_limit,
         )
 
 

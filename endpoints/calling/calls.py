@@ -118,6 +118,7 @@ class Answer:
     endpoint_version: int
     parameters: tuple[DeclaredParameter, ...] = ()
     stream: Stream | None = None
+    ignored: str = ""  # names of arguments that the endpoint does not have, for a header
 
     @property
     def outcome(self) -> Outcome:
@@ -172,7 +173,7 @@ def run_endpoint(
     structlog.contextvars.bind_contextvars(endpoint=endpoint.name, endpoint_version=endpoint.version)
     if tracing.observer is not None:
         tracing.observer.note(endpoint=endpoint.name, version=endpoint.version)
-    request = recall_request(endpoint, call, caller)
+    _, request, ignored = recall_request(endpoint, call, caller)
     stream = None
     if takes_streams and endpoint.stream_rows and call.format in STREAMED_FORMATS and request.page is None:
         with running_call(caller, environ):
@@ -188,6 +189,7 @@ def run_endpoint(
         endpoint_version=endpoint.version,
         parameters=endpoint.parameters,
         stream=stream,
+        ignored=ignored,
     )
 
 

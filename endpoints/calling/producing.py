@@ -29,6 +29,7 @@ from endpoints.models import Endpoint
 from endpoints.results.encoding import encode_rows
 from endpoints.results.outcomes import Outcome, OverBudget, Rows, TimestampForm
 from endpoints.results.positions import NO_POSITION
+from endpoints.sql.page_queries import own_limit
 
 # --- Sandboxes --------------------------------------------------------------------------------------------------------
 # The sandbox of a version: the schema with its tables, published at its first use, if the guarantees hold.
@@ -112,7 +113,22 @@ def produce(endpoint: Version, request: QueryRequest, *, awaited: int = NO_POSIT
         position=rows.position,
         notes=notes,
         next_page=rows.next_page or "",
+        at_own_limit=not rows.truncated and _is_at_own_limit(endpoint, request, len(rows.rows)),
     )
+
+
+def _is_at_own_limit(endpoint: Version, request: QueryRequest, row_count: int) -> bool:
+    """Tell whether the stored query stopped at its own LIMIT, as far as its text says; a page has a next one instead.
+
+    To know whether there are more rows, the query would have to run again.
+    """
+    if not row_count or request.sandbox_language or request.page is not None:
+        return False
+    limit = own_limit(endpoint.sql)
+    if isinstance(limit, str):
+        sent = request.arguments.get(limit)
+        limit = int(sent) if isinstance(sent, str) and sent.isdecimal() else None
+    return limit is not None and row_count >= limit
 
 
 def prepare_consumers_query(endpoint: Version, request: QueryRequest, sandbox: Sandbox) -> PreparedQuery:

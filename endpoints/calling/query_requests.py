@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
+from urllib.parse import quote
 
 from endpoints.access.secrets import Caller
 from endpoints.cache import QueryRequest
@@ -41,10 +43,11 @@ class Call:
     weight: int = 0
     tail: str = ""  # as sent; an endpoint may have a parameter of this name
     page_token: str = ""
+    named_format: str = ""  # what `format` was sent as; an endpoint may have a parameter of this name
 
 
 _RequestKey = tuple[int, Call, tuple[tuple[str, str], ...]]
-_remembered: Final[Remembered[_RequestKey, tuple[Version, QueryRequest]]] = Remembered(
+_remembered: Final[Remembered[_RequestKey, tuple[Version, QueryRequest, str]]] = Remembered(
     capacity=1000, max_bytes=16 * 1024 * 1024
 )
 
@@ -73,16 +76,51 @@ def read_request(endpoint: Version, call: Call, caller: Caller | None) -> QueryR
     return with_page(endpoint, request, call.arguments, call.repeated_names)
 
 
-def recall_request(endpoint: Version, call: Call, caller: Caller | None) -> QueryRequest:
-    """Return what `read_request` does, read once for the same call of the same endpoint, object for object."""
+def recall_request(endpoint: Version, call: Call, caller: Caller | None) -> tuple[Version, QueryRequest, str]:
+    """Return the endpoint, what `read_request` does and what `ignored_arguments` does.
+
+    They are read once for the same call of the same endpoint, object for object.
+    """
     if not call.weight or call.sandbox_lql:  # reading LQL also writes its canonical form to the log's context
-        return read_request(endpoint, call, caller)
+        return _read(endpoint, call, caller)
     key = (id(endpoint), call, tuple(caller.bound_arguments.items()) if caller else ())
     # The endpoint is kept with its request: no other object can get its id meanwhile.
-    remembered = _remembered.get(key, lambda: (endpoint, read_request(endpoint, call, caller)), size=call.weight)
-    return remembered[1]
+    return _remembered.get(key, lambda: _read(endpoint, call, caller), size=call.weight)
 
 
+def _read(endpoint: Version, call: Call, caller: Caller | None) -> tuple[Version, QueryRequest, str]:
+    return endpoint, read_request(endpoint, call, caller), ignored_arguments(endpoint, call)
+
+
+# --- Ignored arguments ------------------------------------------------------------------------------------------------
+MOST_IGNORED: Final = 10  # names; nginx, for one, reads 4 kB of headers unless told otherwise
+LONGEST_IGNORED: Final = 64  # characters of a name, percent-encoded
+_AND_MORE: Final = "*"  # as itself in no percent-encoded name
+_CUT_ESCAPE: Final = re.compile(r"%[0-9A-F]?$")
+_OF_EVERY_ENDPOINT: Final = frozenset({"sql", "lql", "tail", "format", *PAGE_ARGUMENTS})
+
+
+def ignored_arguments(endpoint: Version, call: Call) -> str:
+    """Return the names that were sent, changed nothing and probably should have: `statsu, ab%20c`; "" without any.
+
+    They are percent-encoded, so they end no header and are all ASCII. `*` stands for what is left out: the end of a
+    long name, and names beyond the tenth.
+    """
+    names = call.arguments.keys() - _OF_EVERY_ENDPOINT - {parameter.name for parameter in endpoint.parameters}
+    if not names:
+        return ""
+    ignored = [_shown(name) for name in call.arguments if name and name in names]  # as they were sent
+    return ", ".join([*ignored[:MOST_IGNORED], *([_AND_MORE] if len(ignored) > MOST_IGNORED else [])])
+
+
+def _shown(name: str) -> str:
+    text = quote(name[:LONGEST_IGNORED], safe="")
+    if len(text) <= LONGEST_IGNORED and len(name) <= LONGEST_IGNORED:
+        return text
+    return _CUT_ESCAPE.sub("", text[:LONGEST_IGNORED]) + _AND_MORE
+
+
+# --- Arguments --------------------------------------------------------------------------------------------------------
 def _arguments(endpoint: Version, call: Call, caller: Caller | None) -> Mapping[str, BoundValue]:
     """Return the canonical arguments, those the access token is bound to put in where the call names none."""
     parameters = endpoint.parameters

@@ -36,6 +36,11 @@ class ResultFormat(StrEnum):
     PARQUET = "application/vnd.apache.parquet"
     ARROW = "application/vnd.apache.arrow.stream"
 
+    @property
+    def short_name(self) -> str:
+        """The value of the argument `format`, and the ending of a file's name."""
+        return self.name.lower()
+
 
 class SandboxDialect(StrEnum):
     """In which SQL consumers write their sandbox queries."""
@@ -94,7 +99,8 @@ class Outcome:
     """An encoded result, ready to be sent or cached; it contains every row up to its position in the log.
 
     `notes` are sentences in ASCII about a text that probably does not mean what it says. `next_page` is the token of
-    the page behind this one, "" if there is none.
+    the page behind this one, "" if there is none. `at_own_limit` is whether the stored query's own LIMIT is reached:
+    there may be more rows, which nobody has looked for.
     """
 
     body: bytes
@@ -106,3 +112,4 @@ class Outcome:
     position: int = 0
     notes: tuple[str, ...] = ()
     next_page: str = ""
+    at_own_limit: bool = False

@@ -36,6 +36,7 @@ KeyValues = tuple[str | None, ...]  # of one row, as PostgreSQL's text, in the o
 
 _BODIES: Final = frozenset({"select", "values", "table"})
 _WHOLE_LIMITS: Final = frozenset({"all", "null"})
+_WHOLE_NUMBERS: Final = frozenset({"int", "integer", "bigint", "smallint", "int2", "int4", "int8"})
 _TAIL_WORDS: Final = frozenset({"limit", "offset", "fetch", "for"})
 
 
@@ -177,6 +178,46 @@ def lift_order_and_limit(sql: str) -> LiftedQuery:
     end = limit if chooses_rows else min(tail.get("order", limit), limit)
     start = query[first].start
     return LiftedQuery(sql[query[0].start : start], sql[start : query[end - 1].end])
+
+
+@lru_cache(maxsize=COMPILED_QUERIES_KEPT)
+def own_limit(sql: str) -> int | str | None:
+    """Return the outermost LIMIT of a stored query: a number, or the name of the parameter that is the number.
+
+    None without one, and for every other expression: what it is, only PostgreSQL knows. Raises CompositionError.
+    """
+    # … limit 100, … offset 5 limit @n::int, … fetch first 100 rows only  ->  100, "n", 100
+    query = [lexeme for lexeme in single_query(sql) if not lexeme.is_blank]
+    outer = _outer_words(query)
+    try:
+        first = _first_of_body(query, outer)
+    except PageQueryError:
+        return None
+    tails = [index for index, word in outer.items() if index > first and word in _TAIL_WORDS]
+    starts = [index for index in tails if _begins_tail(query, index)]
+    for start in starts:
+        end = min((index for index in starts if index > start), default=len(query))
+        clause = query[start + 1 : end]
+        match query[start].text.lower():
+            case "limit":
+                return _number_of(clause)
+            case "fetch" if clause[:1] and clause[0].text.lower() in ("first", "next"):
+                return _number_of(clause[1:2])
+    return None
+
+
+def _number_of(clause: Sequence[Lexeme]) -> int | str | None:
+    """Return the number or the parameter's name that a LIMIT consists of, perhaps with brackets and a cast."""
+    while len(clause) > 1 and clause[0].text == "(" and clause[-1].text == ")":
+        clause = clause[1:-1]
+    if len(clause) == 3 and clause[1].text == "::" and clause[2].text.lower() in _WHOLE_NUMBERS:
+        clause = clause[:1]
+    if len(clause) != 1:
+        return None
+    (one,) = clause
+    if one.kind is Kind.PARAMETER:
+        return one.text[1:]
+    return int(one.text) if one.kind is Kind.NUMBER and one.text.isdecimal() else None
 
 
 def _outer_words(query: Sequence[Lexeme]) -> dict[int, str]:

@@ -133,6 +133,8 @@ def test_calls_at_the_same_time_are_counted_over_all_processes(installation: Ins
     assert Counter(answer.status for answer in answers) == {200: 3, 429: 21}
     refused = next(answer for answer in answers if answer.status == 429)
     assert refused.code == "too_many_calls"
-    assert refused.error["details"] == [{"limit": "calls_at_once", "value": 3, "retry_after_seconds": 1}]
+    assert refused.error["details"] == [
+        {"limit": "calls_at_once", "value": 3, "remaining": 0, "retry_after_seconds": 1}
+    ]
     assert refused.headers["retry-after"] == "1"
     assert len(installation.servers.statements(mark, label=name)) == 3

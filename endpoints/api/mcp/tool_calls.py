@@ -127,6 +127,8 @@ def _note(outcome: Outcome, endpoint: Version, *, shown: int) -> str:
         )
     if outcome.truncated:
         sentences.append(f"The query has more rows than the {endpoint.max_rows} that this endpoint returns.")
+    elif outcome.at_own_limit:
+        sentences.append(f"The stored query stops at {outcome.row_count} rows; there may be more.")
     return " ".join((*sentences, *(f"{note}." for note in outcome.notes)))
 
 

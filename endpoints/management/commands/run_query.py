@@ -145,7 +145,7 @@ class Command(OwnCommand):
         else:
             text = outcome.body.decode()
             _write(self.stdout, _as_table(text) if options["format"] == "table" else text)
-        cut = ", cut at max rows" if outcome.truncated else ""
+        cut = ", cut at max rows" if outcome.truncated else ", stopped by its own LIMIT" if outcome.at_own_limit else ""
         rows = "1 row" if outcome.row_count == 1 else f"{outcome.row_count} rows"
         self.stderr.write(f"{rows}{cut}, in {outcome.database_seconds:.3f} s")
         if outcome.next_page:

@@ -98,8 +98,13 @@ def test_calls_at_the_same_time_are_limited_and_the_refusal_says_how() -> None:
         begin(stack, caller(calls_at_once=1))
     assert refused.value.status == 429
     assert "2 uncached calls running at the same time" in refused.value.message
-    assert refused.value.details == ({"limit": "calls_at_once", "value": 2, "retry_after_seconds": 1},)
-    assert refused.value.headers == {"Retry-After": "1"}
+    figures = {"limit": "calls_at_once", "value": 2, "remaining": 0, "retry_after_seconds": 1}
+    assert refused.value.details == (figures,)
+    assert refused.value.headers == {
+        "Retry-After": "1",
+        "RateLimit-Policy": '"calls_at_once";q=2;qu="concurrent-requests"',
+        "RateLimit": '"calls_at_once";r=0;t=1',
+    }
     with ExitStack() as stack:
         begin(stack, busy)
         begin(stack, busy)
@@ -115,7 +120,8 @@ def test_sandbox_queries_are_limited_beside_other_calls() -> None:
         begin(stack, busy)
         with pytest.raises(TooManyCalls):
             begin(stack, busy)
-    assert refused.value.details == ({"limit": "sandbox_queries_at_once", "value": 1, "retry_after_seconds": 1},)
+    figures = {"limit": "sandbox_queries_at_once", "value": 1, "remaining": 0, "retry_after_seconds": 1}
+    assert refused.value.details == (figures,)
 
 
 def test_a_refused_call_leaves_nothing_behind() -> None:
@@ -146,8 +152,14 @@ def test_calls_a_minute_say_when_to_come_back() -> None:
         admit(often)
     (detail,) = refused.value.details
     assert (detail["limit"], detail["value"]) == ("calls_a_minute", 2)
-    assert refused.value.headers == {"Retry-After": str(detail["retry_after_seconds"])}
-    assert 1 <= int(refused.value.headers["Retry-After"]) <= 60
+    assert (detail["remaining"], detail["window_seconds"]) == (0, 60)
+    seconds = refused.value.headers["Retry-After"]
+    assert refused.value.headers == {
+        "Retry-After": str(detail["retry_after_seconds"]),
+        "RateLimit-Policy": '"calls_a_minute";q=2;w=60',
+        "RateLimit": f'"calls_a_minute";r=0;t={seconds}',
+    }
+    assert 1 <= int(seconds) <= 60
     admit(caller(calls_a_minute=1))
 
 
@@ -158,8 +170,13 @@ def test_an_overrun_suspends_the_sandbox_queries_of_its_access_token_for_a_while
     with ExitStack() as stack, pytest.raises(SandboxSuspended) as refused:
         begin(stack, heavy, is_sandbox_query=True)
     assert refused.value.code == "sandbox_suspended"
-    assert refused.value.headers == {"Retry-After": "20"}
-    assert refused.value.details == ({"limit": "overrun_seconds", "value": 30.0, "retry_after_seconds": 20},)
+    assert refused.value.headers == {
+        "Retry-After": "20",
+        "RateLimit-Policy": '"overrun_seconds";q=0;w=30',
+        "RateLimit": '"overrun_seconds";r=0;t=20',
+    }
+    figures = {"limit": "overrun_seconds", "value": 30.0, "remaining": 0, "retry_after_seconds": 20}
+    assert refused.value.details == (figures,)
     with ExitStack() as stack:
         begin(stack, heavy)
         begin(stack, caller(), is_sandbox_query=True)
@@ -224,7 +241,7 @@ def test_without_redis_the_same_limits_hold_in_this_process(
     admit(busy)
     with pytest.raises(RateLimited) as refused:
         admit(busy)
-    assert refused.value.headers == {"Retry-After": "60"}
+    assert refused.value.headers["RateLimit"] == '"calls_a_minute";r=0;t=60'
     clock.now += 60
     admit(busy)
     with ExitStack() as stack:

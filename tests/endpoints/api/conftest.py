@@ -24,7 +24,10 @@ Ask = Callable[..., tuple[int, dict[str, str], bytes]]
 
 @pytest.fixture
 def ask(settings: Any) -> Iterator[Ask]:
-    """Return a function that sends a request and returns status, headers and body; `headers` have `_` for `-`."""
+    """Return a function that sends a request and returns status, headers and body.
+
+    `headers` have `_` for `-`; `wsgi` is the scheme.
+    """
     settings.ALLOWED_HOSTS = [HOST]
     fast_path._is_allowed_host.cache_clear()
     # Django's handler ends the database connection of a request; here it is the test's, inside its transaction.
@@ -37,6 +40,7 @@ def ask(settings: Any) -> Iterator[Ask]:
         environ = RequestFactory().generic(method, path).environ
         environ |= {"QUERY_STRING": query, "HTTP_HOST": HOST, "wsgi.input": io.BytesIO(body)}
         environ |= {"CONTENT_LENGTH": str(len(body)) if body else "", "CONTENT_TYPE": "application/json"}
+        environ["wsgi.url_scheme"] = headers.pop("wsgi", "http")
         environ |= {f"HTTP_{name.upper()}": value for name, value in headers.items()}
         begun: dict[str, Any] = {}
 

@@ -136,10 +136,11 @@ def test_no_log_line_and_no_answer_has_it(
     assert hidden not in written.err + written.out
 
 
-def test_the_redirect_to_https_leaves_it_out(request: Any, secret: str, settings: Any) -> None:
+def test_over_plain_http_it_is_refused_where_https_is_demanded(request: Any, secret: str, settings: Any) -> None:
     settings.SECURE_SSL_REDIRECT = True  # which Django reads when it is made
-    status, headers, _ = request.getfixturevalue("ask")(f"api_key={secret}&word=a")
-    assert (status, headers["Location"]) == (301, f"https://{HOST}{PATH}?word=a")
+    status, headers, body = request.getfixturevalue("ask")(f"api_key={secret}&word=a")
+    assert (status, json.loads(body)["error"]["code"]) == (403, "https_required")
+    assert secret not in repr((headers, body))
 
 
 def test_nothing_of_the_environment_has_it_but_the_header() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from endpoints.sql.composition import CompositionError
 from endpoints.sql.page_orders import PageKey, parse_page_order
-from endpoints.sql.page_queries import PageQueryError, compile_page, lift_order_and_limit
+from endpoints.sql.page_queries import PageQueryError, compile_page, lift_order_and_limit, own_limit
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
 
@@ -134,3 +134,43 @@ def test_rows_without_a_value_are_in_no_page_of_a_column_declared_not_null(
         statement = compile_page(sql, (), keys, after).statement({}, after, limit=5)
         with psycopg.RawCursor(log_database) as cursor:
             assert [row[0] for row in cursor.execute(statement.sql, statement.arguments)] == expected
+
+
+# --- The query's own limit --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("select a from t", None),
+        ("select a from t limit 100", 100),
+        ("SELECT a FROM t ORDER BY a LIMIT 5 OFFSET 2;", 5),
+        ("select a from t offset 2 rows limit 5 -- newest\n", 5),
+        ("select a from t limit (7)", 7),
+        ("select a from t limit 7::int", 7),
+        ("select a from t limit @n", "n"),
+        ("select a from t limit ( @n::bigint )", "n"),
+        ("select a from t offset @n limit @m for share", "m"),
+        ("select a from t fetch first 5 rows only", 5),
+        ("select a from t offset 1 fetch next 5 rows only", 5),
+        ("with t as (select 1 limit 2) select * from t", None),
+        ("with t as (select 1 limit 2) select * from t limit 3", 3),
+        ("with t (a) as (select 1) (select * from t limit 9) limit 1", 1),
+        ("(select 1 limit 2) union all (select 2 limit 3)", None),
+        ("select 1 union all select 2 limit 4", 4),
+        ("select (select 1 limit 1) from t", None),
+        ("select x as limit from t", None),
+        ("select t.limit from t", None),
+        ("select 'limit 3' from t", None),
+        ("select a from t limit all", None),
+        ("select a from t limit null", None),
+        ("select a from t limit 2 + 3", None),
+        ("select a from t limit least(@n, 100)", None),
+        ("select a from t limit 1.5", None),
+        ("select a from t limit 1e2", None),
+        ("select a from t limit @n::numeric", None),
+        ("select a from t fetch first row only", None),
+        ("values (1), (2) limit 1", 1),
+        ("table t limit 8", 8),
+    ],
+)
+def test_the_outermost_limit_is_known_if_it_is_a_number_or_a_parameter(sql: str, expected: int | str | None) -> None:
+    assert own_limit(sql) == expected

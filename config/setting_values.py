@@ -1,4 +1,4 @@
-"""The forms in which settings are written: switches, rates, roles of groups, start-up options of the gate's sessions."""
+"""The forms in which settings are written: switches, rates, roles of groups, start-up options of gate sessions."""
 
 from __future__ import annotations
 

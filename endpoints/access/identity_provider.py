@@ -115,7 +115,7 @@ def fetch_json(address: str, *, access_token: str = "") -> Any:
 
 
 def fetch_keys(metadata: Metadata) -> list[jwt.PyJWK]:
-    """Return the keys that sign ID tokens now; asked for at each login, so a key that is taken back no longer counts."""
+    """Return the keys that sign ID tokens now, asked for at each login: a withdrawn key no longer counts."""
     document = fetch_json(metadata.jwks_uri)
     try:
         return jwt.PyJWKSet.from_dict(document).keys

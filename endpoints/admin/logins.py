@@ -45,7 +45,6 @@ class LoginForm(AuthenticationForm):  # type: ignore[misc]  # unfold ships no ty
             raise ValidationError("Too many failed logins.")  # the middleware of django-axes answers with the page
         return super().clean()
 
-
     @property
     def single_sign_on(self) -> dict[str, Any] | None:
         """What the page needs for "Log in with …"; None without a provider."""

@@ -97,8 +97,8 @@ def callback(request: HttpRequest) -> HttpResponse:
         request, code=request.GET["code"], nonce=begun["nonce"], code_verifier=begun["code_verifier"]
     )
     wanted = request.session.get(_NEXT) or reverse("admin:index")
+    request.session.flush()  # also of the same person: by itself, Django keeps the key then
     auth.login(request, person, backend=_BACKEND)
-    request.session.pop(_NEXT, None)
     # A moment and not a number of seconds, which every page would begin anew.
     request.session.set_expiry(timezone.now() + timedelta(seconds=settings.OIDC_SESSION_SECONDS))
     return HttpResponseRedirect(wanted)

@@ -1,14 +1,9 @@
-"""A provider of OpenID Connect in a process of its own: oidc-provider-mock, whose answers a test may change.
-
-Run as a program it serves until it is killed and prints its port. It knows nobody until a test adds somebody.
-"""
+"""A provider of OpenID Connect in a process of its own: `tests/live/changeable_provider.py`."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Final
@@ -29,11 +24,11 @@ SETTINGS: Final = {
 
 
 class IdentityProvider:
-    """The process and its people; use it as a context manager."""
+    """The process and its people, of whom there are none at first; use it as a context manager."""
 
     def __enter__(self) -> IdentityProvider:
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "tests.live.identity_provider"],
+            [sys.executable, "-W", "ignore", "-m", "tests.live.changeable_provider"],
             cwd=PROJECT,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -65,8 +60,8 @@ class IdentityProvider:
     def change_answers(self, **changes: Any) -> None:
         """Change the next answers, or with no changes nothing any more.
 
-        claims: those that the ID token gets; None takes one away. key: what signs it, see `_sign`. discovery,
-        userinfo: what those documents get. failing: addresses that answer 500. requests: is counted in any case.
+        claims: those that the ID token gets; None takes one away. key: what signs it, see `Answers.sign`. discovery,
+        userinfo: what those documents get. failing: addresses that answer 500.
         """
         self._put("/changes", changes)
 
@@ -76,91 +71,11 @@ class IdentityProvider:
         assert answer.status_code == 302, answer.text
         return urljoin(self.issuer, answer.headers["Location"])
 
-    def requests(self) -> list[dict[str, Any]]:
-        """Return the form and the headers of each request to the token endpoint."""
-        answer = requests.get(f"{self.issuer}/requests", timeout=PATIENCE_SECONDS)
-        seen: list[dict[str, Any]] = answer.json()
+    def redeemed(self) -> list[dict[str, str]]:
+        """Return the form of each request to the token endpoint."""
+        seen: list[dict[str, str]] = requests.get(f"{self.issuer}/requests", timeout=PATIENCE_SECONDS).json()
         return seen
 
     def _put(self, path: str, body: Mapping[str, Any]) -> None:
         answer = requests.put(f"{self.issuer}{path}", json=body, timeout=PATIENCE_SECONDS)
         assert answer.status_code == 204, answer.text
-
-
-# --- The program ------------------------------------------------------------------------------------------------------
-def _serve() -> None:
-    import flask
-    import jwt
-    import oidc_provider_mock
-    from cryptography.hazmat.primitives.asymmetric import ec, rsa
-    from jwt.algorithms import ECAlgorithm, RSAAlgorithm
-    from werkzeug.serving import make_server
-
-    app = oidc_provider_mock.app()
-    changes: dict[str, Any] = {}
-    seen: list[dict[str, Any]] = []
-    rsa_key, foreign_key = (rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(2))
-    ec_key = ec.generate_private_key(ec.SECP256R1())
-
-    @app.put("/changes")
-    def change() -> tuple[str, int]:
-        changes.clear()
-        changes.update(flask.request.json or {})
-        return "", 204
-
-    @app.get("/requests")
-    def tell() -> Any:
-        return flask.jsonify(seen)
-
-    @app.before_request
-    def fail() -> Any:
-        if flask.request.path == "/oauth2/token":
-            seen.append({"form": flask.request.form.to_dict(), "authorization": str(flask.request.authorization)})
-        return ("gone", 500) if flask.request.path in changes.get("failing", ()) else None
-
-    def sign(claims: dict[str, Any]) -> str:
-        match changes.get("key", "rsa"):
-            case "rsa":
-                return jwt.encode(claims, rsa_key, "RS256", {"kid": "rsa"})
-            case "ec":
-                return jwt.encode(claims, ec_key, "ES256", {"kid": "ec"})
-            case "without kid":
-                return jwt.encode(claims, rsa_key, "RS256")
-            case "foreign":  # not among the provider's keys, but says so
-                return jwt.encode(claims, foreign_key, "RS256", {"kid": "rsa"})
-            case "unknown":
-                return jwt.encode(claims, foreign_key, "RS256", {"kid": "unknown"})
-            case "secret":
-                return jwt.encode(claims, CLIENT_SECRET.ljust(32), "HS256", {"kid": "rsa"})
-            case "none":
-                return jwt.encode(claims, None, "none")
-        raise ValueError(changes["key"])
-
-    @app.after_request
-    def apply(response: Any) -> Any:
-        path = flask.request.path
-        if response.status_code != 200:
-            return response
-        if path == "/oauth2/token" and ("claims" in changes or "key" in changes):
-            body = json.loads(response.get_data())
-            claims = jwt.decode(body["id_token"], options={"verify_signature": False})
-            claims = {name: value for name, value in {**claims, **changes.get("claims", {})}.items() if value is not None}
-            response.set_data(json.dumps({**body, "id_token": sign(claims)}))
-        if path == "/jwks":
-            keys = json.loads(response.get_data())["keys"]
-            keys.append({**json.loads(RSAAlgorithm.to_jwk(rsa_key.public_key())), "kid": "rsa"})
-            keys.append({**json.loads(ECAlgorithm.to_jwk(ec_key.public_key())), "kid": "ec"})
-            keys.append({"kty": "oct", "kid": "rsa", "k": "YSBzZWNyZXQ", "alg": "HS256"})
-            response.set_data(json.dumps({"keys": keys}))
-        for part, address in (("discovery", "/.well-known/openid-configuration"), ("userinfo", "/userinfo")):
-            if path == address and part in changes:
-                response.set_data(json.dumps({**json.loads(response.get_data()), **changes[part]}))
-        return response
-
-    server = make_server("127.0.0.1", 0, app, threaded=True)
-    print(server.server_port, flush=True)
-    server.serve_forever()
-
-
-if __name__ == "__main__":
-    _serve()

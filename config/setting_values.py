@@ -1,4 +1,4 @@
-"""The forms in which settings are written: switches, rates, and the start-up options of the gate's sessions."""
+"""The forms in which settings are written: switches, rates, roles of groups, start-up options of gate sessions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -36,6 +38,52 @@ def check_spans() -> None:
         raise ImproperlyConfigured(
             "ENDPOINTS_SPANS needs packages that are not installed here: install those of requirements-extras.lock."
         ) from error
+
+
+# --- Single sign-on ---------------------------------------------------------------------------------------------------
+SUPERUSER: Final = "superuser"
+ROLE_NAMES: Final = ("viewer", "editor", "owner", SUPERUSER)  # each may do what the one before may, and more
+_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+def read_roles(text: str, *, setting: str) -> dict[str, str]:
+    """Return role by group, from `group=role` separated by commas; the last `=` of a pair counts.
+
+    Raises ImproperlyConfigured for a pair without a group, for a role that does not exist, and for a group named twice.
+    """
+    roles: dict[str, str] = {}
+    for pair in filter(None, (part.strip() for part in text.split(","))):
+        group, _, role = (part.strip() for part in pair.rpartition("="))
+        if not group or role not in ROLE_NAMES:
+            raise ImproperlyConfigured(
+                f"{setting} must be pairs such as log-owners=owner, separated by commas, with a role out of "
+                f"{', '.join(ROLE_NAMES)}; not {pair!r}."
+            )
+        if group in roles:
+            raise ImproperlyConfigured(f"{setting} names the group {group} twice: a group has one role.")
+        roles[group] = role
+    return roles
+
+
+def check_single_sign_on(issuer: str, required: Mapping[str, object], *, session_seconds: int) -> None:
+    """Raise ImproperlyConfigured unless people can log in by this issuer: its address, the other settings, the extra.
+
+    Only a provider on this machine may speak plain HTTP: whoever can change its answers chooses who is a superuser.
+    """
+    address = urlsplit(issuer)
+    if address.scheme != "https" and not (address.scheme == "http" and address.hostname in _LOOPBACK):
+        raise ImproperlyConfigured(f"OIDC_ISSUER must begin with https://, as the provider shows it; not {issuer!r}.")
+    if not address.hostname or address.query or address.fragment:
+        raise ImproperlyConfigured(f"OIDC_ISSUER must be an address without ? and #; not {issuer!r}.")
+    missing = [name for name, value in required.items() if not value]
+    if missing:
+        raise ImproperlyConfigured(f"OIDC_ISSUER also needs {', '.join(missing)}: docs/sso.md says what they are.")
+    if session_seconds < 60:
+        raise ImproperlyConfigured("OIDC_SESSION_SECONDS must be at least 60.")
+    if find_spec("mozilla_django_oidc") is None:  # not imported here: it reads these settings
+        raise ImproperlyConfigured(
+            "OIDC_ISSUER needs packages that are not installed here: pip install 'log-query-endpoints[sso]'."
+        )
 
 
 # --- Rates ------------------------------------------------------------------------------------------------------------

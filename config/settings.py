@@ -235,6 +235,32 @@ AXES_ENABLE_ADMIN = False  # endpoints/admin/logins.py shows the counters
 AXES_VERBOSE = False
 LOGIN_REDIRECT_URL = "admin:index"  # of a login page that was opened by itself
 
+# --- Single sign-on: a provider of OpenID Connect logs people in to the admin -----------------------------------------
+OIDC_ISSUER = env.str("OIDC_ISSUER", default="")  # empty: there is none, and nothing of it is loaded
+OIDC_CLIENT_ID = env.str("OIDC_CLIENT_ID", default="")
+OIDC_CLIENT_SECRET = env.str("OIDC_CLIENT_SECRET", default="")
+OIDC_NAME = env.str("OIDC_NAME", default="single sign-on")  # "Log in with …"
+OIDC_SCOPES = env.str("OIDC_SCOPES", default="openid profile email")
+OIDC_GROUPS_CLAIM = env.str("OIDC_GROUPS_CLAIM", default="groups")
+# Group of the provider -> role of the admin.
+OIDC_ROLES = setting_values.read_roles(env.str("OIDC_ROLES", default=""), setting="OIDC_ROLES")
+OIDC_SESSION_SECONDS = env.int("OIDC_SESSION_SECONDS", default=14_400)  # then the groups are read again
+# Passwords are then for superusers alone: accounts for an emergency.
+OIDC_ONLY = switch("OIDC_ONLY", default=False)
+if OIDC_ISSUER:
+    setting_values.check_single_sign_on(
+        OIDC_ISSUER,
+        {"OIDC_CLIENT_ID": OIDC_CLIENT_ID, "OIDC_CLIENT_SECRET": OIDC_CLIENT_SECRET, "OIDC_ROLES": OIDC_ROLES},
+        session_seconds=OIDC_SESSION_SECONDS,
+    )
+    AUTHENTICATION_BACKENDS = [
+        "axes.backends.AxesStandaloneBackend",
+        "endpoints.access.single_sign_on.PasswordBackend",
+        "endpoints.access.single_sign_on.SingleSignOnBackend",
+    ]
+elif OIDC_ONLY:
+    raise ImproperlyConfigured("OIDC_ONLY needs OIDC_ISSUER: otherwise nobody but superusers could log in.")
+
 # --- Pages ------------------------------------------------------------------------------------------------------------
 LANGUAGE_CODE = "en"
 FORMAT_MODULE_PATH = "config.formats"

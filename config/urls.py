@@ -5,6 +5,7 @@ Routes of the API take both forms, with and without a trailing slash, and redire
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.contrib import admin
 from django.urls import include, path, re_path
 from django.views.generic import RedirectView
@@ -42,6 +43,11 @@ urlpatterns = [
     re_path(r"^health/?$", monitoring.livez, name="health"),  # the address that log shippers check
     re_path(r"^readyz/?$", monitoring.readyz, name="readyz"),
 ]
+
+if settings.OIDC_ISSUER:
+    from endpoints.admin.single_sign_on import sso_urls  # it needs the extra `sso`
+
+    urlpatterns.insert(0, path("admin/sso/", include(sso_urls())))
 
 handler400 = "endpoints.api.replies.bad_request"
 handler404 = "endpoints.api.replies.not_found"

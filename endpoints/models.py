@@ -1,4 +1,4 @@
-"""What operators define: endpoints with their parameters, and the access tokens that may call them.
+"""What operators define: endpoints with their parameters, and the access tokens that may call them; who logs in how.
 
 An `Endpoint` row holds one whole version: its SQL, its settings and, frozen into `declared_parameters`,
 `result_columns` and `sandbox_tables`, what was checked against the log database. A call reads that one row, so it can
@@ -14,6 +14,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
@@ -399,3 +400,23 @@ class SigningKey(models.Model):
         # The constraint says so too; a form, which leaves its other fields out, does not ask it.
         if self._state.adding and current.exists():
             raise ValidationError({"name": "There is a current key of this name: rotate or revoke that one."})
+
+
+class Identity(models.Model):
+    """Whom a provider of OpenID Connect means by a subject, as a person of the admin.
+
+    Issuer and subject together are the only claims that never change hands (OpenID Connect Core, section 5.7); an
+    e-mail address and a name may. Made by `access.single_sign_on` at the first login.
+    """
+
+    issuer = models.CharField(max_length=500)
+    subject = models.CharField(max_length=255)  # no provider may send a longer one (section 2)
+    user = models.OneToOneField(User, on_delete=models.CASCADE, related_name="identity")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name_plural = "identities"
+        constraints = [models.UniqueConstraint(fields=["issuer", "subject"], name="identity_one_person")]
+
+    def __str__(self) -> str:
+        return f"{self.subject} of {self.issuer}"

@@ -45,9 +45,16 @@ class LoginForm(AuthenticationForm):  # type: ignore[misc]  # unfold ships no ty
             raise ValidationError("Too many failed logins.")  # the middleware of django-axes answers with the page
         return super().clean()
 
+    @property
+    def single_sign_on(self) -> dict[str, Any] | None:
+        """What the page needs for "Log in with …"; None without a provider."""
+        return {"name": settings.OIDC_NAME, "only": settings.OIDC_ONLY} if settings.OIDC_ISSUER else None
+
 
 # Not by unfold's setting, which imports the form, and with it every page of the admin, before there is a site.
 admin.site.login_form = LoginForm
+admin.site.login_template = "endpoints/login.html"
+admin.site.logout_template = "endpoints/logged_out.html"
 
 
 class PasswordsBusyMiddleware:

@@ -146,6 +146,9 @@ ENDPOINTS_METRICS_LOOPBACK = switch("ENDPOINTS_METRICS_LOOPBACK", default=False)
 ENDPOINTS_MAX_LOAD_BYTES = env.int("ENDPOINTS_MAX_LOAD_BYTES", default=16_777_216)  # of a load, also when expanded
 ENDPOINTS_MAX_LOAD_ROWS = env.int("ENDPOINTS_MAX_LOAD_ROWS", default=100_000)  # of a load, which has ten values each
 ENDPOINTS_LOAD_CONCURRENCY = env.int("ENDPOINTS_LOAD_CONCURRENCY", default=2)  # loads at once per process
+# The audit log of calls: how long it is kept, 0: none is; and how many rows it may have of one day.
+ENDPOINTS_AUDIT_DAYS = env.int("ENDPOINTS_AUDIT_DAYS", default=14)
+ENDPOINTS_AUDIT_ROWS_A_DAY = env.int("ENDPOINTS_AUDIT_ROWS_A_DAY", default=2_000_000)
 # The OpenAPI document names every endpoint: public only if that is wanted, otherwise with an access token.
 ENDPOINTS_PUBLIC_SCHEMA = switch("ENDPOINTS_PUBLIC_SCHEMA", default=DEBUG)
 # Spans for a collector of OpenTelemetry; where it is, the standard variables OTEL_… say.

@@ -18,6 +18,7 @@ django = get_wsgi_application()
 from endpoints.api.fast_path import FastPath  # noqa: E402  # its modules need Django set up
 from endpoints.api.slow_bodies import ReadingPlaces  # noqa: E402
 from endpoints.api.slow_clients import SlowClients  # noqa: E402
+from endpoints.auditing.call_log import write_at_end  # noqa: E402
 from endpoints.guarantees import keep_asking  # noqa: E402
 
 application: Application = SlowClients(
@@ -33,5 +34,6 @@ if settings.ENDPOINTS_SPANS:
 
     application = observe(application, version=settings.VERSION)
 threading.Thread(target=keep_asking, args=(threading.Event(),), name="guarantees", daemon=True).start()
+write_at_end()
 # Everything loaded by now stays, so the collector need not look through it while calls are answered.
 gc.freeze()

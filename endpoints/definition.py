@@ -191,6 +191,15 @@ class Definition:
         label="redaction",
         title="redact PII by default",
     )
+    record_argument_values: bool = _setting(
+        False,
+        "The audit log of calls keeps the values of arguments, not only their names; redacted like the result.",
+        CONSUMERS,
+        beside=True,
+        label="argument values in the audit log",
+        title="record argument values",
+        in_drafts=False,
+    )
 
     @classmethod
     def of(cls, row: Any, parameters: Iterable[DeclaredParameter]) -> Self:

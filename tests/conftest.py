@@ -24,6 +24,8 @@ from django.test.utils import setup_databases, teardown_databases
 from endpoints.access import change_marker as generation
 from endpoints.access import known_records as directory
 from endpoints.access.access_tokens import issue_access_token
+from endpoints.auditing import call_queue
+from endpoints.auditing.call_log import CALL_LOG, RECORDER, CallLog
 from endpoints.cache import connection
 from endpoints.cache.usage.flushing import FLUSHER
 from endpoints.calling import calls, field_samples, sampled_names
@@ -195,6 +197,27 @@ def time_for_redis() -> None:
     """A machine that stands still for a quarter of a second is no Redis that hangs; `own_redis` has the real limit."""
     # Before the first connection, which keeps the limit.
     settings.CACHES["default"]["OPTIONS"] |= {"SOCKET_TIMEOUT": 20.0, "SOCKET_CONNECT_TIMEOUT": 20.0}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_audit_log() -> None:
+    """Its thread would write what every test calls into the database, past the test's transaction."""
+    settings.ENDPOINTS_AUDIT_DAYS = 0
+
+
+@pytest.fixture
+def audit_log(db: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[CallLog]:
+    """The audit log, empty and switched on; the test calls its `flush`, no thread does."""
+    monkeypatch.setattr(RECORDER, "note", lambda: None)
+    RECORDER.settle()
+    call_queue.take_calls()
+    call_queue.take_dropped()
+    call_queue.take_refusals(now=0.0, is_end=True)
+    CALL_LOG.forget()
+    settings.ENDPOINTS_AUDIT_DAYS = 14
+    yield CALL_LOG
+    call_queue.take_calls()
+    CALL_LOG.forget()
 
 
 @pytest.fixture(autouse=True)

@@ -41,6 +41,7 @@ from django.utils.timezone import now
 from endpoints.admin.draft_json import Json, Malformed, read_run_id
 from endpoints.admin.draft_views import PERMISSION
 from endpoints.admin.json_views import Handler, Refusal, json_view, own_run_id, read_body
+from endpoints.calling import calls
 from endpoints.defining.drafts import cancel_draft_run
 from endpoints.exploring.exploring import (
     MAX_DAYS,
@@ -279,4 +280,12 @@ def note_exploration(request: HttpRequest, exploration: Exploration, **facts: An
         log_source=exploration.source,
         every_project=exploration.project is None,
         **facts,
+    )
+    calls.note_log_access(
+        "explorer",
+        exploration.source,
+        caller=(request.user.get_username(), ""),
+        rows=facts.get("rows", 0),
+        seconds=facts.get("database_seconds", 0.0),
+        names=[name for name in ("project", "lql") if getattr(exploration, name)],
     )

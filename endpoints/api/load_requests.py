@@ -14,8 +14,10 @@ from endpoints.access.token_limits import admit
 from endpoints.api.arguments import RawArguments, read_query_string
 from endpoints.api.authentication import authenticate
 from endpoints.api.load_bodies import LoadBody, read_load_body
+from endpoints.api.middleware import request_id_of
 from endpoints.api.replies import as_endpoint_error
 from endpoints.cache.usage import note_load
+from endpoints.calling.calls import note_log_access
 from endpoints.calling.loading import Load, LoadedRows, LoadTarget, check_load, load_sent_rows
 from endpoints.errors import InternalError, InvalidRequest, MethodNotAllowed, UnsupportedMediaType
 from logsources.batches import RowReader
@@ -48,6 +50,15 @@ def load(request: HttpRequest, form: LoadForm) -> LoadedRows:
         sent_bytes=seen.sent_bytes,
         seconds=perf_counter() - started,
     )
+    note_log_access(
+        "load",
+        seen.source,
+        caller=seen.caller,
+        rows=0 if loaded is None else loaded.loaded,
+        seconds=perf_counter() - started,
+        error=failure,
+        request_id=request_id_of(request),
+    )
     if loaded is None:
         raise failure or InternalError
     structlog.contextvars.bind_contextvars(log_source=loaded.source, rows_loaded=loaded.loaded)
@@ -60,10 +71,12 @@ class _Seen:
 
     source: str = ""
     sent_bytes: int = 0
+    caller: tuple[str, str] = ("", "")  # name and prefix
 
 
 def _load(request: HttpRequest, form: LoadForm, seen: _Seen) -> LoadedRows:
     caller = authenticate(request.META)
+    seen.caller = (caller.name, caller.prefix)
     admit(caller)
     if request.method != "POST":
         raise MethodNotAllowed(str(request.method), METHODS)

@@ -62,6 +62,7 @@ def answer_query(request: QueryRequest) -> Reply:
     """Run an endpoint by UUID or name and return its rows, or the one error body; raises nothing."""
     started = perf_counter()
     caller: Caller | None = None
+    call: Call | None = None
     if request.environ["REQUEST_METHOD"] == "OPTIONS":  # reveals nothing that needs an access token
         return Reply(204, {"Allow": ", ".join(METHODS)})
     try:
@@ -87,9 +88,13 @@ def answer_query(request: QueryRequest) -> Reply:
         reply = render_answer(request.environ, call, answer, started=started)
     except Exception as error:  # noqa: BLE001  # whatever it was, the caller gets the one error body
         failure = as_endpoint_error(error)
-        note_failed_call(request.reference, failure, caller, seconds=perf_counter() - started)
+        seconds = perf_counter() - started
+        note_failed_call(request.reference, failure, caller, seconds=seconds, request_id=request.request_id, call=call)
         return error_reply(failure, request.request_id)
-    note_answered_call(answer, caller, status=reply.status, seconds=perf_counter() - started)
+    seconds = perf_counter() - started
+    note_answered_call(
+        answer, caller, status=reply.status, seconds=seconds, request_id=request.request_id, call=call
+    )
     return reply
 
 

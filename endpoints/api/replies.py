@@ -18,6 +18,7 @@ from rest_framework import exceptions as framework_errors
 from config.exchanges import LaterAnswer
 from config.later_responses import LaterResponse as LaterResponse
 from endpoints.api.middleware import request_id_of
+from endpoints.calling.calls import note_failed_call
 from endpoints.errors import (
     DatabaseUnavailable,
     EndpointError,
@@ -65,7 +66,11 @@ logger = structlog.get_logger(__name__)
 
 def handle_exception(error: Exception, context: dict[str, Any]) -> HttpResponseBase:
     """Return the response for any exception that a view of the API raised (REST framework's EXCEPTION_HANDLER)."""
-    return error_response(context["request"]._request, as_endpoint_error(error, context["view"].allowed_methods))
+    request = context["request"]._request
+    failure = as_endpoint_error(error, context["view"].allowed_methods)
+    caller = getattr(context["request"], "_user", None)  # `user` itself would authenticate again, and raise
+    note_failed_call("", failure, caller, seconds=0.0, request_id=request_id_of(request), kind="other")
+    return error_response(request, failure)
 
 
 def as_endpoint_error(error: Exception, allowed_methods: Sequence[str] = ()) -> EndpointError:

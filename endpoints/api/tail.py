@@ -43,7 +43,7 @@ def answer_tail(
     tail = read_tail(endpoint, call, caller)
     page = next_page(tail, caller, awaited=room.position)
     if tail.place is None or page.outcome.row_count or settings.ENDPOINTS_TAIL_SECONDS <= 0:
-        return _reply(page, tail, caller)
+        return _reply(page, tail, caller, request_id, call)
     credentials = {name: environ[name] for name in _CREDENTIALS if name in environ}
     attempt = partial(_try_again, credentials, reference, request_id, replace(call, weight=0))
     wish = Wish(attempt, names=page.names, since=since, seconds=settings.ENDPOINTS_TAIL_SECONDS)
@@ -68,18 +68,20 @@ def _try_again(
         passes = isinstance(failure, (LimitReached, Overloaded, DatabaseUnavailable))
         if passes and not is_last and not isinstance(failure, SandboxSuspended):
             raise NotNow from error
-        note_failed_call(reference, failure, caller, seconds=0.0)
+        note_failed_call(reference, failure, caller, seconds=0.0, request_id=request_id, call=call, kind="tail")
         return error_reply(failure, request_id)
     if not page.outcome.row_count and not is_last:
         return None
-    return _reply(page, tail, caller)
+    return _reply(page, tail, caller, request_id, call)
 
 
-def _reply(page: Page, tail: Tail, caller: Caller) -> Reply:
+def _reply(page: Page, tail: Tail, caller: Caller, request_id: str, call: Call) -> Reply:
     outcome, endpoint = page.outcome, tail.endpoint
-    answer = Answer(Served(outcome, "", CacheState.BYPASS), endpoint.pk.hex, endpoint.name, endpoint.version)
+    served = Served(outcome, "", CacheState.BYPASS)
+    answer = Answer(served, endpoint.pk.hex, endpoint.name, endpoint.version, endpoint=endpoint)
     # Without the wait, which says nothing about how fast the endpoint is.
-    note_answered_call(answer, caller, status=200, seconds=outcome.database_seconds + outcome.encoding_seconds)
+    seconds = outcome.database_seconds + outcome.encoding_seconds
+    note_answered_call(answer, caller, status=200, seconds=seconds, request_id=request_id, call=call, kind="tail")
     logger.info("tail_answered", rows=outcome.row_count)
     return Reply(200, _headers(page), outcome.body)
 

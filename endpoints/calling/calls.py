@@ -14,6 +14,8 @@ from config import tracing
 from config.deadlines import answer_within
 from endpoints.access.known_records import KNOWN_RECORDS
 from endpoints.access.secrets import Caller
+from endpoints.auditing import call_queue
+from endpoints.auditing.call_queue import LIMIT, QUEUE, REFUSALS, kept_arguments
 from endpoints.cache import CacheUnavailable, usage
 from endpoints.cache.running_calls import cancel_calls
 from endpoints.cache.usage import Activity, EndpointStatistics, RecentCall
@@ -33,7 +35,10 @@ from logsources.roles import QUERY_READER
 
 
 # --- Call outcomes ----------------------------------------------------------------------------------------------------
-# How calls ended, for the operator: the last ones of each endpoint, and their numbers over a day.
+# How calls ended, for the operator: the last ones of each endpoint, their numbers over a day, and the audit log.
+_NO_CALL: Final = Call()
+
+
 @dataclass(frozen=True, slots=True)
 class EndpointUse:
     """How an endpoint is used: its last calls, the newest first, a day's activity and the counts of its cache."""
@@ -43,9 +48,21 @@ class EndpointUse:
     statistics: EndpointStatistics
 
 
-def note_answered_call(answer: Answer, caller: Caller, *, status: int, seconds: float) -> None:
-    """Remember a call that got its rows (or a 304), `seconds` after it came. Never raises; does no I/O."""
-    call = RecentCall(
+def note_answered_call(
+    answer: Answer,
+    caller: Caller,
+    *,
+    status: int,
+    seconds: float,
+    request_id: str = "",
+    call: Call = _NO_CALL,
+    kind: str = "",
+) -> None:
+    """Remember a call that got its rows (or a 304), `seconds` after it came. Never raises; does no I/O.
+
+    Without a kind it is that of the call: query, sql or lql.
+    """
+    recent = RecentCall(
         at=time(),
         access_token=caller.name,
         access_token_prefix=caller.prefix,
@@ -56,29 +73,77 @@ def note_answered_call(answer: Answer, caller: Caller, *, status: int, seconds: 
         cache=answer.served.state.value,
         version=answer.endpoint_version,
     )
-    usage.note_outcome(answer.endpoint_id, call)
+    usage.note_outcome(answer.endpoint_id, recent)
+    # As call_queue.note, without the call: every cached answer comes by here.
+    if len(QUEUE) == LIMIT:
+        call_queue.count_dropped(1)
+    kind = kind or ("sql" if call.sandbox_sql else "lql" if call.sandbox_lql else "query")
+    arguments = call.arguments if call.weight else kept_arguments(call.arguments)
+    QUEUE.append((recent, answer.endpoint, request_id, kind, arguments, call.redact))
 
 
-def note_failed_call(reference: str, error: EndpointError, caller: Caller | None, *, seconds: float) -> None:
-    """Remember a call that ended with an error, if this process knows the endpoint. Never raises; does no I/O.
+def note_failed_call(
+    reference: str,
+    error: EndpointError,
+    caller: Caller | None,
+    *,
+    seconds: float,
+    request_id: str = "",
+    call: Call | None = None,
+    kind: str = "",
+) -> None:
+    """Remember a call that ended with an error. Never raises; does no I/O.
 
-    Without a caller it is left out: anybody could fill the list.
+    The endpoint's last calls have it if this process knows the endpoint and the caller; without a caller anybody could
+    fill the list. The audit log bounds and counts such calls itself.
     """
-    endpoint = KNOWN_RECORDS.recall_endpoint(reference) if caller is not None else None
-    if caller is None or endpoint is None:
-        return
-    call = RecentCall(
+    endpoint = KNOWN_RECORDS.recall_endpoint(reference) if caller is not None and reference else None
+    recent = RecentCall(
         at=time(),
-        access_token=caller.name,
-        access_token_prefix=caller.prefix,
+        access_token="" if caller is None else caller.name,
+        access_token_prefix="" if caller is None else caller.prefix,
         status=error.status,
         error_code=error.code,
         rows=0,
         milliseconds=seconds * 1000,
         cache="",
-        version=endpoint.version,
+        version=0 if endpoint is None else endpoint.version,
     )
-    usage.note_outcome(endpoint.pk.hex, call)
+    if caller is not None and endpoint is not None:
+        usage.note_outcome(endpoint.pk.hex, recent)
+    sent = call or _NO_CALL
+    kind = kind or ("sql" if sent.sandbox_sql else "lql" if sent.sandbox_lql else "query")
+    noted = (recent, endpoint, request_id, kind, kept_arguments(sent.arguments), sent.redact)
+    if error.status in REFUSALS or endpoint is None:
+        call_queue.note_refusal(noted)
+    else:
+        call_queue.note(noted)
+    usage.FLUSHER.note()
+
+
+def note_log_access(
+    kind: str,
+    source: str,
+    *,
+    caller: tuple[str, str],
+    rows: int,
+    seconds: float,
+    names: Sequence[str] = (),
+    error: EndpointError | None = None,
+    request_id: str = "",
+) -> None:
+    """Remember that somebody (name and prefix, "" without an access token) read or loaded rows of a log source.
+
+    Never raises; does no I/O. The source is the only value of an argument that is kept.
+    """
+    status, code = (200, "") if error is None else (error.status, error.code)
+    recent = RecentCall(time(), caller[0], caller[1], status, code, rows, seconds * 1000, "", 0)
+    noted = (recent, None, request_id, kind, {"source": source, **dict.fromkeys(names, "")}, False)
+    if status in REFUSALS:
+        call_queue.note_refusal(noted)
+    else:
+        call_queue.note(noted)
+    usage.FLUSHER.note()
 
 
 def call_activity(endpoints: Sequence[Endpoint]) -> list[Activity]:
@@ -119,6 +184,7 @@ class Answer:
     parameters: tuple[DeclaredParameter, ...] = ()
     stream: Stream | None = None
     ignored: str = ""  # names of arguments that the endpoint does not have, for a header
+    endpoint: Version | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -190,6 +256,7 @@ def run_endpoint(
         parameters=endpoint.parameters,
         stream=stream,
         ignored=ignored,
+        endpoint=endpoint,
     )
 
 

@@ -29,6 +29,7 @@ from config.connections import torn_end
 from config.exchanges import Exchange, Headers, LaterAnswer
 from endpoints.access.secrets import Caller
 from endpoints.access.token_limits import stream_turn, turn
+from endpoints.auditing import call_queue
 from endpoints.cache import QueryRequest, usage
 from endpoints.cache.usage import RecentCall
 from endpoints.calling.prepared_queries import PreparedQuery, max_result_bytes, over_budget
@@ -98,7 +99,7 @@ class Stream:
                 yield line
             is_left = False
         finally:
-            self._note(failure, is_left=is_left)
+            self._note(failure, request_id, is_left=is_left)
 
     def _encoded(self) -> Iterator[bytes]:
         """Yield the rows. Raises an EndpointError, inside what is held: turns see whether a query overran."""
@@ -138,7 +139,7 @@ class Stream:
         line = orjson.dumps({"end": end} if failure is None else failure.body(request_id))
         return b"# " + line + b"\r\n" if self.format is ResultFormat.CSV else line + b"\n"
 
-    def _note(self, failure: EndpointError | None, *, is_left: bool) -> None:
+    def _note(self, failure: EndpointError | None, request_id: str, *, is_left: bool) -> None:
         """Tell the operator how it ended, as for every call."""
         seconds = perf_counter() - self._started + self._rows.database_seconds
         code = failure.code if failure is not None else "client_left" if is_left else ""
@@ -162,6 +163,10 @@ class Stream:
             version=self._endpoint.version,
         )
         usage.note_outcome(self._endpoint.pk.hex, call)
+        sent = {name: value for name, value in self._request.arguments.items() if value is not None}
+        call_queue.note(
+            (call, self._endpoint, request_id, "stream", call_queue.kept_arguments(sent), self._request.redact)
+        )
 
 
 def begin_stream(endpoint: Version, request: QueryRequest, caller: Caller | None, *, awaited: int) -> Stream:

@@ -53,6 +53,7 @@ def call_tool(call: ToolCall) -> dict[str, Any]:
     if not isinstance(sent, dict | None):
         raise ProtocolError(Code.INVALID_PARAMS, "params.arguments must be an object.")
     started = perf_counter()
+    query: Call | None = None
     try:
         if call.refusal is not None:
             raise call.refusal
@@ -61,11 +62,17 @@ def call_tool(call: ToolCall) -> dict[str, Any]:
         answer = run_endpoint(name, call=query, caller=call.caller, environ=call.environ)
     except Exception as error:  # whatever it was, the agent gets the one error body
         failure = as_endpoint_error(error)
-        note_failed_call(name, failure, call.caller, seconds=perf_counter() - started)
+        seconds = perf_counter() - started
+        note_failed_call(
+            name, failure, call.caller, seconds=seconds, request_id=call.request_id, call=query, kind="mcp"
+        )
         if isinstance(failure, EndpointNotFound):
             raise ProtocolError(Code.INVALID_PARAMS, _UNKNOWN_TOOL) from error
         return _failed(failure, call.request_id)
-    note_answered_call(answer, call.caller, status=200, seconds=perf_counter() - started)
+    seconds = perf_counter() - started
+    note_answered_call(
+        answer, call.caller, status=200, seconds=seconds, request_id=call.request_id, call=query, kind="mcp"
+    )
     return _answered(answer, endpoint, call.revision)
 
 

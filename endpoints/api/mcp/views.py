@@ -36,6 +36,7 @@ from endpoints.api.middleware import request_id_of
 from endpoints.api.negotiation import preferred_format
 from endpoints.api.replies import JSON, Reply, as_endpoint_error, error_reply
 from endpoints.api.views import AnsweringView
+from endpoints.calling.calls import note_failed_call
 from endpoints.errors import (
     InvalidRequest,
     LimitReached,
@@ -79,6 +80,7 @@ class _Post:
 
 def _answer(request: HttpRequest) -> Reply:
     environ, request_id = request.META, request_id_of(request)
+    caller: Caller | None = None
     try:
         _refuse_foreign_origin(request)
         caller = authenticate(environ)
@@ -88,7 +90,9 @@ def _answer(request: HttpRequest) -> Reply:
         _refuse_other_formats(request)
         return _answer_body(_Post(environ, caller, request_id, refusal), _read_body(request))
     except Exception as error:  # noqa: BLE001  # whatever it was, the caller gets the one error body
-        return error_reply(as_endpoint_error(error), request_id)
+        failure = as_endpoint_error(error)
+        note_failed_call("", failure, caller, seconds=0.0, request_id=request_id, kind="mcp")
+        return error_reply(failure, request_id)
 
 
 def _refuse_foreign_origin(request: HttpRequest) -> None:

@@ -9,15 +9,13 @@ from django.contrib import admin
 from django.urls import include, path, re_path
 from django.views.generic import RedirectView
 
-from endpoints.admin.explorer import explorer_urls
-from endpoints.admin.explorer_tail import tail_view
+from endpoints.admin.explorer_urls import explorer_urls
 from endpoints.api import logs, monitoring, otlp, tokens, views
 from endpoints.api.mcp.views import MCPView
 from endpoints.api.openapi import SchemaView, SwaggerView
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
-    path("admin/logs/tail/", tail_view, name="log_explorer_tail"),
     path("admin/logs/", include(explorer_urls())),
     path("admin/", admin.site.urls),
     re_path(r"^api/endpoints/query/(?P<reference>[^/]+)/?$", views.QueryView.as_view(), name="query"),

@@ -10,8 +10,7 @@ from django.contrib import admin
 from django.urls import include, path, re_path
 from django.views.generic import RedirectView
 
-from endpoints.admin.explorer import explorer_urls
-from endpoints.admin.explorer_tail import tail_view
+from endpoints.admin.explorer_urls import explorer_urls
 from endpoints.admin.schedules import schedules_page
 from endpoints.api import logs, monitoring, otlp, tokens, views
 from endpoints.api.mcp.views import MCPView
@@ -19,7 +18,6 @@ from endpoints.api.openapi import SchemaView, SwaggerView
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
-    path("admin/logs/tail/", tail_view, name="log_explorer_tail"),
     path("admin/logs/", include(explorer_urls())),
     path("admin/schedules/", admin.site.admin_view(schedules_page), name="schedules"),
     path("admin/", admin.site.urls),

@@ -14,6 +14,7 @@ Addresses, below ``/admin/logs/``; as URL names ``log_explorer`` and ``log_explo
                       -> {"result_json": text, "row_count": n}; see `explorer_tail`
     POST filter/      {"lql": text, "path": [key, …], "value": VALUE, "negated": boolean} -> {"lql": text}
     POST cancel/      {"run_id": RUN_ID} -> {"cancelled": true}
+    more              see `explorer_counts`, `explorer_downloads`, `explorer_searches`
 
     EXPLORATION = "source": text, "project": text ("" for every project), "start": time, "end": time, "lql": text,
                   "redact": boolean
@@ -35,14 +36,15 @@ from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.timezone import now
 
 from endpoints.admin.draft_json import Json, Malformed, read_run_id
 from endpoints.admin.draft_views import PERMISSION
-from endpoints.admin.json_views import Handler, Refusal, json_view, own_run_id, read_body
+from endpoints.admin.json_views import Refusal, own_run_id, read_body
 from endpoints.calling import calls
 from endpoints.defining.drafts import cancel_draft_run
+from endpoints.exploring.downloads import MAX_DOWNLOAD_ROWS, download_formats
 from endpoints.exploring.exploring import (
     MAX_DAYS,
     Exploration,
@@ -53,6 +55,7 @@ from endpoints.exploring.exploring import (
     explored_sources,
 )
 from endpoints.exploring.queryable_names import SAMPLE_ROWS, source_fields
+from endpoints.lql.counting import LEVELS_BY_SEVERITY
 from endpoints.lql.rules import LEVELS
 from endpoints.lql.writing import NotFilterable, WrittenNumber, add_filter
 
@@ -135,20 +138,12 @@ VIEW_PERMISSION: Final = "logsources.view_logsource"
 # Rows of every project are for people who may write an endpoint that reads them.
 EVERY_PROJECT_PERMISSIONS: Final = ("endpoints.add_endpoint", "endpoints.change_endpoint")
 
+# What the page's script asks for, by the names of the addresses.
+ADDRESSES: Final = (
+    "fields", "rows", "tail", "histogram", "filter", "cancel", "values", "severities", "notes", "download",
+)  # fmt: skip
+
 logger = structlog.get_logger(__name__)
-
-
-def explorer_urls() -> list[URLPattern]:
-    """Return the addresses of the explorer."""
-    handlers: dict[str, Handler] = {"rows": _rows, "histogram": _histogram, "filter": _filter, "cancel": _cancel}
-    return [
-        path("", admin.site.admin_view(explorer_page), name="log_explorer"),
-        path("fields/", json_view("GET", for_operators(_fields)), name="log_explorer_fields"),
-        *(
-            path(f"{word}/", json_view("POST", for_operators(handler)), name=f"log_explorer_{word}")
-            for word, handler in handlers.items()
-        ),
-    ]
 
 
 def may_explore(request: HttpRequest) -> bool:
@@ -160,7 +155,6 @@ def explorer_page(request: HttpRequest) -> HttpResponse:
     """Show the page; refuses the same people as its addresses."""
     if not may_explore(request):
         raise PermissionDenied
-    words = ("fields", "rows", "tail", "histogram", "filter", "cancel")
     may_add = request.user.has_perm("endpoints.add_endpoint")
     sources = explored_sources()
     context = {
@@ -170,10 +164,13 @@ def explorer_page(request: HttpRequest) -> HttpResponse:
         "explorer": {
             "sources": [source.name for source in sources],
             "every_project": sees_every_project(request),
-            "addresses": {word: reverse(f"log_explorer_{word}") for word in words},
+            "addresses": {word: reverse(f"log_explorer_{word}") for word in ADDRESSES},
             "add_address": reverse("admin:endpoints_endpoint_add") if may_add else None,
             "max_days": MAX_DAYS,
             "levels": list(LEVELS),
+            "severities": {severity: list(levels) for severity, levels in LEVELS_BY_SEVERITY.items()},
+            "formats": list(download_formats()),
+            "max_download_rows": MAX_DOWNLOAD_ROWS,
             "now": now().isoformat(timespec="milliseconds"),
         },
     }
@@ -198,7 +195,8 @@ def sees_every_project(request: HttpRequest) -> bool:
     return any(request.user.has_perm(permission) for permission in EVERY_PROJECT_PERMISSIONS)
 
 
-def _fields(request: HttpRequest) -> Json:
+def fields(request: HttpRequest) -> Json:
+    """Answer with the names that a query can use."""
     try:
         found = source_fields(request.GET.get("source", ""), every_project=sees_every_project(request))
     except InvalidExploration as error:
@@ -212,7 +210,8 @@ def _fields(request: HttpRequest) -> Json:
     }
 
 
-def _rows(request: HttpRequest) -> Json:
+def rows(request: HttpRequest) -> Json:
+    """Answer with a page of rows."""
     body = read_body(request)
     exploration, run_id = checked_exploration(request, body), own_run_id(request, read_run_id(body))
     try:
@@ -228,7 +227,8 @@ def _rows(request: HttpRequest) -> Json:
     }
 
 
-def _histogram(request: HttpRequest) -> Json:
+def histogram(request: HttpRequest) -> Json:
+    """Answer with the bars of the range."""
     body = read_body(request)
     exploration, run_id = checked_exploration(request, body), own_run_id(request, read_run_id(body))
     try:
@@ -242,7 +242,8 @@ def _histogram(request: HttpRequest) -> Json:
     }
 
 
-def _filter(request: HttpRequest) -> Json:
+def filter_query(request: HttpRequest) -> Json:
+    """Answer with the query and one filter more."""
     body = read_body(request)
     try:
         lql = add_filter(read_text(body, "lql"), read_path(body), read_value(body), negated=read_flag(body, "negated"))
@@ -251,7 +252,8 @@ def _filter(request: HttpRequest) -> Json:
     return {"lql": lql}
 
 
-def _cancel(request: HttpRequest) -> Json:
+def cancel(request: HttpRequest) -> Json:
+    """Cancel a run of this person."""
     if not cancel_draft_run(own_run_id(request, read_run_id(read_body(request)))):
         raise Refusal(404, "run_not_found", "You have no run with this id, or it is over.")
     return {"cancelled": True}

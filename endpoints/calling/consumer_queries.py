@@ -33,6 +33,7 @@ from endpoints.errors import EndpointError, InternalError, InvalidLQL, InvalidSQ
 from endpoints.log_database.execution import StatementFailed, first_invalid_regular_expression
 from endpoints.log_database.sessions import ReaderSession
 from endpoints.lql import parse_lql, print_lql
+from endpoints.lql.counting import Counting, lower_counting
 from endpoints.lql.lowering import LoweredQuery, LQLTable, Stretch, choose_table, lower
 from endpoints.lql.refusals import refusal, shortened
 from endpoints.lql.rules import ChartColumn, Rules
@@ -245,16 +246,22 @@ def prepare_lql(
     sandbox: Sandbox,
     *,
     stretch: Stretch | None = None,
+    counting: Counting | None = None,
 ) -> PreparedQuery:
     """Return what runs for a consumer's LQL over one of these sandbox tables. Raises InvalidLQL or RequestTooLarge.
 
-    Relative times are those of the moment of this call. With a `stretch` it returns the rows of a tail.
+    Relative times are those of the moment of this call. With a `stretch` it returns the rows of a tail, with a
+    `counting` the counts of the rows that match.
     """
     rules = read_lql(lql)
     lql_tables = [LQLTable(table.name, table.columns) for table in sandbox.tables]
     table = choose_table(rules, lql_tables, default=endpoint.default_sandbox_table)
-    chart_column = ChartColumn(endpoint.lql_chart_column)
-    lowered = lower(rules, table, now=datetime.now(UTC), chart_column=chart_column, stretch=stretch)
+    now = datetime.now(UTC)
+    if counting is None:
+        chart_column = ChartColumn(endpoint.lql_chart_column)
+        lowered = lower(rules, table, now=now, chart_column=chart_column, stretch=stretch)
+    else:
+        lowered = lower_counting(rules, table, counting, now=now)
     checked = check_sandbox_query(
         lowered.sql,
         tables=[SandboxTable(table.name, tuple(column.name for column in table.columns)) for table in sandbox.tables],

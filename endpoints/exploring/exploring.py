@@ -14,9 +14,10 @@ import orjson
 
 from endpoints.calling.query_requests import Call
 from endpoints.defining.drafts import Draft, DraftRun, run_draft
-from endpoints.lql.rules import Aggregate, Period
+from endpoints.lql.counting import LEVEL_FIELDS, STATUS_FIELDS, Counting
+from endpoints.lql.rules import METADATA, Aggregate, Period
 from endpoints.lql.writing import chart_query, rows_query
-from endpoints.results.outcomes import Column
+from endpoints.results.outcomes import Column, ResultFormat
 from endpoints.sql.parameters import DeclaredParameter, ParameterType, RawValue
 from logsources.models import LogSource
 
@@ -93,6 +94,10 @@ STATEMENT_SECONDS: Final = 15
 _RESERVED_BEGINNINGS: Final = ("current_", "session_", "system_")
 _WORTH_NARROWING: Final = timedelta(hours=1)
 _ONE_STEP: Final = timedelta(microseconds=1)
+# What a page needs to show how severe a row is, where the query chooses columns.
+SEVERITY_COLUMNS: Final = tuple(
+    f"{METADATA}.{path}@_severity_{number}" for number, path in enumerate((*LEVEL_FIELDS, *STATUS_FIELDS))
+)
 _COLUMNS: Final = (
     Column("timestamp", "timestamp with time zone"),
     Column("project", "text"),
@@ -200,14 +205,14 @@ def explore_rows(exploration: Exploration, *, mark: Mark | None, run_id: str) ->
     Rows of the marked moment come again; the caller knows them by id, project and timestamp. Raises
     InvalidExploration, InvalidLQL with places in the exploration's own text, and what `run_draft` raises.
     """
-    _check_range(exploration)
+    check_range(exploration)
     end, page = exploration.end, PAGE_ROWS
     if mark is not None:
         end, page = min(end, mark.timestamp + _ONE_STEP), min(PAGE_ROWS + mark.rows, MAX_PAGE_ROWS)
-    lql = rows_query(exploration.lql, needed=shown_columns(exploration))
+    lql = rows_query(exploration.lql, needed=shown_columns(exploration), wished=SEVERITY_COLUMNS)
     seconds = 0.0
-    for start in _starts(exploration, end=end):
-        run = _run(replace(exploration, start=start), lql, end=end, max_rows=page, run_id=run_id)
+    for start in search_starts(exploration, end=end):
+        run = run_exploration(replace(exploration, start=start), lql, end=end, max_rows=page, run_id=run_id)
         seconds += run.seconds
         # Not truncated, older rows could belong to the page.
         if run.truncated:
@@ -217,9 +222,9 @@ def explore_rows(exploration: Exploration, *, mark: Mark | None, run_id: str) ->
 
 def explore_histogram(exploration: Exploration, *, run_id: str) -> Histogram:
     """Return how many rows of the range match, by time, or what the chart of the LQL tells. Raises as explore_rows."""
-    period = _check_range(exploration)
+    period = check_range(exploration)
     lql, aggregate = chart_query(exploration.lql, period=period)
-    run = _run(exploration, lql, end=exploration.end, max_rows=1000, run_id=run_id)
+    run = run_exploration(exploration, lql, max_rows=1000, run_id=run_id)
     buckets = orjson.loads(run.body)["result"]
     values = {
         datetime.fromisoformat(one["timestamp"]).astimezone(UTC): _number(one[aggregate.value]) for one in buckets
@@ -227,19 +232,34 @@ def explore_histogram(exploration: Exploration, *, run_id: str) -> Histogram:
     return fill_bars(values, start=exploration.start, end=exploration.end, period=period, aggregate=aggregate)
 
 
-def _run(exploration: Exploration, lql: str, *, end: datetime, max_rows: int, run_id: str) -> DraftRun:
+def run_exploration(
+    exploration: Exploration,
+    lql: str,
+    *,
+    max_rows: int,
+    run_id: str,
+    end: datetime | None = None,
+    counting: Counting | None = None,
+    form: ResultFormat = ResultFormat.JSON,
+    seconds: int = STATEMENT_SECONDS,
+) -> DraftRun:
+    """Run this LQL over the exploration's rows before `end`, in PostgreSQL for at most so many seconds.
+
+    Raises InvalidExploration, and what `run_draft` raises.
+    """
     draft = source_draft(exploration.source, every_project=exploration.project is None)
     arguments: dict[str, RawValue] = {
         "iso_timestamp_start": exploration.start.isoformat(),
-        "iso_timestamp_end": end.isoformat(),
+        "iso_timestamp_end": (end or exploration.end).isoformat(),
     }
     if exploration.project is not None:
         arguments["project"] = exploration.project
-    call = Call(arguments, sandbox_lql=lql, redact=exploration.redact)
-    return run_draft(replace(draft, max_rows=max_rows), call=call, run_id=run_id)
+    call = Call(arguments, sandbox_lql=lql, redact=exploration.redact, format=form)
+    limited = replace(draft, max_rows=max_rows, statement_timeout_seconds=seconds)
+    return run_draft(limited, call=call, run_id=run_id, counting=counting)
 
 
-def _starts(exploration: Exploration, *, end: datetime) -> Iterator[datetime]:
+def search_starts(exploration: Exploration, *, end: datetime) -> Iterator[datetime]:
     """Yield the moments from which to search, the start of the range last.
 
     No index has the rows of every project by time, so PostgreSQL sorts all that it finds: 6.5 s for a week of a million
@@ -252,8 +272,8 @@ def _starts(exploration: Exploration, *, end: datetime) -> Iterator[datetime]:
     yield exploration.start
 
 
-def _check_range(exploration: Exploration) -> Period:
-    """Return the period of the histogram. Raises InvalidExploration."""
+def check_range(exploration: Exploration) -> Period:
+    """Return the period of the range's histogram. Raises InvalidExploration."""
     try:
         return fitting_period(exploration.start, exploration.end)
     except ValueError as error:

@@ -13,7 +13,7 @@ from endpoints.calling.query_requests import Call
 from endpoints.calling.tail_places import Place
 from endpoints.calling.tails import Page, page_of, read_tail
 from endpoints.defining.drafts import run_over_draft
-from endpoints.exploring.exploring import Exploration, shown_columns, source_draft
+from endpoints.exploring.exploring import SEVERITY_COLUMNS, Exploration, shown_columns, source_draft
 from endpoints.lql.writing import rows_query
 from endpoints.results.outcomes import Rows
 from endpoints.sql.parameters import RawValue
@@ -28,7 +28,7 @@ def explore_tail(exploration: Exploration, *, page_token: str, whose: str, await
     """
     draft = source_draft(exploration.source, every_project=exploration.project is None)
     arguments: dict[str, RawValue] = {} if exploration.project is None else {"project": exploration.project}
-    lql = rows_query(exploration.lql, needed=shown_columns(exploration))
+    lql = rows_query(exploration.lql, needed=shown_columns(exploration), wished=SEVERITY_COLUMNS)
     call = Call(arguments, sandbox_lql=lql, redact=exploration.redact, tail="true", page_token=page_token)
     tail = read_tail(draft.as_version(), call, None, whose=whose)
     if tail.place is None:

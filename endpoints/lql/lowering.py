@@ -238,13 +238,13 @@ def _lower(
     schema = table_schema(table.columns)
     checked = check_rules(rules, schema)
     bindings = Bindings()
-    where = _where(checked, bindings, now)
+    where = lower_where(checked, bindings, now)
     name = quoted_name(table.name)
     if stretch is not None:
         source = f"FROM {name} AS t {_of_stretch(stretch, rules, table, where, bindings)}"
         places = [(f"place {column}", resolve(column, schema, position=0)) for column in (TIMESTAMP, ID)]
         chosen = [*outputs(rules.selects, schema, table.columns), *places]
-        return _lowered(lower_selects(chosen, source, bindings), checked, bindings)
+        return finish(lower_selects(chosen, source, bindings), checked, bindings)
     if rules.chart is not None and checked.charted is not None:
         timestamp = timestamp_field(schema, position=rules.chart.position)
         column = chart_column.name_for(rules.chart.aggregate)
@@ -254,7 +254,7 @@ def _lower(
         order = f'ORDER BY t."{TIMESTAMP}" DESC' if TIMESTAMP in schema else ""
         source = " ".join(filter(None, [f"FROM {name} AS t", where, order]))
         sql = lower_selects(outputs(rules.selects, schema, table.columns), source, bindings)
-    return _lowered(sql, checked, bindings)
+    return finish(sql, checked, bindings)
 
 
 def have_places(columns: Iterable[Column]) -> bool:
@@ -291,7 +291,8 @@ def _bound_moment(moment: datetime, bindings: Bindings) -> str:
     return bindings.bind(text, ParameterType.TIMESTAMP)
 
 
-def _lowered(sql: str, checked: CheckedRules, bindings: Bindings) -> LoweredQuery:
+def finish(sql: str, checked: CheckedRules, bindings: Bindings) -> LoweredQuery:
+    """Return the query with everything that its SQL names."""
     return LoweredQuery(
         sql=sql,
         parameters=bindings.parameters,
@@ -300,7 +301,8 @@ def _lowered(sql: str, checked: CheckedRules, bindings: Bindings) -> LoweredQuer
     )
 
 
-def _where(checked: CheckedRules, bindings: Bindings, now: datetime) -> str:
+def lower_where(checked: CheckedRules, bindings: Bindings, now: datetime) -> str:
+    """Return the WHERE clause of the filters, or nothing; `now` is a moment in UTC without a zone."""
     conditions = [lower_filter(filter_, bindings, now=now) for filter_ in checked.filters]
     expressions = {pattern for filter_ in checked.filters for pattern, _ in patterns(filter_)}
     if expressions:

@@ -9,7 +9,8 @@ from datetime import date, datetime
 from typing import Final
 
 from endpoints.errors import InvalidLQL
-from endpoints.lql.parser import parse_lql
+from endpoints.lql.clauses import MAX_CLAUSES
+from endpoints.lql.parser import MAX_SELECTS, parse_lql
 from endpoints.lql.refusals import quoted
 from endpoints.lql.rules import (
     MESSAGE,
@@ -158,13 +159,19 @@ class NotFilterable(ValueError):
     """It is not possible to write an LQL filter for this path or value; the message says why."""
 
 
-def rows_query(lql: str, *, needed: Sequence[str]) -> str:
-    """Return the query without its chart and with the `needed` columns among its columns. Raises InvalidLQL."""
+def rows_query(lql: str, *, needed: Sequence[str], wished: Sequence[str] = ()) -> str:
+    """Return the query without its chart and with the `needed` columns among its columns. Raises InvalidLQL.
+
+    The `wished` ones, such as `metadata.level@level`, are added where a query may have so many columns.
+    """
     rules = parse_lql(lql)
     text = _without_chart(lql, rules)
     if not rules.selects:
         return f"{text} s:*"
-    return " ".join([text, *(f"s:{column}" for column in needed)])
+    columns = [*needed, *wished]
+    if len(rules.selects) + len(columns) > MAX_SELECTS or len(tuple(rules)) + len(columns) > MAX_CLAUSES:
+        columns = list(needed)
+    return " ".join([text, *(f"s:{column}" for column in columns)])
 
 
 def chart_query(lql: str, *, period: Period) -> tuple[str, Aggregate]:

@@ -14,6 +14,7 @@ from django.conf import settings
 
 from config.deadlines import answer_within
 from endpoints.cache import QueryRequest
+from endpoints.calling.consumer_queries import prepare_lql
 from endpoints.calling.prepared_queries import (
     PreparedQuery,
     Sandbox,
@@ -38,6 +39,7 @@ from endpoints.log_database.describing import Trial, try_statement
 from endpoints.log_database.execution import StatementFailed
 from endpoints.log_database.plans import PlanTree, read_plan
 from endpoints.log_database.publishing import PublishingError, publish_draft
+from endpoints.lql.counting import Counting
 from endpoints.results.encoding import UNBOUNDED, encode_rows
 from endpoints.results.outcomes import BoundValue, Column, OverBudget, ResultFormat, Rows, Statement, TimestampForm
 from logsources.databases import owner_connection
@@ -92,8 +94,10 @@ class DraftStatement:
         return DraftFailed(self.query.refusal(failed), detail)
 
 
-def draft_statement(draft: Draft, call: Call) -> DraftStatement:
+def draft_statement(draft: Draft, call: Call, counting: Counting | None = None) -> DraftStatement:
     """Return the statement that a saved version of the draft would run for a call.
+
+    With a `counting`, which only the pages of operators have, it counts the rows that the call's LQL matches.
 
     Raises InvalidDraft, DraftFailed if its CTEs cannot be published, and what a consumer gets before a statement
     runs: InvalidParameters, SandboxDisabled, SandboxViolation, InvalidLQL and so on.
@@ -109,7 +113,11 @@ def draft_statement(draft: Draft, call: Call) -> DraftStatement:
     except PublishingError as error:
         place = None if error.position is None else Position.at(draft.sql, error.position)
         raise DraftFailed(StoredQueryFailed(), OperatorDetail("", error.message, place=place)) from error
-    query = prepare_consumers_query(endpoint, request, Sandbox(schema, tables))
+    sandbox = Sandbox(schema, tables)
+    if counting is None:
+        query = prepare_consumers_query(endpoint, request, sandbox)
+    else:
+        query = prepare_lql(endpoint, request.sandbox_text, request.arguments, sandbox, counting=counting)
     return DraftStatement(query, request, request.sandbox_text)
 
 
@@ -176,14 +184,16 @@ class DraftPlan:
     statement: SentStatement
 
 
-def run_draft(draft: Draft, *, call: Call, run_id: str) -> DraftRun:
+def run_draft(draft: Draft, *, call: Call, run_id: str, counting: Counting | None = None) -> DraftRun:
     """Run the draft for a call and return its rows with their types and the statement that was sent.
+
+    The body has the format of the call; what is no JSON is no page to look at, and is never cut.
 
     Raises InvalidDraft, DraftFailed, DraftCancelled, and every EndpointError that a consumer can get.
     """
     started = perf_counter()
     with _one_of_few():
-        prepared = draft_statement(draft, call)
+        prepared = draft_statement(draft, call, counting)
         with _attended(prepared, run_id) as attendance:
             trial = _try(prepared, attendance)
     rows = prepared.query.without_budget(trial.rows)
@@ -285,7 +295,7 @@ def _sent(prepared: DraftStatement) -> SentStatement:
 
 
 def _page_body(rows: Rows, request: QueryRequest, timestamps_as: TimestampForm) -> tuple[bytes, int]:
-    """Return the rows' JSON and their number, as many of the first rows as a page can show.
+    """Return the rows' body and their number; of JSON as many of the first rows as a page can show.
 
     Raises what a consumer gets for a result that is over its budget.
     """
@@ -293,7 +303,7 @@ def _page_body(rows: Rows, request: QueryRequest, timestamps_as: TimestampForm) 
     def encode(number: int, *, max_bytes: int) -> bytes:
         first = rows if number == len(rows.rows) else replace(rows, rows=rows.rows[:number])
         return encode_rows(
-            first, ResultFormat.JSON, redact=request.redact, timestamps_as=timestamps_as, max_bytes=max_bytes
+            first, request.format, redact=request.redact, timestamps_as=timestamps_as, max_bytes=max_bytes
         )
 
     shown = min(len(rows.rows), MAX_SHOWN_ROWS)
@@ -301,6 +311,8 @@ def _page_body(rows: Rows, request: QueryRequest, timestamps_as: TimestampForm) 
         body = encode(len(rows.rows), max_bytes=max_result_bytes(request.sandbox_language))
     except OverBudget as error:
         raise over_budget(request.sandbox_language) from error
+    if request.format is not ResultFormat.JSON:
+        return body, len(rows.rows)
     if shown < len(rows.rows):
         body = encode(shown, max_bytes=UNBOUNDED)
     while len(body) > MAX_SHOWN_BYTES and shown > 1:

@@ -79,8 +79,16 @@ def test_the_range_holds_its_start_and_not_its_end(rows: None) -> None:
 def test_lql_filters_and_selects(rows: None) -> None:
     assert ids(replace(DAY, lql="m.level:info")) == ["acme0"]
     (row,) = result(explore_rows(replace(DAY, lql="m.n:2 s:m.n@n"), mark=None, run_id=RUN))
-    assert set(row) == {"timestamp", "id", "n"}
+    assert set(row) == {"timestamp", "id", "n", *(f"_severity_{number}" for number in range(4))}
     assert ids(replace(DAY, lql="c:count(*) m.n:>1")) == ["acme3", "acme2"]
+
+
+def test_chosen_columns_come_with_the_rows_severity_if_there_is_room(rows: None) -> None:
+    row, *_ = result(explore_rows(replace(DAY, lql="s:m.n@n"), mark=None, run_id=RUN))
+    assert (row["_severity_0"], row["_severity_2"]) == ("error", None)
+    many = " ".join(f"s:m.a{number}" for number in range(48))
+    row, *_ = result(explore_rows(replace(DAY, lql=many), mark=None, run_id=RUN))
+    assert len(row) == 50
 
 
 def test_a_mistake_in_the_chart_is_told_at_its_place(rows: None) -> None:

@@ -2,14 +2,13 @@
 
 import { copyButton } from "../shared/copying.js";
 import { button, byId, h } from "../shared/dom.js";
-import { writeMoment } from "../shared/time_axis.js";
+import { writeMoment } from "./zone.js";
 import { isObject, scalar } from "./knowledge.js";
 
 const MAX_LINES = 500; // a page of rows with thousands of values each would be slow
 const MOST_ROWS = 5000; // of live rows; a page with more is slow
-const LEVELS = { info: "info", log: "info", notice: "info", warning: "warning", warn: "warning" };
-const BAD_LEVELS = new Set(["error", "critical", "alert", "emergency", "fatal", "panic"]);
 const BASE = new Set(["timestamp", "project", "id", "event_message", "metadata"]);
+const SEVERITY_COLUMN = /^_severity_\d$/; // the service's own, of a query that chooses columns
 
 export class RowList {
   constructor(actions) {
@@ -60,13 +59,12 @@ export class RowList {
   }
 
   item(row) {
-    const metadata = one(row.metadata);
-    const level = levelOf(metadata);
+    const level = levelOf(row);
     const details = h("details", { class: "lx-row" }, this.summary(row, level));
     details.addEventListener("toggle", () => {
       if (details.childElementCount === 1) details.append(this.unfolded(row));
     });
-    return h("li", { class: `lx-item lx-level-${kindOf(metadata, level)}` }, details);
+    return h("li", { class: `lx-item lx-severity-${severityOf(row, this.actions.severities)}` }, details);
   }
 
   summary(row, level) {
@@ -74,15 +72,16 @@ export class RowList {
     const time = h("time", { class: "lx-when", datetime: row.timestamp, title: `${row.timestamp} (UTC)` }, precise(moment));
     const project = row.project ? h("span", { class: "lx-project" }, row.project) : null;
     const badge = level ? h("span", { class: "lx-badge" }, level) : null;
-    return h("summary", {}, time, project, badge, h("span", { class: "lx-message" }, message(row)));
+    return h("summary", { "data-row": true }, time, project, badge, h("span", { class: "lx-message" }, message(row)));
   }
 
   unfolded(row) {
-    const copy = copyButton("lx-button lx-small", "Copy JSON", () => JSON.stringify(row, null, 2));
+    const own = ownPart(row);
+    const copy = copyButton("lx-button lx-small", "Copy JSON", () => JSON.stringify(own, null, 2));
     const lookAround = () => this.actions.around(new Date(row.timestamp));
-    const around = button("lx-button lx-small", lookAround, "What happened around it");
+    const around = button("lx-button lx-small", lookAround, "Show surrounding rows");
     const actions = h("div", { class: "lx-actions" }, copy, around);
-    return h("div", { class: "lx-unfolded" }, actions, rowJson(row, this.actions.addFilter));
+    return h("div", { class: "lx-unfolded" }, actions, rowJson(own, this.actions));
   }
 }
 
@@ -93,21 +92,36 @@ function keyOf(row) {
 /** The message, or what was selected in its place. */
 function message(row) {
   if (typeof row.event_message === "string") return row.event_message || "(no message)";
-  const selected = Object.entries(row).filter(([name]) => !BASE.has(name));
+  const selected = Object.entries(row).filter(([name]) => !BASE.has(name) && !SEVERITY_COLUMN.test(name));
   return selected.map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`).join("  ");
 }
 
-function levelOf(metadata) {
-  const level = metadata?.level ?? one(metadata?.parsed)?.error_severity;
-  return typeof level === "string" && level.length <= 20 ? level.toLowerCase() : "";
+/** The values by which the service tells severities: in the row's metadata, or beside columns that were chosen. */
+function signsOf(row) {
+  if (!("metadata" in row)) return [0, 1, 2, 3].map((number) => one(row[`_severity_${number}`]));
+  const metadata = one(row.metadata);
+  const status = one(metadata?.response)?.status_code;
+  return [metadata?.level, one(metadata?.parsed)?.error_severity, status, metadata?.status].map(one);
 }
 
-/** How bad the row is: by its level, else by the status that an HTTP response had. */
-function kindOf(metadata, level) {
-  if (level) return BAD_LEVELS.has(level) ? "bad" : (LEVELS[level] ?? "none");
-  const response = one(metadata?.response);
-  const status = Number(response?.status_code ?? metadata?.status);
-  return status >= 500 ? "bad" : status >= 400 ? "warning" : "none";
+function levelOf(row) {
+  const [level, severity] = signsOf(row);
+  const text = level ?? severity;
+  return typeof text === "string" && text.length <= 20 ? text.toLowerCase() : "";
+}
+
+/** How severe the row is: by its level, else by the status that an HTTP response had. */
+export function severityOf(row, severities) {
+  const level = levelOf(row);
+  if (level) return Object.keys(severities).find((name) => severities[name].includes(level)) ?? "other";
+  const [, , code, other] = signsOf(row);
+  const status = String(code ?? other ?? "");
+  return /^5\d\d$/.test(status) ? "error" : /^4\d\d$/.test(status) ? "warning" : "other";
+}
+
+/** The row without the columns that the service has added to it. */
+export function ownPart(row) {
+  return Object.fromEntries(Object.entries(row).filter(([name]) => !SEVERITY_COLUMN.test(name)));
 }
 
 /** What an array of one holds. */
@@ -121,7 +135,7 @@ function precise(moment) {
 }
 
 /** A row's JSON, a value a line, each with buttons that filter for it or filter it out. */
-function rowJson(row, addFilter) {
+function rowJson(row, actions) {
   let left = MAX_LINES;
 
   const object = (value, keys) => {
@@ -141,7 +155,7 @@ function rowJson(row, addFilter) {
   };
   const part = (value, keys) => {
     if (isObject(value)) return object(value, keys);
-    if (!Array.isArray(value)) return leaf(value, keys, addFilter);
+    if (!Array.isArray(value)) return leaf(value, keys, actions);
     if (!value.length) return h("span", { class: "lx-empty-value" }, "[]");
     return h("ul", { class: "lx-array" }, value.map((element) => item(null, element, keys)));
   };
@@ -156,7 +170,7 @@ function path(key, keys) {
   return keys.length === 0 && key.startsWith("metadata.") ? key.split(".") : [key];
 }
 
-function leaf(value, keys, addFilter) {
+function leaf(value, keys, { addFilter, topValues }) {
   const { kind, text } = scalar(value);
   const shown = h("span", { class: `lx-scalar lx-${kind}` }, kind === "null" ? "null" : text === "" ? '""' : text);
   if (keys.join() === "timestamp") return shown; // a moment is looked around, not filtered for
@@ -165,5 +179,8 @@ function leaf(value, keys, addFilter) {
     const onclick = () => addFilter(keys, { kind, text }, negated);
     return h("button", { type: "button", class: "lx-mini", ...named, onclick }, sign);
   };
-  return [shown, h("span", { class: "lx-minis" }, filter("+", "Filter for", false), filter("−", "Filter out", true))];
+  const path = keys.join(".");
+  const named = { title: "Top values", "aria-label": `Top values of ${path}` };
+  const top = h("button", { type: "button", class: "lx-mini", ...named, onclick: () => topValues(path) }, "≡");
+  return [shown, h("span", { class: "lx-minis" }, filter("+", "Filter for", false), filter("−", "Filter out", true), top)];
 }

@@ -1,0 +1,153 @@
+"""Counts of an exploration's rows: the most frequent values of a field, and severities over time.
+
+Each is one query over a limited number of rows, under the exploration's role, project and redaction.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import orjson
+
+from endpoints.defining.drafts import DraftRun
+from endpoints.exploring.exploring import (
+    MAX_BARS,
+    MAX_DAYS,
+    Exploration,
+    InvalidExploration,
+    check_range,
+    fill_bars,
+    run_exploration,
+    search_starts,
+)
+from endpoints.lql.counting import LEVELS_BY_SEVERITY, OTHER, Severities, TopValues
+from endpoints.lql.rules import Aggregate, Period
+from endpoints.lql.writing import rows_query
+
+COUNTED_ROWS: Final = 50_000  # newest rows whose values are counted
+MOST_VALUES: Final = 20
+COUNTING_SECONDS: Final = 10
+MAX_SEVERITY_ROWS: Final = 200_000  # every row's metadata is read: some three seconds
+MAX_PATH_CHARACTERS: Final = 500
+SEVERITIES: Final = (*LEVELS_BY_SEVERITY, OTHER)
+_PATH: Final = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldValue:
+    """A value as a filter takes it: `kind` is text, number, boolean or null; a number has every digit."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FieldCounts:
+    """The most frequent values of a field with their numbers of rows, the most frequent first.
+
+    `counted` is the number of all values and `different` that of different ones; with `is_part` they are those of the
+    newest COUNTED_ROWS rows only.
+    """
+
+    values: tuple[tuple[FieldValue, int], ...]
+    counted: int
+    different: int
+    is_part: bool
+    run: DraftRun
+
+
+@dataclass(frozen=True, slots=True)
+class SeverityBars:
+    """For each severity the number of rows of each bar of the range's histogram; None if there are too many rows."""
+
+    period: Period
+    counts: Mapping[str, Sequence[int]] | None
+    run: DraftRun
+
+
+def explore_top_values(exploration: Exploration, path: str, *, run_id: str) -> FieldCounts:
+    """Count the values of a field, such as ``metadata.level``, among the newest rows that match.
+
+    Values are redacted as those of rows are, and equal ones are then one. Raises as `explore_rows` does.
+    """
+    if len(path) > MAX_PATH_CHARACTERS or not _PATH.fullmatch(path):
+        raise InvalidExploration("path", "LQL cannot name this field: a path has letters, digits, _ and dots.")
+    check_range(exploration)
+    lql = rows_query(exploration.lql, needed=())
+    counting = TopValues(path, rows=COUNTED_ROWS, most=MOST_VALUES)
+    for start in search_starts(exploration, end=exploration.end):
+        run = run_exploration(
+            replace(exploration, start=start),
+            lql,
+            max_rows=MOST_VALUES,
+            run_id=run_id,
+            counting=counting,
+            seconds=COUNTING_SECONDS,
+        )
+        found = _read_values(run)
+        if found and int(found[0]["counted"]["text"]) >= COUNTED_ROWS:
+            break
+    counts: Counter[FieldValue] = Counter()
+    for one in found:
+        counts[_field_value(one["value"])] += int(one["rows"]["text"])
+    counted = int(found[0]["counted"]["text"]) if found else 0
+    different = int(found[0]["different"]["text"]) if found else 0
+    return FieldCounts(tuple(counts.most_common()), counted, different, counted >= COUNTED_ROWS, run)
+
+
+def _read_values(run: DraftRun) -> list[dict[str, Any]]:
+    """Return the rows of the result; a number is a dictionary with its text, which keeps its digits."""
+    number = {"parse_int": _written, "parse_float": _written}
+    found: list[dict[str, Any]] = json.loads(run.body, **number)["result"]
+    return found
+
+
+def _written(text: str) -> dict[str, str]:
+    return {"text": text}
+
+
+def _field_value(value: object) -> FieldValue:
+    match value:
+        case None:
+            return FieldValue("null", "NULL")
+        case bool():
+            return FieldValue("boolean", "true" if value else "false")
+        case {"text": text}:
+            return FieldValue("number", str(text))
+        case _:
+            return FieldValue("text", str(value))
+
+
+def explore_severities(exploration: Exploration, *, run_id: str) -> SeverityBars:
+    """Count the rows of each severity in each bar of the histogram, if they are few enough. Raises as explore_rows."""
+    period = check_range(exploration)
+    counting = Severities(period, rows=MAX_SEVERITY_ROWS + 1)
+    most = max(MAX_BARS, MAX_DAYS) + 2
+    run = run_exploration(
+        exploration,
+        rows_query(exploration.lql, needed=()),
+        max_rows=most * len(SEVERITIES),
+        run_id=run_id,
+        counting=counting,
+        seconds=COUNTING_SECONDS,
+    )
+    values: dict[str, dict[datetime, int | float | None]] = {severity: {} for severity in SEVERITIES}
+    for one in orjson.loads(run.body)["result"]:
+        values[one["severity"]][datetime.fromisoformat(one["timestamp"]).astimezone(UTC)] = one["count"]
+    if sum(count or 0 for of_severity in values.values() for count in of_severity.values()) > MAX_SEVERITY_ROWS:
+        return SeverityBars(period, None, run)
+    counts = {severity: _bars(exploration, period, values[severity]) for severity in SEVERITIES}
+    return SeverityBars(period, counts, run)
+
+
+def _bars(exploration: Exploration, period: Period, values: Mapping[datetime, int | float | None]) -> list[int]:
+    histogram = fill_bars(
+        values, start=exploration.start, end=exploration.end, period=period, aggregate=Aggregate.COUNT
+    )
+    return [int(bar.value or 0) for bar in histogram.bars]

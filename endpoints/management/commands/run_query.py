@@ -11,15 +11,16 @@ from typing import Any, BinaryIO, cast
 
 from django.core.management.base import CommandError, CommandParser, OutputWrapper
 
-from endpoints.calling.calls import run_endpoint
+from endpoints.calling.calls import find_endpoint, run_endpoint
 from endpoints.calling.query_requests import Call
-from endpoints.management.failures import USAGE_EXIT_CODE, one_line_failures
+from endpoints.management.failures import USAGE_EXIT_CODE, one_line_failures, without_log_lines
 from endpoints.management.text_tables import format_rows
 from endpoints.results.encoding import BINARY_FORMATS, offered_formats
 from endpoints.results.outcomes import ResultFormat
 from endpoints.sql.parameters import RawValue
 from logsources.management.own_command import OwnCommand
 
+_OF_EVERY_ENDPOINT = frozenset({"page_size", "page_token", "tail"})  # they ask for pages and tails
 _FORMATS = {result_format.name.lower(): result_format for result_format in ResultFormat}
 
 
@@ -60,8 +61,9 @@ class Command(OwnCommand):
             redact=options["redact"],
             format=result_format,
         )
-        with one_line_failures():
+        with one_line_failures(), without_log_lines():
             outcome = run_endpoint(options["endpoint"], call=call).outcome
+            declared = {parameter.name for parameter in find_endpoint(options["endpoint"]).parameters}
         if result_format in BINARY_FORMATS:
             _write(self.stdout, outcome.body)
         else:
@@ -74,6 +76,10 @@ class Command(OwnCommand):
             self.stderr.write(f"next page: page_token={outcome.next_page}")
         for note in outcome.notes:
             self.stderr.write(note)
+        if ignored := sorted(values.keys() - declared - _OF_EVERY_ENDPOINT):
+            self.stderr.write(
+                f"Ignored: {', '.join(ignored)}. The parameters are: {', '.join(sorted(declared)) or 'none'}."
+            )
 
 
 def _as_table(text: str) -> str:

@@ -16,7 +16,7 @@ from logsources.generation import SOURCE_NAMES, generate_rows, share_rows
 from logsources.loading import LoadProgress, LoadReport, OnBadLine, load_rows
 from logsources.management.commands.load_logs import explained_load_errors, find_source
 from logsources.management.load_progress import Update, shown_progress
-from logsources.management.own_command import OwnCommand
+from logsources.management.own_command import OwnCommand, file_failure
 from logsources.models import LogSource
 
 DEFAULT_ROWS = 20_000
@@ -100,7 +100,7 @@ class Command(OwnCommand):
                 with open(output, "wb") as file:
                     file.writelines(line + b"\n" for line in order.lines(source_name))
         except OSError as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(file_failure(error)) from error
 
 
 def _load_source(source: LogSource, order: _Order, rows_before: int, update: Update) -> LoadReport:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from argparse import SUPPRESS, RawDescriptionHelpFormatter
+from argparse import SUPPRESS, ArgumentTypeError, RawDescriptionHelpFormatter
 from typing import Any, ClassVar, Final
 
 import psycopg
@@ -49,6 +49,13 @@ class OwnCommand(BaseCommand):
             return super().execute(*args, **options)
         except (DatabaseError, psycopg.Error) as error:
             raise _in_words(error) from error
+
+
+def whole_number(text: str) -> int:
+    """Return the value of an option that counts something. Raises ArgumentTypeError, which argparse shows."""
+    if not (text.isascii() and text.isdecimal()):
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 0")
+    return int(text)
 
 
 def file_failure(error: OSError) -> str:

@@ -37,7 +37,8 @@ def check_reach(
     declared = [{each.name: each for each in endpoint.parameters_of_version} for endpoint in reached]
     reasons = list(_unusable(bound_arguments, declared))
     if not reasons and bound_arguments and not any(_takes_all(bound_arguments, each) for each in declared):
-        reasons = [f"No endpoint that it may call has all of {_names(bound_arguments)}, so it could call none."]
+        together = f"{_names(bound_arguments)} with these values"
+        reasons = [f"No endpoint that it may call has all of {together}, so it could call none."]
     if reasons:
         raise ValidationError({"bound_arguments": reasons})
 

@@ -62,6 +62,9 @@ class AccessTokenForm(ConflictForm):
         label="Sandbox queries at the same time", help_text="Only calls with sql or lql. A number, or none."
     )
 
+    class Media:
+        css = {"all": ["endpoints/access-token.css"]}
+
     class Meta:
         model = AccessToken
         fields = (

@@ -10,9 +10,13 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
 from django.db import OperationalError
 
-from endpoints.errors import Detail, EndpointError, StoredQueryFailed
+from endpoints.errors import Detail, EndpointError, EndpointNotFound, InvalidParameters, StoredQueryFailed
+from endpoints.models import Endpoint
 
 USAGE_EXIT_CODE = 2  # as in argparse: the command was written wrongly, and nothing was tried
+_MOST_NAMES = 20
+# What the message of a consumer's query already says, in words and with its place.
+_TOLD = frozenset({"line", "column", "construct", "found", "expected", "hint", "reason", "name"})
 
 
 @contextmanager
@@ -60,8 +64,25 @@ def _with_details(error: EndpointError) -> str:
     if isinstance(error, StoredQueryFailed) and error.__cause__:
         # Callers see nothing of it, but the command line belongs to the operator.
         return f"PostgreSQL says {error.__cause__}"
-    details = "; ".join(_detail(detail) for detail in error.details)
+    if isinstance(error, EndpointNotFound):
+        # The message is for callers with an access token, which a command has not.
+        return f"There is no endpoint of this name or UUID. {_names_of_endpoints()}"
+    if isinstance(error, InvalidParameters):
+        return "; ".join(map(_detail, error.details)) or error.message
+    details = "; ".join(filter(None, (_detail(_untold(detail)) for detail in error.details)))
     return f"{error.message} {details}" if details else error.message
+
+
+def _names_of_endpoints() -> str:
+    names = list(Endpoint.objects.values_list("name", flat=True)[: _MOST_NAMES + 1])
+    if not names:
+        return "There is none yet: load_fixtures makes those that ship."
+    return f"The endpoints are: {', '.join(names[:_MOST_NAMES])}{', …' if len(names) > _MOST_NAMES else '.'}"
+
+
+def _untold(detail: Detail) -> Detail:
+    """Return what the error's message has not said: all of it, unless the detail is a place in a text."""
+    return {key: value for key, value in detail.items() if key not in _TOLD} if "line" in detail else detail
 
 
 def _detail(detail: Detail) -> str:
@@ -72,4 +93,4 @@ def _detail(detail: Detail) -> str:
         for key, value in detail.items()
         if key not in ("name", "reason")
     )
-    return f"{told} ({rest})" if told and rest else told or rest
+    return f"{told} ({rest})" if told and rest else told or (f"({rest})" if rest else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from argparse import RawDescriptionHelpFormatter
+from argparse import SUPPRESS, ArgumentTypeError, RawDescriptionHelpFormatter
 from typing import Any, ClassVar, Final
 
 import psycopg
@@ -37,6 +37,9 @@ class OwnCommand(BaseCommand):
             title = "example" if len(self.examples) == 1 else "examples"
             told["epilog"] = "\n".join((f"{title}:", *(f"  {line}" for line in self.examples)))
         parser = super().create_parser(prog_name, subcommand, **kwargs)
+        for action in parser._actions:  # Django adds --skip-checks past its own list of what is not shown
+            if _OF_DJANGO.intersection(action.option_strings):
+                action.help = SUPPRESS
         for name, value in told.items():
             setattr(parser, name, value)
         return parser
@@ -46,6 +49,19 @@ class OwnCommand(BaseCommand):
             return super().execute(*args, **options)
         except (DatabaseError, psycopg.Error) as error:
             raise _in_words(error) from error
+
+
+def whole_number(text: str) -> int:
+    """Return the value of an option that counts something. Raises ArgumentTypeError, which argparse shows."""
+    if not (text.isascii() and text.isdecimal()):
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 0")
+    return int(text)
+
+
+def file_failure(error: OSError) -> str:
+    """Return what the system says about a file, without its number: No such file or directory: rows.ndjson."""
+    what = error.strerror or str(error)
+    return f"{what}: {error.filename}" if error.filename is not None else what
 
 
 def _in_words(error: DatabaseError | psycopg.Error) -> CommandError:

@@ -25,9 +25,11 @@ def status_of(site: Site, secret: str, endpoint: str, **arguments: str) -> int:
 
 def fill_in(page: Page, name: str, *, expires: datetime) -> None:
     page.get_by_label("Name").fill(name)
+    expect(page.locator("#id_expires_at_0")).to_be_hidden()
+    page.get_by_role("radio", name="at a date").check()
     page.locator("#id_expires_at_0").fill(f"{expires:%Y-%m-%d}")
     page.locator("#id_expires_at_1").fill(f"{expires:%H:%M}")
-    page.get_by_label("Every endpoint").uncheck()
+    expect(page.get_by_label("Every endpoint")).not_to_be_checked()
     page.get_by_role("checkbox", name="logs.all").check()
     page.get_by_label("Bound arguments").fill("project=acme")
 
@@ -46,6 +48,8 @@ def test_a_token_is_issued_copied_used_and_revoked(
     assert SECRET.fullmatch(secret)
     take_pictures(page, "access-token-secret")
     check_accessibility(page)
+    assert secret not in page.url
+    assert not [cookie for cookie in page.context.cookies() if cookie["name"] == "shown_once"]
     button = page.get_by_role("button", name="Copy the secret")
     button.focus()
     page.keyboard.press("Enter")
@@ -55,13 +59,21 @@ def test_a_token_is_issued_copied_used_and_revoked(
     page.get_by_role("button", name="Copy the call").click()
     assert "/api/endpoints/query/logs.all" in page.evaluate("navigator.clipboard.readText()")
 
+    # Reloaded, the page neither shows the secret again nor issues another access token.
+    page.reload()
+    expect(page.get_by_role("heading", name="The secret was shown once")).to_be_visible()
+    assert secret not in page.content()
+    take_pictures(page, "access-token-secret-shown")
+    check_accessibility(page)
+
     # It may what was chosen, and nothing else.
     assert status_of(site, secret, "logs.all") == 200
     assert status_of(site, secret, "logs.all", project="globex") == 403
     assert status_of(site, secret, "usage.api-counts") == 404
 
-    page.get_by_role("link", name="I have copied it").click()
+    page.goto(LIST)
     row = page.get_by_role("row").filter(has_text="Acme dashboard")
+    expect(row).to_have_count(1)
     expect(row).to_contain_text("expires in 3 days")
     expect(row).to_contain_text("project=acme")
     assert secret not in page.content()
@@ -76,7 +88,7 @@ def test_a_token_is_issued_copied_used_and_revoked(
     expect(page.get_by_text("Calls with this access token are refused from then on")).to_be_visible()
     take_pictures(page, "access-token-revoke")
     check_accessibility(page)
-    page.get_by_role("link", name="Keep").click()
+    page.get_by_role("link", name="Cancel").click()
     assert status_of(site, secret, "logs.all") == 200
     page.get_by_role("link", name="Revoke").click()
     page.get_by_role("button", name="Revoke").click()
@@ -88,11 +100,16 @@ def test_a_token_is_issued_copied_used_and_revoked(
 def test_a_mistake_is_said_at_its_field(open_page: OpenPage, check_accessibility: CheckAccessibility) -> None:
     page = open_page(f"{LIST}add/")
     page.get_by_label("Name").fill("mistaken")
+    page.get_by_role("radio", name="at a date").check()
+    page.locator("#id_expires_at_0").fill("2020-01-01")
+    page.locator("#id_expires_at_1").fill("12:00")
+    page.get_by_label("Every endpoint").check()
     page.get_by_role("checkbox", name="logs.all").check()
     page.get_by_label("Bound arguments").fill("project")
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("Write one NAME=VALUE per line")).to_be_visible()
     expect(page.get_by_text("Clear this to limit the access token")).to_be_visible()
+    expect(page.get_by_text("This is in the past")).to_be_visible()
     take_pictures(page, "access-token-mistake")
     check_accessibility(page)
 

@@ -163,6 +163,7 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
         create_signing_key,
         revoke_signing_key,
         revoke,
+        expire,
         edit,
         create_operator,
         warming_seconds,

@@ -29,7 +29,7 @@ from config.processes import Program, ProgramFailed, run_together
 from endpoints.access.access_tokens import authenticate_access_token, issue_access_token
 from endpoints.errors import NotAuthenticated
 from logsources.databases import owner_connection
-from logsources.management.own_command import OwnCommand
+from logsources.management.own_command import OwnCommand, whole_number
 from logsources.models import LogSource
 from logsources.trickle import trickle
 
@@ -67,8 +67,8 @@ class Command(OwnCommand):
     examples = ("python manage.py demo --port 8000 --rows 20000 --rows-per-second 3 --replicas 1",)
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--port", type=_count, default=DEMO_PORT, help="default: %(default)s")
-        parser.add_argument("--rows", type=_count, default=ROWS, help="sample rows to make; default: %(default)s")
+        parser.add_argument("--port", type=whole_number, default=DEMO_PORT, help="default: %(default)s")
+        parser.add_argument("--rows", type=whole_number, default=ROWS, help="sample rows to make; default: %(default)s")
         parser.add_argument(
             "--rows-per-second",
             type=_rate,
@@ -77,7 +77,7 @@ class Command(OwnCommand):
         )
         # config.local reads it too, and starts them before the settings load.
         parser.add_argument(
-            "--replicas", type=_count, default=0, help="standbys of the embedded PostgreSQL; default: %(default)s"
+            "--replicas", type=whole_number, default=0, help="standbys of the embedded PostgreSQL; default: %(default)s"
         )
 
     def handle(self, *args: Any, port: int, rows: int, rows_per_second: float, replicas: int, **options: Any) -> None:
@@ -153,12 +153,6 @@ def _rate(text: str) -> float:
         if 0 <= (rate := float(text)) <= MOST_ROWS_PER_SECOND:
             return rate
     raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {MOST_ROWS_PER_SECOND}")
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
-    return int(text)
 
 
 def _newest_row() -> datetime | None:

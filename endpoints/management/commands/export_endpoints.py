@@ -9,7 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from endpoints.defining.transfers import export_endpoints
 from endpoints.management.failures import one_line_failures
-from logsources.management.own_command import OwnCommand
+from logsources.management.own_command import OwnCommand, file_failure
 
 
 class Command(OwnCommand):
@@ -27,6 +27,6 @@ class Command(OwnCommand):
             with one_line_failures():
                 written = export_endpoints(folder)
         except OSError as error:
-            raise CommandError(f"{folder}: {error}") from error
+            raise CommandError(file_failure(error)) from error
         for path in written:
             self.stdout.write(str(path))

@@ -10,7 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from endpoints.defining.transfers import ImportOutcome, ImportResult, import_endpoints
 from endpoints.management.failures import one_line_failures
-from logsources.management.own_command import OwnCommand
+from logsources.management.own_command import OwnCommand, file_failure
 
 
 class Command(OwnCommand):
@@ -33,7 +33,7 @@ class Command(OwnCommand):
             with one_line_failures():
                 results = import_endpoints(folder, dry_run=dry_run)
         except OSError as error:
-            raise CommandError(f"{folder}: {error}") from error
+            raise CommandError(file_failure(error)) from error
         if not results:
             raise CommandError(f"{folder} contains no .sql file.")
         refused = any(result.outcome is ImportOutcome.REFUSED for result in results)

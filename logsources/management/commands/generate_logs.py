@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import secrets
+from argparse import ArgumentTypeError
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -16,7 +18,7 @@ from logsources.generation import SOURCE_NAMES, generate_rows, share_rows
 from logsources.loading import LoadProgress, LoadReport, OnBadLine, load_rows
 from logsources.management.commands.load_logs import explained_load_errors, find_source
 from logsources.management.load_progress import Update, shown_progress
-from logsources.management.own_command import OwnCommand
+from logsources.management.own_command import OwnCommand, file_failure, whole_number
 from logsources.models import LogSource
 
 DEFAULT_ROWS = 20_000
@@ -53,9 +55,11 @@ class Command(OwnCommand):
     examples = ("python manage.py generate_logs --rows 20000 --days 7 --projects acme,globex",)
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--rows", type=int, default=DEFAULT_ROWS, help="rows in total (default: %(default)s)")
         parser.add_argument(
-            "--days", type=float, default=DEFAULT_DAYS, help="days that the rows cover (default: %(default)s)"
+            "--rows", type=whole_number, default=DEFAULT_ROWS, help="rows in total (default: %(default)s)"
+        )
+        parser.add_argument(
+            "--days", type=_days, default=DEFAULT_DAYS, help="days that the rows cover (default: %(default)s)"
         )
         parser.add_argument("--until", help="the end of these days, ISO 8601; without a zone: UTC (default: now)")
         parser.add_argument("--seed", help="any text (default: a random one, which is shown)")
@@ -100,7 +104,7 @@ class Command(OwnCommand):
                 with open(output, "wb") as file:
                     file.writelines(line + b"\n" for line in order.lines(source_name))
         except OSError as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(file_failure(error)) from error
 
 
 def _load_source(source: LogSource, order: _Order, rows_before: int, update: Update) -> LoadReport:
@@ -127,6 +131,12 @@ def _read_order(options: dict[str, Any]) -> _Order:
         projects=_read_projects(options["projects"]),
         seed=options["seed"] or secrets.token_hex(4),
     )
+
+
+def _days(text: str) -> float:
+    with suppress(ValueError):
+        return float(text)
+    raise ArgumentTypeError(f"{text!r} is not a number of days")
 
 
 def _read_projects(text: str) -> list[str]:

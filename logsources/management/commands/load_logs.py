@@ -17,7 +17,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from logsources.loading import LoadAborted, LoadProgress, LoadReport, OnBadLine, load_rows
 from logsources.management.load_progress import shown_progress
-from logsources.management.own_command import OwnCommand
+from logsources.management.own_command import OwnCommand, file_failure
 from logsources.models import LogSource
 from logsources.ndjson import decompressed, read_lines
 from logsources.storing import ProjectMoved
@@ -104,7 +104,7 @@ def explained_load_errors(source: LogSource) -> Iterator[None]:
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise CommandError(f"The gzip data is damaged or cut short: {error}. {nothing}") from error
     except OSError as error:
-        raise CommandError(f"{error}. {nothing}") from error
+        raise CommandError(f"{file_failure(error)}. {nothing}") from error
     except psycopg.Error as error:
         reason = error.diag.message_primary or str(error).partition("\n")[0]
         raise CommandError(f"The log database ended the load: {reason}. {nothing}") from error

@@ -95,6 +95,18 @@ REFUSALS = [
     ([""], 1, "name: This field cannot be blank."),
     (["x" * 101], 1, "name: Ensure this value has at most 100 characters"),
     (["x", "--bind", "no name=a"], 1, "A parameter name must start with a letter"),
+    (
+        ["x", "--bind", "porject=a"],
+        1,
+        "bound_arguments: No endpoint that it may call has a parameter @porject; they have",
+    ),
+    (
+        ["x", "--bind", "interval=weekly"],
+        1,
+        "@interval takes no such value: it is not one of the allowed values (allowed",
+    ),
+    (["x", "--bind", "interval=daily", "--endpoint", "logs.all"], 1, "has a parameter @interval; they have @iso_time"),
+    (["x", "--bind", "interval=daily", "--bind", "iso_timestamp_end=2026-01-01"], 1, "so it could call none."),
     *(
         (["x", "--bind", text], 2, f"--bind must be NAME=VALUE, such as project=acme; not {text!r}.")
         for text in ("project", "=acme", "project=", "")
@@ -122,6 +134,21 @@ def test_a_refusal_is_one_line_and_makes_nothing(arguments: list[str], code: int
 def test_limits_of_its_own() -> None:
     out, _ = run("dashboard", "--calls-a-minute", "600", "--calls-at-once", "none")
     assert authenticate_access_token(out.strip()).limits == OwnLimits(600, NO_LIMIT, None)
+
+
+def test_without_an_end_it_says_so() -> None:
+    assert "It never expires; --expires-in 90d" in run("dashboard")[1]
+    assert "never expires" not in run("dashboard", "--expires-in", "never")[1]
+    assert not AccessToken.objects.exclude(expires_at=None).exists()
+
+
+@pytest.mark.parametrize("rights", [[], ["--may-issue", "--may-purge"]])
+def test_an_access_token_that_could_do_nothing_is_refused(rights: list[str]) -> None:
+    with pytest.raises(CommandError, match=r"^endpoints: It could do nothing: choose the endpoints"):
+        run("nothing", "--no-endpoints", *rights)
+    with pytest.raises(CommandError, match=r"^bound_arguments: They limit calls, and it may call no endpoint"):
+        run("shipper", "--no-endpoints", "--may-load", "--bind", "project=shop")
+    assert not AccessToken.objects.exists()
 
 
 @pytest.mark.parametrize("limit", ["0", "many", "1.5"])

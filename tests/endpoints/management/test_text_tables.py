@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from endpoints.management.commands.run_query import format_rows
+from endpoints.management.text_tables import format_rows
 
 UUID = "123e4567-e89b-12d3-a456-426614174000"
 

@@ -48,6 +48,11 @@ export class ArgumentInputs {
     return sent;
   }
 
+  /** The same as typed, by name. */
+  typed() {
+    return Object.fromEntries(this.parameters.map((parameter) => [parameter.name, this.value(parameter)]));
+  }
+
   /** Say at its input what is wrong with an argument. */
   mark(faults) {
     let first = null;
@@ -100,7 +105,7 @@ export class ArgumentInputs {
 
   /** What was typed for it; what was typed while it had another type or other choices counts no more. */
   value(parameter) {
-    const value = this.values.get(keyOf(parameter)) ?? "";
+    const value = this.values.get(keyOf(parameter)) ?? this.memory.shared?.[parameter.name] ?? "";
     const choices = parameter.type === "list of text" ? [] : choicesOf(parameter);
     return choices.length && !choices.includes(value) ? "" : value;
   }

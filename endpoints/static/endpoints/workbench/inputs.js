@@ -114,9 +114,9 @@ export class ArgumentInputs {
   moments(parameter) {
     const moment = ([label, milliseconds]) => {
       const onclick = () => {
-        const value = new Date(Date.now() - milliseconds).toISOString().slice(0, 19);
-        byId(inputId(parameter.name)).value = value;
-        this.keep(parameter, value);
+        const input = byId(inputId(parameter.name));
+        input.value = new Date(Date.now() - milliseconds).toISOString().slice(0, 19);
+        input.dispatchEvent(new Event("input", { bubbles: true }));
       };
       return h("button", { type: "button", class: "wb-link", "aria-label": `@${parameter.name}: ${label}`, onclick }, label);
     };

@@ -24,8 +24,6 @@ export class PageMemory {
 
   keep(changes) {
     Object.assign(this.kept, changes);
-    // The address no longer describes what the page shows.
-    if (window.location.hash) window.history.replaceState(null, "", window.location.pathname + window.location.search);
     store((storage) => storage.setItem(this.key, JSON.stringify(this.kept)));
   }
 }

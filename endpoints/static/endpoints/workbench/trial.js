@@ -26,6 +26,7 @@ export class Trial {
     byId("wb-share").addEventListener("click", () => void this.share());
     byId("wb-share").hidden = parts.page.id === null; // a new endpoint has no address yet
     byId("wb-try").addEventListener("keydown", (event) => this.key(event));
+    byId("wb-try").addEventListener("input", forgetLink);
     // Nobody waits for the rows any more.
     window.addEventListener("pagehide", () => void this.cancel({ keepalive: true }));
   }
@@ -194,6 +195,12 @@ export class Trial {
       void this.run();
     }
   }
+}
+
+/** Take a run out of the address, which no longer describes what was typed. */
+function forgetLink() {
+  const { pathname, search, hash } = window.location;
+  if (hash) window.history.replaceState(null, "", pathname + search);
 }
 
 function facts(error) {

@@ -29,11 +29,15 @@ _KEY: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 @dataclass(frozen=True, slots=True)
 class MetadataPath:
-    """A path such as ``request.url``, the commonest type of its values, and the number of rows that have it."""
+    """A path such as ``request.url``, the commonest type of its values, and the number of rows that have it.
+
+    `steps` is the path as ``->`` and ``#>`` take it, with the first element of each array: 0, request, 0, url.
+    """
 
     path: str
     type: str
     rows: int
+    steps: tuple[str, ...]
 
 
 def common_paths(samples: Iterable[Any]) -> tuple[MetadataPath, ...]:
@@ -44,29 +48,31 @@ def common_paths(samples: Iterable[Any]) -> tuple[MetadataPath, ...]:
     # [{"request": [{"method": "GET"}]}]  ->  request: object, request.method: text
     rows: Counter[str] = Counter()
     types: dict[str, Counter[str]] = {}
+    steps: dict[str, tuple[str, ...]] = {}
     for sample in samples:
-        found = dict(_paths(sample))
+        found = {".".join(keys): (type_, way) for keys, type_, way in _paths(sample)}
         rows.update(found.keys())
-        for path, type_ in found.items():
+        for path, (type_, way) in found.items():
             types.setdefault(path, Counter())[type_] += 1
+            steps.setdefault(path, way)
     commonest = sorted(rows.items(), key=lambda item: (-item[1], item[0]))[:MAX_PATHS]
-    return tuple(MetadataPath(path, types[path].most_common(1)[0][0], count) for path, count in commonest)
+    return tuple(MetadataPath(path, types[path].most_common(1)[0][0], count, steps[path]) for path, count in commonest)
 
 
-def _paths(sample: Any) -> Iterator[tuple[str, str]]:
-    pending: list[tuple[str, int, Any]] = [("", 0, sample)]
+def _paths(sample: Any) -> Iterator[tuple[tuple[str, ...], str, tuple[str, ...]]]:
+    """Yield the keys of each path, the type of its value, and its steps."""
+    pending: list[tuple[tuple[str, ...], Any, tuple[str, ...]]] = [((), sample, ())]
     looked_at = 0
     while pending and looked_at < MAX_VALUES_PER_ROW:
-        path, depth, value = pending.pop(0)
+        keys, value, steps = pending.pop(0)
         looked_at += 1
         if isinstance(value, list):
-            pending.extend((path, depth, element) for element in value[:1])
+            pending.extend((keys, element, (*steps, "0")) for element in value[:1])
             continue
-        if path:
-            yield path, _type(value)
-        if isinstance(value, dict) and depth < MAX_DEPTH:
-            prefix = f"{path}." if path else ""
-            pending.extend((prefix + key, depth + 1, part) for key, part in value.items() if _KEY.fullmatch(key))
+        if keys:
+            yield keys, _type(value), steps
+        if isinstance(value, dict) and len(keys) < MAX_DEPTH:
+            pending.extend(((*keys, key), part, (*steps, key)) for key, part in value.items() if _KEY.fullmatch(key))
 
 
 def _type(value: Any) -> str:

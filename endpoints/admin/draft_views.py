@@ -49,7 +49,8 @@ Answers, all 200::
     cancel   {"cancelled": true}    the run's own request is answered at once, with 409
     catalogue {"sources": [{"name": "edge_logs", "table": "logs.edge_logs", "holds": text, "project": text,
                             "columns": [{"name": text, "type": text, "path": text (of an extracted column) or null}, …],
-                            "metadata_paths": [{"path": "request.url", "type": text, "rows": n, "column": text (the
+                            "metadata_paths": [{"path": "request.url", "type": text, "rows": n,
+                             "steps": ["0", "request", "0", "url"] (with the elements of arrays), "column": text (the
                              extracted column that holds the same) or null}, …]}, …],
                "parameter_types": [text, …]}
     latest   {"version": n, "saved_by": text or null (a command), "saved_at": ISO 8601, UTC,

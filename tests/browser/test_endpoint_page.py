@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from endpoints.sql.parameters import find_parameters
@@ -26,7 +28,7 @@ from tests.browser.editing import (
     type_sql,
     wait_until_checked,
 )
-from tests.browser.pictures import take_pictures
+from tests.browser.pictures import WIDE, take_pictures
 from tests.browser.site import Site
 from tests.documented_queries import documented_queries
 
@@ -120,6 +122,37 @@ def test_a_fault_is_shown_at_its_line_and_a_missing_time_bound_warned_of(open_pa
     expect(problem(page, "is read without a time range")).to_contain_text("Warning in line 2")
 
 
+@pytest.mark.parametrize("height", [680, 900])
+def test_problems_are_never_under_the_bar_that_saves(open_page: OpenPage, height: int) -> None:
+    page = open_page(NEW_ENDPOINT)
+    page.set_viewport_size({"width": WIDE, "height": height})
+    field(page, "name").fill("browser.seen")
+    type_sql(page, "select t.id,\n  t.nothing\nfrom logs.edge_logs as t")
+    wait_until_checked(page, "1 error: fix it to save.")
+    page.wait_for_function(
+        """() => {
+            const bottom = document.querySelector("#wb-problem-list li").getBoundingClientRect().bottom;
+            return bottom <= document.querySelector("#submit-row").getBoundingClientRect().top;
+        }"""
+    )
+
+
+def test_where_there_is_room_the_rows_are_beside_the_editor(open_page: OpenPage) -> None:
+    page = open_page(NEW_ENDPOINT)
+    type_sql(page, "select 1 as a")
+    run(page)
+    results = page.get_by_role("region", name="Result")
+    beside = """() => {
+        const left = document.querySelector("#wb-results").getBoundingClientRect().left;
+        return left >= document.querySelector(".wb-editor").getBoundingClientRect().right;
+    }"""
+    expect(results).to_be_visible()
+    assert not page.evaluate(beside)
+    page.set_viewport_size({"width": 1720, "height": 950})
+    page.wait_for_function(beside)
+    take_pictures(page, "endpoint-beside")
+
+
 def test_rows_of_parameters_follow_the_sql_until_somebody_touches_them(open_page: OpenPage) -> None:
     page = open_page(NEW_ENDPOINT)
     type_sql(page, "select 1 as a")
@@ -197,6 +230,52 @@ def test_saving_what_is_faulty_loses_nothing_typed(open_page: OpenPage) -> None:
     expect(cell(row, "allowed_values")).to_have_value("error\nwarning")
     assert declared(page) == [("level", "text")]
     expect(problem(page, 'column "nothing" does not exist')).to_contain_text("Error in line 2")
+
+
+def test_a_save_by_somebody_else_is_told_before_ones_own(open_page: OpenPage, site: Site) -> None:
+    name = "browser.edited-by-two"
+    site.console.do("save", name=name, parameters={}, settings={"sql": "select 1 as one"})
+    page = open_page(f"{ENDPOINTS}?q={name}")
+    go_to_endpoint(page, name)
+    type_sql(page, "select 2 as mine")
+    page.evaluate("window.dispatchEvent(new Event('focus'))")
+    wait_until_checked(page, "No problems")
+    notice = page.locator("#wb-newer")
+    expect(notice).to_be_hidden()
+    site.console.do("save", name=name, parameters={}, settings={"sql": "select 3 as theirs"})
+    page.evaluate("window.dispatchEvent(new Event('focus'))")
+    expect(notice).to_contain_text("saved version 2 at")
+    expect(notice).to_contain_text("you are editing version 1")
+    assert sql_of(page) == "select 2 as mine"
+    take_pictures(page, "endpoint-newer")
+    with page.context.expect_page() as opened:
+        notice.get_by_role("link", name="See what has changed").click()
+    expect(opened.value.get_by_text("From version 1 to version 2")).to_be_visible()
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.reload()
+    page.evaluate("window.dispatchEvent(new Event('focus'))")
+    wait_until_checked(page, "No problems")
+    expect(notice).to_be_hidden()
+
+
+def test_inside_a_metadata_path_its_keys_are_completed(open_page: OpenPage) -> None:
+    page = open_page(NEW_ENDPOINT)
+    page.wait_for_load_state("networkidle")
+    type_sql(page, "select t.metadata #>> x from logs.edge_logs as t")
+    for _ in range(len("x from logs.edge_logs as t")):
+        page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Delete")
+    page.keyboard.type("'{", delay=40)
+    offers = page.locator(".ace_autocomplete")
+    expect(offers).to_contain_text("request")
+    expect(offers).not_to_contain_text("edge_logs")
+    page.keyboard.type("0,", delay=40)
+    expect(offers).to_contain_text("request")
+    page.keyboard.type("requ", delay=40)
+    expect(offers).to_contain_text("request")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("textarea[name=sql]")).to_have_value(re.compile(r"metadata #>> '\{0,request"))
 
 
 def test_the_end_of_the_session_loses_nothing_typed(open_page: OpenPage, site: Site) -> None:

@@ -70,6 +70,29 @@ def test_an_editor_sees_what_changed_and_puts_the_first_version_back(
     expect(newest).to_contain_text("editor")
 
 
+def test_any_two_versions_are_chosen_and_compared(
+    open_page: OpenPage, site: Site, check_accessibility: CheckAccessibility
+) -> None:
+    save_versions(site, "test.compared")
+    third = {"sql": SQL.format(column="one + 2 AS three")}
+    site.console.do("save", name="test.compared", parameters={"project": "text"}, settings=third)
+    page = open_page("/admin/endpoints/endpoint/?q=test.compared", role="viewer")
+    open_history(page, "test.compared")
+    page.get_by_role("radio", name="from version 1").check()
+    page.get_by_role("button", name="Compare the two versions").click()
+    expect(page.get_by_role("heading", name="From version 1 to version 3")).to_be_visible()
+    expect(page.get_by_role("region", name="Changes of the SQL").locator("ins")).to_have_text(
+        re.compile(r"\+ 2 AS three")
+    )
+    take_pictures(page, "versions-compared")
+    check_accessibility(page)
+    page.get_by_label("To version").select_option("2")
+    page.get_by_role("button", name="Compare", exact=True).click()
+    expect(page.get_by_role("heading", name="From version 1 to version 2")).to_be_visible()
+    page.get_by_role("link", name="View latest version").click()
+    expect(page.get_by_text("one + 2 AS three").first).to_be_visible()
+
+
 def test_a_viewer_reads_versions_and_finds_no_button(open_page: OpenPage, site: Site) -> None:
     save_versions(site, "test.read-only")
     page = open_page("/admin/endpoints/endpoint/?q=test.read-only", role="viewer")

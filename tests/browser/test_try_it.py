@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import psycopg
@@ -199,6 +200,10 @@ def test_what_fails_is_said_where_it_belongs(open_page: OpenPage, check_accessib
     alert = page.get_by_role("alert")
     expect(alert).to_contain_text("PostgreSQL: division by zero")
     expect(alert).to_contain_text("SQLSTATE 22012")
+    said = alert.inner_text()
+    assert said.startswith("PostgreSQL: division by zero")
+    assert "To a consumer: " in said
+    assert re.search(r"request [0-9a-f-]{36}", said)
     check_accessibility(page)
 
 
@@ -236,3 +241,35 @@ def sleeping(site: Site) -> int:
         ).fetchone()
     assert found is not None
     return int(found[0])
+
+
+def test_a_run_is_shared_by_its_link_and_waits_for_a_click(open_page: OpenPage) -> None:
+    page = open_page(ENDPOINTS)
+    go_to_endpoint(page, "logs.all")
+    wait_until_checked(page, "can be saved.")
+    argument(page, "project").fill("acme & co=1")
+    argument(page, "iso_timestamp_start").fill("2026-01-01T10:30")
+    page.get_by_role("tab", name="LQL", exact=True).click()
+    page.get_by_label("A consumer's LQL query").fill("c:count(*)")
+    page.get_by_role("checkbox", name="Redact PII", exact=True).check()
+    page.get_by_role("button", name="Copy link").click()
+    expect(said_of_the_run(page)).to_contain_text("Copied: who opens this link")
+    expect(said_of_the_run(page)).not_to_contain_text("unsaved")
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert link == page.url
+    field(page, "max_rows").fill("5")
+    page.get_by_role("button", name="Copy link").click()
+    expect(said_of_the_run(page)).to_contain_text("Your unsaved changes are not in it: save first.")
+
+    elsewhere = open_page(link.removeprefix(link.split("/admin/")[0]))
+    expect(argument(elsewhere, "project")).to_have_value("acme & co=1")
+    expect(argument(elsewhere, "iso_timestamp_start")).to_have_value(re.compile("2026-01-01T10:30"))
+    expect(elsewhere.get_by_label("A consumer's LQL query")).to_have_value("c:count(*)")
+    expect(elsewhere.get_by_role("checkbox", name="Redact PII", exact=True)).to_be_checked()
+    expect(said_of_the_run(elsewhere)).to_have_text("Filled in from the link: click Run.")
+    expect(elsewhere.get_by_role("region", name="Result")).to_be_hidden()
+    run(elsewhere)
+    expect(said_of_the_run(elsewhere)).to_contain_text("1 row")
+    argument(elsewhere, "project").fill("globex")
+    assert "#" not in elsewhere.url
+    expect(open_page(NEW_ENDPOINT).get_by_role("button", name="Copy link")).to_be_hidden()

@@ -20,8 +20,8 @@ SOURCE: Final = {
     "holds": "requests",
     "columns": [{"name": "id", "type": "uuid", "path": None}, {"name": "method", "type": "text", "path": "req.method"}],
     "metadata_paths": [
-        {"path": "req.method", "type": "text", "rows": 9, "column": "method"},
-        {"path": "req.x-id", "type": "text", "rows": 3, "column": None},
+        {"path": "req.method", "type": "text", "rows": 9, "column": "method", "steps": ["0", "req", "0", "method"]},
+        {"path": "req.x-id", "type": "text", "rows": 3, "column": None, "steps": ["0", "req", "0", "x-id"]},
     ],
 }
 
@@ -75,6 +75,26 @@ def test_rows_are_counted_in_buckets_and_empty_ones_are_nought(page: Page) -> No
     assert len(values) <= 49
     assert values.count(0) == len(values) - 3
     assert {later - earlier for earlier, later in pairwise(places)} == {HOUR / 2}
+
+
+def gaps_of(page: Page, moments: list[str]) -> list[int | None]:
+    """Draw the value 1 at each moment and return the values, null at each gap."""
+    rows = [{"t": moment, "n": 1} for moment in moments]
+    choice = {"shape": "line", "across": "t", "values": ["n"], "split": ""}
+    drawing = ask(page, "workbench/chart_data", "draw", choice, columns(("t", TIME), ("n", NUMBER)), rows)
+    (series,) = drawing["series"]
+    return [point["value"] for point in series["points"]]
+
+
+def test_a_bucket_without_a_row_is_a_gap(page: Page) -> None:
+    hours = [f"2026-01-01T{hour:02}:00:00.000000Z" for hour in (0, 1, 2, 5, 6)]
+    assert gaps_of(page, hours) == [1, 1, 1, None, None, 1, 1]
+    months = [f"2026-{month:02}-01T00:00:00.000000Z" for month in (1, 2, 3, 5)]
+    assert gaps_of(page, months) == [1, 1, 1, None, 1]
+    assert gaps_of(page, list(reversed(hours))) == [1, 1, 1, None, None, 1, 1]
+    in_no_rhythm = ["2026-01-01T00:00:00Z", "2026-01-01T00:00:07Z", "2026-01-01T00:01:09Z", "2026-01-01T03:00:00Z"]
+    assert gaps_of(page, in_no_rhythm) == [1, 1, 1, 1]
+    assert gaps_of(page, hours[:2]) == [1, 1]
 
 
 def test_what_is_not_drawn_is_told(page: Page) -> None:
@@ -137,4 +157,26 @@ def test_completion_offers_what_fits_at_the_cursor(page: Page) -> None:
     ]  # fmt: skip
     for before, prefix, expected in cases:
         at = {"sql": sql, "before": before, "prefix": prefix, "sources": [SOURCE], "parameters": parameters}
+        assert [offer["value"] for offer in ask(page, "workbench/completion", "offers", at)] == expected, before
+
+
+def test_inside_a_path_the_keys_below_it_are_offered_and_nothing_else(page: Page) -> None:
+    sql = "select 1 from logs.edge_logs as t"
+    cases = [
+        ("metadata #>> '{", "", "", ["0,req"]),
+        ("t.metadata #> '{0,", "re", "}'", ["req"]),
+        ("metadata #>> '{0,req,", "", "}'", ["0,method", "0,x-id"]),
+        ("metadata #>> '{0, req, 1, ", "m", "}'", ["method", "x-id"]),
+        ("metadata #>> '{0,other,", "", "}'", []),
+        ("u.metadata #>> '{", "", "}'", []),
+        ("metadata -> ", "", "", ["0 -> 'req'"]),
+        ("metadata -> 0 -> ", "", "", ["'req'"]),
+        ("metadata -> 0 -> '", "re", "", ["req'"]),
+        ("metadata -> 0 -> '", "re", "'", ["req"]),
+        ("(t.metadata->0->'req'->0->>'", "", "'", ["method", "x-id"]),
+        ("metadata -> 0 -> 'req' ->> ", "", "", []),
+        ("metadata -> 0 -> 'req' -> 0 ->> ", "", "", ["'method'", "'x-id'"]),
+    ]
+    for before, prefix, after, expected in cases:
+        at = {"sql": sql, "before": before, "prefix": prefix, "after": after, "sources": [SOURCE], "parameters": []}
         assert [offer["value"] for offer in ask(page, "workbench/completion", "offers", at)] == expected, before

@@ -18,10 +18,10 @@ def test_arrays_are_looked_into_and_the_commonest_come_first() -> None:
         [{"ok": None}],
     ]
     assert common_paths(samples) == (
-        MetadataPath("ok", "boolean", 2),
-        MetadataPath("request", "object", 2),
-        MetadataPath("request.method", "text", 2),
-        MetadataPath("request.size", "number", 1),
+        MetadataPath("ok", "boolean", 2, ("0", "ok")),
+        MetadataPath("request", "object", 2, ("0", "request", "0")),
+        MetadataPath("request.method", "text", 2, ("0", "request", "0", "method")),
+        MetadataPath("request.size", "number", 1, ("0", "request", "0", "size")),
     )
 
 

@@ -152,7 +152,13 @@ def test_catalogue_answers_as_described(admin_client: Client, insert_rows: Any) 
     forget_catalogue()
     edge = next(source for source in answer["sources"] if source["name"] == "edge_logs")
     assert set(edge) == {"name", "table", "holds", "project", "columns", "metadata_paths"}
-    assert {"path": "request.url", "type": "text", "rows": 1, "column": "request_url"} in edge["metadata_paths"]
+    assert {
+        "path": "request.url",
+        "type": "text",
+        "rows": 1,
+        "steps": ["0", "request", "0", "url"],
+        "column": "request_url",
+    } in edge["metadata_paths"]
     assert {"name": "id", "type": "text", "path": None} in edge["columns"]
     assert "timestamp" in answer["parameter_types"]
 

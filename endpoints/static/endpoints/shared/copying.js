@@ -30,7 +30,8 @@ function prepare(button, source) {
   return status;
 }
 
-async function copy(element) {
+/** Copy an element's text; what is returned says how that went. */
+export async function copy(element) {
   try {
     await navigator.clipboard.writeText(element.textContent);
     return "Copied";

@@ -7,7 +7,7 @@ const RETRY_MILLISECONDS = 200;
 const TICK_MILLISECONDS = 100;
 
 /**
- * @typedef {{code: string, message: string, details: Record<string, any>[], consumer_status?: number | null,
+ * @typedef {{code: string, message: string, details: Record<string, any>[], request_id?: string, consumer_status?: number | null,
  *   operator?: {sqlstate: string, message: string, hint: string, field: string, line: number | null,
  *   column: number | null} | null}} ServiceError
  */

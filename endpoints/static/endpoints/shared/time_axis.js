@@ -17,6 +17,11 @@ export function roundStep(length, most) {
   return STEPS.find((step) => length / step <= most) ?? Math.ceil(length / most / DAY) * DAY;
 }
 
+/** Whether a length of time, in milliseconds, is a step that buckets have: whole days, or one of the steps here. */
+export function isRoundStep(length) {
+  return STEPS.includes(length) || (length > 0 && length % DAY === 0);
+}
+
 /** Round moments, in milliseconds since 1970, from `first` to `last`, each with as much of it as tells them apart. */
 export function timeTicks(first, last, pixels) {
   const step = roundStep(last - first, Math.max(2, Math.floor(pixels / TICK_PIXELS)));

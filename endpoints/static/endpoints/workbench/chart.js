@@ -74,19 +74,26 @@ function same(names) {
 }
 
 function describe({ shape, across, values, split }, { series, left, isTime }) {
-  const points = series.flatMap((one) => one.points);
+  const points = series.flatMap((one) => valued(one.points));
   const what = split ? `${values[0] ?? "rows"} by ${split}` : values.join(", ") || "rows";
   const title = `${shape === "line" ? "Line chart" : "Bar chart"} of ${what} across ${across}`;
   if (!points.length) return `${title}: no value to draw.`;
   const numbers = points.map(({ value }) => value);
   const [least, most] = [numbers.reduce((a, b) => Math.min(a, b)), numbers.reduce((a, b) => Math.max(a, b))];
   const range = `from ${least.toLocaleString("en")} to ${most.toLocaleString("en")}`;
+  const gaps = series.reduce((sum, one) => sum + one.points.length - valued(one.points).length, 0);
+  const missing = gaps ? ` ${counted(gaps, "bucket")} without a row ${gaps === 1 ? "is a gap" : "are gaps"}.` : "";
   const extent = isTime ? `, ${between(points[0].across, points.at(-1).across)}` : "";
-  return `${title}: ${counted(points.length, "value")} ${range}${extent}.${left ? ` Not drawn: ${left}.` : ""}`;
+  return `${title}: ${counted(points.length, "value")} ${range}${extent}.${missing}${left ? ` Not drawn: ${left}.` : ""}`;
+}
+
+/** The points that have a value; the others are buckets without a row. */
+function valued(points) {
+  return points.filter(({ value }) => value !== null);
 }
 
 function pointsTable({ across }, { series, isTime }) {
-  const all = series.flatMap(({ name, points }) => points.map((point) => ({ name, ...point })));
+  const all = series.flatMap(({ name, points }) => valued(points).map((point) => ({ name, ...point })));
   const place = (point) => (isTime ? `${writeMoment(point.across)} UTC` : String(point.across));
   const line = (point) => [place(point), point.name, h("td", { class: "wb-number" }, point.value.toLocaleString("en"))];
   const numbers = table("wb-table", [across, "series", "value"], all.slice(0, SHOWN_POINTS).map(line));
@@ -146,10 +153,15 @@ function lineData({ series }) {
       borderColor: COLOURS[index],
       backgroundColor: COLOURS[index],
       borderWidth: 2,
-      pointRadius: isSmall ? 3 : 0,
+      pointRadius: isSmall ? 3 : points.map((_point, index) => (isAlone(points, index) ? 2 : 0)),
       tension: 0,
     })),
   };
+}
+
+/** Whether no line leads to a point, because there are gaps on both sides of it. */
+function isAlone(points, index) {
+  return (points[index - 1]?.value ?? null) === null && (points[index + 1]?.value ?? null) === null;
 }
 
 function barData({ series, isTime }) {
@@ -178,7 +190,9 @@ function options(choice, { series, isTime }) {
     across.ticks.callback = (_value, index, ticks) => ticks[index].text;
   }
   const title = (items) => (isTimeLine ? `${writeMoment(items[0].parsed.x)} UTC` : items[0].label);
-  const value = { beginAtZero: true, title: { display: false }, grid: {}, ticks: { precision: 6 } };
+  // Counts have no halves.
+  const isWhole = series.every(({ points }) => valued(points).every((point) => Number.isInteger(point.value)));
+  const value = { beginAtZero: true, title: { display: false }, grid: {}, ticks: { precision: isWhole ? 0 : 6 } };
   return {
     animation: false,
     maintainAspectRatio: false,

@@ -1,6 +1,6 @@
 /** What of a result can be drawn, and how: pure, from columns and rows to points. */
 
-import { roundStep } from "../shared/time_axis.js";
+import { isRoundStep, roundStep } from "../shared/time_axis.js";
 import { isNumeric } from "./table.js";
 
 /** @typedef {{name: string, type: string}} Column */
@@ -9,11 +9,12 @@ import { isNumeric } from "./table.js";
  * What is drawn; `values` are number columns, none for the count of rows; `split` makes one series of each of its values.
  * @typedef {{shape: "line" | "bar", across: string, values: string[], split: string}} Choice
  */
-/** @typedef {{across: number | string, value: number}} Point */
+/** A value of null is a bucket without a row: a line has a gap there. @typedef {{across: number | string, value: number | null}} Point */
 /** @typedef {{isTime: boolean, series: {name: string, points: Point[]}[], left: string}} Drawing */
 
 const MOST_SERIES = 8;
 const MOST_BARS = 40;
+const MOST_BUCKETS = 5000; // of the query's own; as many as a browser draws quickly
 const BUCKETS = 48; // at most, of a count of rows over time
 const TIME = /^\d{4}-\d\d-\d\d([T ]\d\d:\d\d|$)/;
 const CATEGORY_TYPES = /^(text|character|boolean|uuid|date|"?char|name|inet)/;
@@ -54,6 +55,7 @@ export function draw(choice, columns, rows) {
   const groups = grouped(choice, rows);
   const series = groups.shown.map(({ name, value, rows: of }) => ({ name, points: summed(of, places, value) }));
   for (const { points } of series) if (kind !== "category") points.sort((one, other) => Number(one.across) - Number(other.across));
+  if (isTime) leaveGaps(series);
   const drawn = [...new Set(series.flatMap(({ points }) => points.map(({ across }) => across)))];
   const left = [groups.left && `${groups.left} more series`];
   if (choice.shape === "bar" && drawn.length > MOST_BARS) {
@@ -62,6 +64,44 @@ export function draw(choice, columns, rows) {
     left.push(`${drawn.length - MOST_BARS} more values of ${choice.across}`);
   }
   return { isTime, series, left: left.filter(Boolean).join(" and ") };
+}
+
+/** Put a value of null where the query's own buckets of time lack one; moments in no rhythm have no buckets. */
+function leaveGaps(series) {
+  const moments = [...new Set(series.flatMap(({ points }) => points.map(({ across }) => across)))].sort((one, other) => one - other);
+  const all = rhythm(moments);
+  if (all === null) return;
+  for (const one of series) {
+    const values = new Map(one.points.map(({ across, value }) => [across, value]));
+    const own = all.filter((moment) => moment >= one.points[0]?.across && moment <= one.points.at(-1).across);
+    one.points = own.map((across) => ({ across, value: values.get(across) ?? null }));
+  }
+}
+
+/** Every bucket from the first moment to the last, if most of them follow each other at one round step; else null. */
+function rhythm(moments) {
+  if (moments.length < 3) return null;
+  const months = moments.map(monthNumber);
+  const isMonthly = months.every((month) => month !== null);
+  const places = isMonthly ? months : moments;
+  const gaps = places.slice(1).map((place, index) => place - places[index]);
+  const step = gaps.reduce((one, other) => Math.min(one, other));
+  const isRegular = gaps.every((gap) => gap % step === 0) && gaps.filter((gap) => gap === step).length * 2 >= gaps.length;
+  if (!isRegular || !(isMonthly || isRoundStep(step)) || (places.at(-1) - places[0]) / step > MOST_BUCKETS) return null;
+  const found = [];
+  for (let place = places[0]; place <= places.at(-1); place += step) found.push(isMonthly ? startOfMonth(place) : place);
+  return found;
+}
+
+/** The number of a month, counted from the year 0; null for a moment that begins none. */
+function monthNumber(moment) {
+  const date = new Date(moment);
+  const number = date.getUTCFullYear() * 12 + date.getUTCMonth();
+  return startOfMonth(number) === moment ? number : null;
+}
+
+function startOfMonth(number) {
+  return Date.UTC(Math.floor(number / 12), number % 12);
 }
 
 /** Where a row stands on the horizontal axis; `empty` are places that count as nought where no row stands. */

@@ -1,7 +1,9 @@
 /** What Ace offers while SQL is typed: log sources, their columns and metadata paths, @parameters, keywords. */
 
+import { offerSteps, placeInPath } from "./metadata_steps.js";
+
 /** @typedef {{name: string, type: string, path: string | null}} Column */
-/** @typedef {{path: string, type: string, rows: number, column: string | null}} MetadataPath */
+/** @typedef {{path: string, type: string, rows: number, steps: string[], column: string | null}} MetadataPath */
 /** @typedef {{name: string, table: string, holds: string, columns: Column[], metadata_paths: MetadataPath[]}} Source */
 /**
  * `qualifier` is what stands before the dot, where the value takes its place too.
@@ -9,6 +11,7 @@
  *   completer?: any}} Completion
  */
 
+const IN_PATHS = ["'", "{", ",", ">"]; // behind which a step of a path may begin
 const NAME = /[@A-Za-z0-9_]/;
 const READ_TABLES = /\b(?:from|join|,)\s+(?:logs\.)?(\w+)(?:\s+(?:as\s+)?(?!(?:where|join|left|on|group|order|limit|cross|inner)\b)(\w+))?/gi;
 
@@ -16,13 +19,19 @@ const READ_TABLES = /\b(?:from|join|,)\s+(?:logs\.)?(\w+)(?:\s+(?:as\s+)?(?!(?:w
 export function completers(sources, parameters) {
   const ours = {
     id: "catalogue",
-    triggerCharacters: ["@", "."],
+    triggerCharacters: ["@", ".", ...IN_PATHS],
     identifierRegexps: [NAME],
     getCompletions: (editor, session, position, prefix, answer) => {
-      const before = session.getLine(position.row).slice(0, position.column - prefix.length);
-      const found = offers({ sql: editor.getValue(), before, prefix, sources: sources(), parameters: parameters() });
+      const line = session.getLine(position.row);
+      const [before, after] = [line.slice(0, position.column - prefix.length), line.slice(position.column)];
+      const isUnasked = editor.completer?.autoShown && prefix === "" && IN_PATHS.includes(before.at(-1));
+      if (isUnasked && placeInPath(before) === null) {
+        answer(null, []); // a comma or quote elsewhere in the SQL
+        return;
+      }
+      const found = offers({ sql: editor.getValue(), before, after, prefix, sources: sources(), parameters: parameters() });
       for (const one of found) if (one.qualifier) one.completer = ours;
-      const all = [...found, ...offerWords(before, prefix)];
+      const all = placeInPath(before + prefix) ? found : [...found, ...offerWords(before, prefix)];
       const typed = prefix.toLowerCase();
       // What is written out is not offered: Enter would take the offer where a new line is wanted.
       const isWhole = all.some(({ value }) => value.toLowerCase() === typed) || sources().some(({ name }) => name === typed);
@@ -41,14 +50,16 @@ function replaceQualified(ace, { value, qualifier }) {
   ace.session.replace(new Range(row, column - typed, row, column), value);
 }
 
-/** Behind `logs.` or `t.` other things fit than before the dot: Ace would only go on to narrow down what it offered. */
+/** Behind `logs.`, `t.` and a step of a path other things fit than before: Ace would only go on to narrow down what it offered. */
 export function restartBehindQualifiers(ace, sources) {
   ace.commands.on("afterExec", ({ command, args }) => {
-    if (command.name !== "insertstring" || args !== "." || !ace.completer?.activated) return;
+    if (command.name !== "insertstring" || !ace.completer?.activated) return;
     const { row, column } = ace.getCursorPosition();
-    const word = /(\w+)\.$/.exec(ace.session.getLine(row).slice(0, column))?.[1].toLowerCase();
+    const before = ace.session.getLine(row).slice(0, column);
+    const word = /(\w+)\.$/.exec(before)?.[1].toLowerCase();
     const aliases = readSources(ace.getValue(), sources()).map(({ alias }) => alias);
-    if (!["logs", ...aliases].includes(word ?? "")) return;
+    const isQualifier = args === "." && ["logs", ...aliases].includes(word ?? "");
+    if (!isQualifier && !(IN_PATHS.includes(args) && placeInPath(before))) return;
     ace.completer.detach();
     ace.execCommand("startAutocomplete");
   });
@@ -69,7 +80,9 @@ function offerWords(before, prefix) {
 }
 
 /** What fits at the cursor; `before` is the line up to the word being typed, which is `prefix`. */
-export function offers({ sql, before, prefix, sources, parameters }) {
+export function offers({ sql, before, after = "", prefix, sources, parameters }) {
+  const place = placeInPath(before + prefix);
+  if (place) return offersInPath(place, readSources(sql, sources), after);
   if (/^\d/.test(prefix) || isNewName(before)) return [];
   if (prefix.startsWith("@")) return parameters.map(offerParameter);
   if (/\blogs\.$/i.test(before)) return sources.map((source) => offerSource(source, source.name));
@@ -84,6 +97,13 @@ export function offers({ sql, before, prefix, sources, parameters }) {
     ...[...known].flatMap((source) => offerColumns(source, "")),
     ...parameters.map(offerParameter),
   ];
+}
+
+/** The keys below a place; without a qualifier those of every source that is read. */
+function offersInPath(place, read, after) {
+  const qualifier = place.qualifier?.toLowerCase();
+  const meant = read.filter(({ alias }) => qualifier === undefined || alias === qualifier);
+  return offerSteps(place, [...new Set(meant.map(({ source }) => source))].flatMap((source) => source.metadata_paths), after);
 }
 
 /** Behind AS a name is made up, unless a query follows; Enter must not put another one there. */

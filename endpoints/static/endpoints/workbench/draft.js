@@ -18,6 +18,12 @@ export class DraftForm {
     this.id = page.id;
     this.settings = page.settings;
     this.sql = sql;
+    this.opened = JSON.stringify(this.read());
+  }
+
+  /** Whether something of it was changed since the page was opened. */
+  isChanged() {
+    return JSON.stringify(this.read()) !== this.opened;
   }
 
   /** The draft as the service reads it. */

@@ -48,6 +48,11 @@ export class ArgumentInputs {
     return sent;
   }
 
+  /** The same as typed, by name. */
+  typed() {
+    return Object.fromEntries(this.parameters.map((parameter) => [parameter.name, this.value(parameter)]));
+  }
+
   /** Say at its input what is wrong with an argument. */
   mark(faults) {
     let first = null;
@@ -100,7 +105,7 @@ export class ArgumentInputs {
 
   /** What was typed for it; what was typed while it had another type or other choices counts no more. */
   value(parameter) {
-    const value = this.values.get(keyOf(parameter)) ?? "";
+    const value = this.values.get(keyOf(parameter)) ?? this.memory.shared?.[parameter.name] ?? "";
     const choices = parameter.type === "list of text" ? [] : choicesOf(parameter);
     return choices.length && !choices.includes(value) ? "" : value;
   }
@@ -109,9 +114,9 @@ export class ArgumentInputs {
   moments(parameter) {
     const moment = ([label, milliseconds]) => {
       const onclick = () => {
-        const value = new Date(Date.now() - milliseconds).toISOString().slice(0, 19);
-        byId(inputId(parameter.name)).value = value;
-        this.keep(parameter, value);
+        const input = byId(inputId(parameter.name));
+        input.value = new Date(Date.now() - milliseconds).toISOString().slice(0, 19);
+        input.dispatchEvent(new Event("input", { bubbles: true }));
       };
       return h("button", { type: "button", class: "wb-link", "aria-label": `@${parameter.name}: ${label}`, onclick }, label);
     };

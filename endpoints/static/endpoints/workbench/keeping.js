@@ -10,10 +10,15 @@ const ASKED_AGAIN_MILLISECONDS = 30_000;
 
 /** What was typed into "Try it", kept in this browser tab until it is closed. */
 export class PageMemory {
-  /** A new endpoint has the id null. */
-  constructor(id) {
+  /** A new endpoint has the id null; `shared` is the run in the page's address, which comes before what was kept. */
+  constructor(id, shared) {
     this.key = `${PREFIX}${id ?? "new"}`;
     this.kept = { arguments: {}, sql: "", lql: "", tab: "", ...(isJustAdded(id) ? read(`${PREFIX}new`) : {}), ...read(this.key) };
+    this.shared = shared?.fields ?? null;
+    if (shared) {
+      const tab = shared.sql ? "wb-tab-sql" : shared.lql ? "wb-tab-lql" : "";
+      Object.assign(this.kept, { arguments: {}, sql: shared.sql, lql: shared.lql, tab });
+    }
     if (id !== null) store((storage) => storage.removeItem(`${PREFIX}new`));
   }
 

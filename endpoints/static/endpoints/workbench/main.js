@@ -12,6 +12,7 @@ import { ArgumentInputs, TableList } from "./inputs.js";
 import { PageMemory, SessionGuard, VersionWatch } from "./keeping.js";
 import { ParameterRows, ParameterStrip, showStarters } from "./parameters.js";
 import { Results } from "./results.js";
+import { readRun } from "./shared_run.js";
 import { Trial } from "./trial.js";
 
 const EMPTY = "Write one SELECT over the tables of schema logs. Ctrl+Space lists them; @name is an argument of the caller.";
@@ -20,19 +21,22 @@ const LIMITLESS = { allowed_values: [], minimum: "", maximum: "", pattern: "" };
 const UNDECLARED = { type: "text", required: false, default: "", ...LIMITLESS, description: "" };
 
 class Workbench {
-  constructor(editor, draft, addresses) {
+  constructor(editor, draft, page) {
+    const { addresses } = page;
     this.editor = editor;
     this.draft = draft;
     this.addresses = addresses;
     this.sources = [];
-    const memory = new PageMemory(draft.id);
+    const shared = page.id === null ? null : readRun(window.location.hash);
+    const memory = new PageMemory(page.id, shared);
     this.inputs = new ArgumentInputs(memory);
     this.tableList = new TableList();
     this.problems = new ProblemList(editor, draft);
     this.rows = new ParameterRows(draft);
     this.strip = new ParameterStrip(draft);
     const { inputs, tableList } = this;
-    this.trial = new Trial(addresses, { editor, draft, inputs, results: new Results(), tableList, memory });
+    const results = new Results();
+    this.trial = new Trial(addresses, { editor, draft, inputs, results, tableList, memory, page, shared });
     this.checker = new Checker(addresses.check, () => draft.read(), {
       checking: (isChecking) => this.problems.busy(isChecking),
       checked: (report) => this.checked(report),
@@ -141,7 +145,7 @@ function start() {
   draft.fitFields();
   if (page.id !== null) new VersionWatch(page);
   editor.complete(() => [], () => draft.parameters());
-  if (page.may_try) new Workbench(editor, draft, page.addresses).start();
+  if (page.may_try) new Workbench(editor, draft, page).start();
 }
 
 // Ace's widget is made when everything has loaded.

@@ -1,8 +1,11 @@
 /** "Try it": one run or explanation at a time of the draft as typed, its time shown, really cancelled on request. */
 
 import { button, byId, h, show, tabs } from "../shared/dom.js";
+import { copy } from "../shared/copying.js";
 import { cause, offsetOf, select } from "../shared/failure.js";
 import { endRun, failureOf, newRunId, post, stopwatch } from "../shared/http.js";
+
+import { writeRun } from "./shared_run.js";
 
 const SENT_FIELDS = { "call.sql": "wb-sandbox-sql", "call.lql": "wb-sandbox-lql" };
 const SANDBOX_FIELDS = { "wb-tab-sql": ["sql", "wb-sandbox-sql"], "wb-tab-lql": ["lql", "wb-sandbox-lql"] };
@@ -20,12 +23,21 @@ export class Trial {
     });
     byId("wb-explain").addEventListener("click", () => void this.explain());
     byId("wb-cancel").addEventListener("click", () => void this.cancel());
+    byId("wb-share").addEventListener("click", () => void this.share());
+    byId("wb-share").hidden = parts.page.id === null; // a new endpoint has no address yet
     byId("wb-try").addEventListener("keydown", (event) => this.key(event));
+    byId("wb-try").addEventListener("input", forgetLink);
     // Nobody waits for the rows any more.
     window.addEventListener("pagehide", () => void this.cancel({ keepalive: true }));
   }
 
   bringBack(memory) {
+    const { shared, page } = this.parts;
+    if (shared) {
+      byId("wb-redact").checked = shared.redact;
+      const other = shared.version === page.version ? "" : ` It was version ${shared.version} when the link was made; this is version ${page.version}.`;
+      this.say(`Filled in from the link: click Run.${other}`);
+    }
     for (const [name, id] of Object.values(SANDBOX_FIELDS)) {
       byId(id).value = memory.kept[name];
       byId(id).addEventListener("input", () => memory.keep({ [name]: byId(id).value }));
@@ -37,6 +49,21 @@ export class Trial {
       memory.keep({ tab: id });
     });
     if (tab in SANDBOX_FIELDS) choose(tab);
+  }
+
+  /** Put the run into the page's address and copy that. */
+  async share() {
+    const { page, draft, inputs } = this.parts;
+    const { sql = "", lql = "", redact } = this.call();
+    const fragment = writeRun({ fields: inputs.typed(), sql, lql, redact, version: page.version });
+    if (fragment === null) {
+      this.say("This run is too long for a link.");
+      return;
+    }
+    window.history.replaceState(null, "", fragment);
+    const copied = await copy(h("pre", {}, window.location.href));
+    const unsaved = draft.isChanged() ? " Your unsaved changes are not in it: save first." : "";
+    this.say(`${copied}: who opens this link finds these arguments filled in and clicks Run.${unsaved}`);
   }
 
   run() {
@@ -125,10 +152,10 @@ export class Trial {
     const details = error.details.filter(({ reason }) => !reason || !error.message.includes(reason));
     show(
       byId("wb-error"),
-      h("p", { class: "wb-error-message" }, error.message),
-      cause(operator, "wb-error-cause"),
+      operator ? cause(operator, "wb-error-message") : h("p", { class: "wb-error-message" }, error.message),
       operator && this.link(operator),
       details.length > 0 && h("ul", { class: "wb-error-details" }, details.map((one) => h("li", {}, this.detail(one)))),
+      operator && h("p", {}, "To a consumer: ", error.message),
       h("p", { class: "wb-hint" }, facts(error)),
     );
     byId("wb-error").hidden = false;
@@ -170,9 +197,17 @@ export class Trial {
   }
 }
 
-function facts({ code, consumer_status: status, operator }) {
+/** Take a run out of the address, which no longer describes what was typed. */
+function forgetLink() {
+  const { pathname, search, hash } = window.location;
+  if (hash) window.history.replaceState(null, "", pathname + search);
+}
+
+function facts(error) {
+  const { code, consumer_status: status, operator } = error;
   const parts = [code];
   if (operator?.sqlstate) parts.push(`SQLSTATE ${operator.sqlstate}`);
   if (status) parts.push(`a consumer would get ${status}`);
-  return parts.join(" · ");
+  // The service's log has the rest under this id.
+  return [parts.join(" · "), error.request_id ? [" · request ", h("code", {}, error.request_id)] : null].flat();
 }

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
@@ -85,7 +86,7 @@ def test_the_steps_end_with_the_first_rows(
     assert json.loads(installed.output.splitlines()[-1]) == json.loads(steps()[1])
     record_property("seconds_from_clone_to_first_rows", round(installed.seconds, 1))
     with capsys.disabled():
-        print(f"\nFrom clone to first rows: {installed.seconds:.0f} s")
+        sys.stderr.write(f"\nFrom clone to first rows: {installed.seconds:.0f} s\n")
 
 
 def test_the_installation_finds_itself_in_order(installed: Installed) -> None:

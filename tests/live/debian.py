@@ -116,12 +116,7 @@ class DebianMachine:
         """Return a text with the paths and ports of this machine."""
         text = _MOVED.sub(rf"{self.root}/\1/", text)
         for written, name in _PORTS.items():
-            before, separator, _ = written.rpartition(":") if ":" in written else written.rpartition(" ")
-            here = (
-                f"listen 127.0.0.1:{self.ports[name]}"
-                if before == "listen"
-                else f"{before}{separator}{self.ports[name]}"
-            )
+            here = written.replace("listen ", "listen 127.0.0.1:").rstrip("0123456789") + str(self.ports[name])
             text = re.sub(rf"{re.escape(written)}\b", here, text)
         return text
 

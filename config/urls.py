@@ -13,8 +13,9 @@ from django.views.generic import RedirectView
 from endpoints.admin.explorer_urls import explorer_urls
 from endpoints.admin.schedules import schedules_page
 from endpoints.api import logs, monitoring, otlp, tokens, views
+from endpoints.api.docs_page import docs_page
 from endpoints.api.mcp.views import MCPView
-from endpoints.api.openapi import SchemaView, SwaggerView
+from endpoints.api.openapi import SchemaView
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
@@ -34,7 +35,7 @@ urlpatterns = [
     re_path(r"^mcp/?$", MCPView.as_view(), name="mcp"),
     re_path(r"^api/tokens/?$", tokens.TokensView.as_view(), name="tokens"),
     re_path(r"^api/openapi\.json/?$", SchemaView.as_view(), name="openapi"),
-    re_path(r"^api/docs/?$", SwaggerView.as_view(url_name="openapi"), name="api-docs"),
+    re_path(r"^api/docs/?$", docs_page, name="api-docs"),
     re_path(r"^api(?:/(?P<rest>.*))?$", views.unknown_route),
     re_path(r"^metrics/?$", monitoring.metrics, name="metrics"),
     re_path(r"^livez/?$", monitoring.livez, name="livez"),

@@ -30,6 +30,7 @@ INSTALLATIONS = ("browser", "faults", "endpoints/management/commands/test_demo.p
 # Drills that mostly wait for their own clocks. They come after the others, the longest first, module by module to
 # whichever worker is free; the drills that load the machine stay together, so that no two of them meet.
 WAITING_DRILLS = (
+    "faults/test_production.py",
     "faults/test_slow_clients.py",
     "faults/test_simulated_hour.py",
     "faults/test_web_processes.py",
@@ -87,6 +88,7 @@ TOOLS = {
     "chromium": Tool("chromium", "bin/chromium"),
     "libfaketime": Tool("libfaketime", "lib/*/faketime/libfaketime.so.1"),
     "nginx": Tool("nginx-light", "sbin/nginx"),
+    "postgresql-15": Tool("postgresql-15", "lib/postgresql/15/bin/postgres"),
     "jq": Tool("jq", "bin/jq"),
 }
 FOLDER_TOOLS = {"browser": "chromium"}  # what every test of a folder needs

@@ -18,7 +18,6 @@ from logsources.roles import READERS, VIEW_OWNERS
 
 PROJECT = Path(__file__).resolve().parent.parent
 UNITS = sorted((PROJECT / "deploy" / "systemd").glob("*.service"))
-NGINX = PROJECT / "deploy" / "nginx" / "nginx.conf"
 COMPOSE_FILES = ("docker-compose.yml", "docker-compose.citus.yml")
 COMMAND = ["-m", "config.serve"]
 
@@ -154,23 +153,76 @@ def test_the_workers_of_the_cluster_begin_with_every_role_of_the_logs() -> None:
     assert re.findall(r"^CREATE ROLE (\w+);$", database, re.MULTILINE) == list(roles)
 
 
-def nginx_value(name: str) -> str:
-    found = re.search(rf"^\s*{name}\s+([^;]+);", NGINX.read_text(encoding="utf-8"), re.MULTILINE)
+# --- The proxies: that of docker-compose.yml, and a site for Debian's nginx -------------------------------------------
+@pytest.fixture(params=["nginx.conf", "log-query-endpoints.conf"])
+def proxy(request: pytest.FixtureRequest) -> str:
+    return read("deploy", "nginx", request.param)
+
+
+def nginx_value(proxy: str, name: str) -> str:
+    found = re.search(rf"^\s*{name}\s+([^;]+);", proxy, re.MULTILINE)
     assert found is not None, name
     return found[1]
 
 
-def test_the_proxy_takes_requests_and_answers_in_whole() -> None:
-    assert nginx_value("proxy_request_buffering") == nginx_value("proxy_buffering") == "on"
+def test_the_proxy_takes_requests_and_answers_in_whole(proxy: str) -> None:
+    assert nginx_value(proxy, "proxy_request_buffering") == nginx_value(proxy, "proxy_buffering") == "on"
 
 
-def test_the_proxy_lets_idle_connections_go_before_the_service_does() -> None:
-    upstream = NGINX.read_text(encoding="utf-8").partition("upstream")[2].partition("}")[0]
+def test_the_proxy_lets_idle_connections_go_before_the_service_does(proxy: str) -> None:
+    upstream = proxy.partition("upstream")[2].partition("}")[0]
     found = re.search(r"keepalive_timeout (\d+)s;", upstream)
     assert found is not None
     assert int(found[1]) < serve.HEAD_SECONDS
 
 
-def test_the_proxy_takes_what_the_service_takes(settings: object) -> None:
-    assert nginx_value("large_client_header_buffers") == "4 32k"
-    assert nginx_value("client_max_body_size") == f"{settings.ENDPOINTS_MAX_LOAD_BYTES // 1024**2}m"  # type: ignore[attr-defined]
+def test_the_proxy_takes_what_the_service_takes(proxy: str, settings: object) -> None:
+    assert nginx_value(proxy, "large_client_header_buffers") == "4 32k"
+    assert nginx_value(proxy, "client_max_body_size") == f"{settings.ENDPOINTS_MAX_LOAD_BYTES // 1024**2}m"  # type: ignore[attr-defined]
+
+
+def test_the_proxy_keeps_metrics_from_the_world(proxy: str) -> None:
+    assert "return 404;" in proxy.partition("location /metrics {")[2].partition("}")[0]
+
+
+def test_the_proxies_treat_requests_alike() -> None:
+    """They differ in what each is for alone: addresses, folders, HTTPS, and who says how the client came."""
+    texts = (read("deploy", "nginx", name) for name in ("nginx.conf", "log-query-endpoints.conf"))
+    lines = [{line.partition("#")[0].strip() for line in text.splitlines()} for text in texts]
+    of_one = re.compile(
+        r"|worker_.*|pid .*|error_log .*|events \{|http \{|(client_body|proxy)_temp_path .*"
+        r"|upstream .*|server .*|listen .*|server_name .*|return 301 .*|ssl_.*"
+        r"|proxy_pass .*|proxy_set_header X-Forwarded-Proto .*"
+    )
+    assert [line for line in lines[0] ^ lines[1] if not of_one.fullmatch(line)] == []
+
+
+# --- The locks: an installation is the core, or everything ------------------------------------------------------------
+def pins(name: str) -> dict[str, str]:
+    return dict(re.findall(r"^([\w.-]+)==(\S+)", read(name), re.MULTILINE))
+
+
+def test_everything_is_the_core_and_what_the_extras_bring() -> None:
+    core, everything = pins("requirements.lock"), pins("requirements-extras.lock")
+    assert core.items() <= everything.items()
+    assert {"pyarrow", "sqlglot", "opentelemetry-sdk", "mozilla-django-oidc"} <= everything.keys() - core.keys()
+
+
+def test_the_suite_runs_on_the_versions_that_are_installed() -> None:
+    assert pins("requirements-extras.lock").items() <= pins("requirements-dev.lock").items()
+
+
+def test_no_other_lock_is_for_an_installation() -> None:
+    assert sorted(path.name for path in PROJECT.glob("requirements*.lock")) == [
+        "requirements-demo.lock",
+        "requirements-dev.lock",
+        "requirements-extras.lock",
+        "requirements.lock",
+    ]
+
+
+def test_the_image_copies_only_what_docker_is_given() -> None:
+    given = [line.removeprefix("!") for line in read(".dockerignore").splitlines() if line.startswith("!")]
+    copied = [words.split()[1] for words in read("Dockerfile").splitlines() if words.startswith("COPY ")]
+    assert "requirements-extras.lock" in copied
+    assert [path for path in copied if path not in (*given, ".") and not path.startswith("--")] == []

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from django.conf import settings
 from drf_spectacular.renderers import OpenApiJsonRenderer
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+from drf_spectacular.views import SpectacularAPIView
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
@@ -61,13 +61,6 @@ class SchemaView(SpectacularAPIView):
         user = getattr(self.request, "user", None)  # none when drf-spectacular looks at this view itself
         is_open = settings.ENDPOINTS_PUBLIC_SCHEMA or (user is not None and user.is_staff)
         return [] if is_open else [AccessTokenAuthentication()]
-
-
-class SwaggerView(SpectacularSwaggerView):
-    """A page to read and try the document, from this service's own static files."""
-
-    permission_classes = ()
-    authentication_classes = ()
 
 
 def describe_endpoints(result: Schema, generator: object, request: Request | None, public: bool) -> Schema:

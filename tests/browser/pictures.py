@@ -45,7 +45,10 @@ def take_pictures(page: Page, name: str) -> None:
 def switch_scheme(page: Page, scheme: Scheme) -> None:
     """Switch the page as its own menu does: it asks the browser for its scheme only at the start."""
     page.emulate_media(color_scheme=scheme)
-    page.evaluate("(scheme) => { Alpine.$data(document.documentElement).adminTheme = scheme }", scheme)
+    # The page of the API is no page of the admin, and follows the browser at any time.
+    page.evaluate(
+        "(scheme) => { if (window.Alpine) Alpine.$data(document.documentElement).adminTheme = scheme }", scheme
+    )
     settle(page)
 
 

@@ -44,7 +44,7 @@ _HEADERS: Final[Mapping[str, Schema]] = {
         "schema": {"type": "string"},
     },
     "RateLimit": {
-        "description": 'The limit that is reached, what is left (`r`), seconds until there is more (`t`): '
+        "description": "The limit that is reached, what is left (`r`), seconds until there is more (`t`): "
         '`"calls_a_minute";r=0;t=12`.',
         "schema": {"type": "string"},
     },
@@ -64,8 +64,8 @@ _HEADERS: Final[Mapping[str, Schema]] = {
     "X-Result-Notes": {"description": _NOTES, "schema": {"type": "string"}},
     "X-Result-Rows": {"description": "The number of rows.", "schema": {"type": "integer", "minimum": 0}},
     "X-Result-Truncated": {
-        "description": "true: there were more rows than the endpoint returns. limit: the stored query stopped at its own "
-        "LIMIT, so there may be more.",
+        "description": "true: there were more rows than the endpoint returns. limit: the stored query stopped at its "
+        "own LIMIT, so there may be more.",
         "schema": {"type": "string", "enum": ["true", "limit"]},
     },
 }

@@ -152,7 +152,8 @@ def _read_header(text: bytes) -> Header:
         fields[_NOTES : _NOTES + 1] = map(tuple, fields[_NOTES : _NOTES + 1])
         at_own_limit = fields[_TRUNCATED] == _AT_OWN_LIMIT
         fields[_TRUNCATED] = fields[_TRUNCATED] is True
-        return Header(*fields, at_own_limit=at_own_limit)
+        next_page = fields.pop() if len(fields) > _NOTES + 1 else ""
+        return Header(*fields, next_page, at_own_limit)
     except (ValueError, TypeError, LookupError) as error:
         raise UnreadableEntry("the header cannot be read") from error
 

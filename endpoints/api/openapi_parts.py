@@ -38,6 +38,10 @@ _HEADERS: Final[Mapping[str, Schema]] = {
     "Age": {"description": "Seconds since the result was computed.", "schema": {"type": "integer", "minimum": 0}},
     "Allow": {"description": "The methods of this address.", "schema": {"type": "string"}},
     "Cache-Control": {"description": "How long a client may keep the answer.", "schema": {"type": "string"}},
+    "Content-Disposition": {
+        "description": "The name of the file, if `format` is sent.",
+        "schema": {"type": "string"},
+    },
     "ETag": {"description": "Names this result; send it as If-None-Match.", "schema": {"type": "string"}},
     "Link": {
         "description": 'The address of the next page, `rel="next"`; the last page has none (RFC 8288).',
@@ -58,6 +62,10 @@ _HEADERS: Final[Mapping[str, Schema]] = {
     "X-Cache": {
         "description": "What the cache did for this call.",
         "schema": {"type": "string", "enum": ["hit", "stale", "miss", "bypass"]},
+    },
+    "X-Ignored-Arguments": {
+        "description": "Names that were sent and that the endpoint does not have, percent-encoded, separated by `, `.",
+        "schema": {"type": "string"},
     },
     POSITION_HEADER: {"description": "A position of the log that has the rows.", "schema": {"type": "string"}},
     "X-Request-ID": {"description": "Also in the log of the service.", "schema": {"type": "string"}},

@@ -151,6 +151,8 @@ ENDPOINTS_AUDIT_DAYS = env.int("ENDPOINTS_AUDIT_DAYS", default=14)
 ENDPOINTS_AUDIT_ROWS_A_DAY = env.int("ENDPOINTS_AUDIT_ROWS_A_DAY", default=2_000_000)
 # The OpenAPI document names every endpoint: public only if that is wanted, otherwise with an access token.
 ENDPOINTS_PUBLIC_SCHEMA = switch("ENDPOINTS_PUBLIC_SCHEMA", default=DEBUG)
+# Answers over 8 kB in gzip or zstd for who asks for it; off where a proxy compresses, or to be safe from BREACH.
+RESPONSE_COMPRESSION = switch("RESPONSE_COMPRESSION", default=True)
 # Spans for a collector of OpenTelemetry; where it is, the standard variables OTEL_… say.
 ENDPOINTS_SPANS = switch("ENDPOINTS_SPANS", default=False)
 if ENDPOINTS_SPANS:

@@ -228,8 +228,8 @@ class HTTPSRequired(EndpointError):
     status = 403
     code = "https_required"
     default_message = (
-        "This service takes access tokens over HTTPS alone. This one was sent in the clear: consider it exposed, revoke "
-        "it, and send a new one to the address with https://."
+        "This service takes access tokens over HTTPS alone. This one was sent in the clear: consider it exposed, "
+        "revoke it, and send a new one to the address with https://."
     )
 
 

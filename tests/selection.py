@@ -52,6 +52,7 @@ LONG_MODULES = (
     "logsources/test_hardening.py",
     "endpoints/sandbox/test_second_wall.py",
     "endpoints/sandbox/test_large_operands.py",
+    "endpoints/api/test_openapi_validity.py",
 )
 # Files that start servers of their own, in any version.
 OWN_SERVERS = (

@@ -73,9 +73,9 @@ def _preferred_format(accept: str) -> ResultFormat:
     for place, text in enumerate(_RANGES.findall(accept)):
         media_type = text.partition(";")[0].strip().lower()
         parameters = {name.lower(): value.strip(' \t"').lower() for name, value in _PARAMETERS.findall(text)}
-        quality = _quality(parameters.pop("q", ""))
+        wanted_by = quality(parameters.pop("q", ""))
         for result_format, precision in _named(media_type, parameters):
-            found = _Range(quality, precision, -place)
+            found = _Range(wanted_by, precision, -place)
             if result_format not in best or _decides_more(found, best[result_format]):
                 best[result_format] = found
     wanted = [result_format for result_format in ResultFormat if result_format in best and best[result_format].quality]
@@ -107,7 +107,7 @@ def _precision_of(parameters: dict[str, str]) -> _Precision:
     return _Precision.TYPE_AND_PARAMETERS if parameters == _SENT_PARAMETERS else _Precision.OTHER_PARAMETERS
 
 
-def _quality(text: str) -> float:
+def quality(text: str) -> float:
     """Return a quality from 0 to 1; what is none counts as absent."""
     if not _QUALITY.fullmatch(text) or text in ("", "."):
         return 1.0

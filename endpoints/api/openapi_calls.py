@@ -8,6 +8,7 @@ from typing import Final
 from django.conf import settings
 
 from endpoints.api.middleware import REQUEST_ID
+from endpoints.api.negotiation import FORMAT
 from endpoints.api.openapi_parts import failures, headers, parameter, result_of
 from endpoints.api.replies import POSITION_HEADER
 from endpoints.api.schemas import Schema, reference
@@ -17,9 +18,10 @@ from endpoints.results.outcomes import ResultFormat
 _CALL_FAILURES: Final = (400, 401, 403, 404, 406, 408, 409, 413, 415, 429, 431, 500, 503, 504)
 _CANCEL_FAILURES: Final = (401, 404, 429, 431, 500, 503)
 _RESULT_HEADERS: Final = (
-    "X-Request-ID", "ETag", "Cache-Control", "Age", "X-Cache", "X-Result-Rows", "X-Result-Truncated", "Server-Timing",
+    "X-Request-ID", "ETag", "Cache-Control", "Age", "X-Cache", "X-Result-Rows", "X-Result-Truncated",
+    "X-Ignored-Arguments", "Content-Disposition", "Server-Timing",
 )  # fmt: skip
-_NOT_MODIFIED_HEADERS: Final = ("X-Request-ID", "ETag", "Cache-Control", "Age", "X-Cache")
+_NOT_MODIFIED_HEADERS: Final = ("X-Request-ID", "ETag", "Cache-Control", "Age", "X-Cache", "X-Ignored-Arguments")
 _REQUEST_ID_SCHEMA: Final[Schema] = {"type": "string", "pattern": f"^{REQUEST_ID.pattern}$"}
 _REQUEST_ID: Final = parameter(
     "X-Request-ID",
@@ -52,6 +54,12 @@ def call_headers() -> list[Schema]:
         type="boolean",
     )
     return [redaction, _POSITION, _REQUEST_ID]
+
+
+def format_parameter() -> Schema:
+    """Return the parameter that names a format, for who cannot send Accept."""
+    description = "The format, in place of Accept; the answer then is a file: Content-Disposition."
+    return parameter(FORMAT, "query", description) | {"schema": reference("ResultFormat")}
 
 
 def answers(rows: str, *more_headers: str, stream_rows: int) -> Schema:
@@ -139,6 +147,7 @@ def call_components() -> Schema:
         "properties": {"request_id": {"type": "string"}, "cancelled": {"type": "boolean"}},
     }
     return {
+        "ResultFormat": {"type": "string", "enum": [each.short_name for each in offered_formats()]},
         "SandboxRow": row,
         "SandboxRows": result_of(reference("SandboxRow"), next=following),
         "Purged": purged,

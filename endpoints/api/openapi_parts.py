@@ -38,13 +38,17 @@ _HEADERS: Final[Mapping[str, Schema]] = {
     "Age": {"description": "Seconds since the result was computed.", "schema": {"type": "integer", "minimum": 0}},
     "Allow": {"description": "The methods of this address.", "schema": {"type": "string"}},
     "Cache-Control": {"description": "How long a client may keep the answer.", "schema": {"type": "string"}},
+    "Content-Disposition": {
+        "description": "The name of the file, if `format` is sent.",
+        "schema": {"type": "string"},
+    },
     "ETag": {"description": "Names this result; send it as If-None-Match.", "schema": {"type": "string"}},
     "Link": {
         "description": 'The address of the next page, `rel="next"`; the last page has none (RFC 8288).',
         "schema": {"type": "string"},
     },
     "RateLimit": {
-        "description": 'The limit that is reached, what is left (`r`), seconds until there is more (`t`): '
+        "description": "The limit that is reached, what is left (`r`), seconds until there is more (`t`): "
         '`"calls_a_minute";r=0;t=12`.',
         "schema": {"type": "string"},
     },
@@ -59,13 +63,17 @@ _HEADERS: Final[Mapping[str, Schema]] = {
         "description": "What the cache did for this call.",
         "schema": {"type": "string", "enum": ["hit", "stale", "miss", "bypass"]},
     },
+    "X-Ignored-Arguments": {
+        "description": "Names that were sent and that the endpoint does not have, percent-encoded, separated by `, `.",
+        "schema": {"type": "string"},
+    },
     POSITION_HEADER: {"description": "A position of the log that has the rows.", "schema": {"type": "string"}},
     "X-Request-ID": {"description": "Also in the log of the service.", "schema": {"type": "string"}},
     "X-Result-Notes": {"description": _NOTES, "schema": {"type": "string"}},
     "X-Result-Rows": {"description": "The number of rows.", "schema": {"type": "integer", "minimum": 0}},
     "X-Result-Truncated": {
-        "description": "true: there were more rows than the endpoint returns. limit: the stored query stopped at its own "
-        "LIMIT, so there may be more.",
+        "description": "true: there were more rows than the endpoint returns. limit: the stored query stopped at its "
+        "own LIMIT, so there may be more.",
         "schema": {"type": "string", "enum": ["true", "limit"]},
     },
 }

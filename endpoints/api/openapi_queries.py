@@ -14,7 +14,8 @@ from django.conf import settings
 
 from endpoints.access.secrets import Caller
 from endpoints.api.arguments import FORM, JSON
-from endpoints.api.openapi_calls import answers, call_headers, not_modified
+from endpoints.api.negotiation import FORMAT
+from endpoints.api.openapi_calls import answers, call_headers, format_parameter, not_modified
 from endpoints.api.openapi_parts import failures, headers, parameter, result_of
 from endpoints.api.schemas import (
     Schema,
@@ -106,7 +107,7 @@ class DescribedEndpoint:
         return self._operation(
             f"get_{self.names.operation}",
             "endpoints",
-            parameters=[*self._in_query(self.parameters), _IF_NONE_MATCH],
+            parameters=[*self._in_query(self.parameters), *self._format(), _IF_NONE_MATCH],
             responses=self._answers() | not_modified(*self._page_headers),
         )
 
@@ -126,6 +127,9 @@ class DescribedEndpoint:
     def _answers(self) -> Schema:
         rows = f"{self.names.schema}Rows"
         return answers(rows, *self._page_headers, stream_rows=self.endpoint.stream_rows)
+
+    def _format(self) -> list[Schema]:
+        return [] if any(each.name == FORMAT for each in self.declared) else [format_parameter()]
 
     def _in_query(self, parameters: Iterable[DeclaredParameter]) -> list[Schema]:
         return [
@@ -164,7 +168,7 @@ class DescribedEndpoint:
         return self._operation(
             f"{SANDBOX}_get_{self.names.operation}",
             SANDBOX,
-            parameters=[*own, *self._in_query(self.declared), _IF_NONE_MATCH],
+            parameters=[*own, *self._in_query(self.declared), *self._format(), _IF_NONE_MATCH],
             responses=self._sandbox_answers() | not_modified(),
         )
 

@@ -1,47 +1,39 @@
-"""The HTTP side of a call: read the request, call one service, render its outcome. It makes no decisions.
+"""The HTTP side of a call: read the request, call one service, render its outcome.
 
 Every call goes through `answer_query`; `views` passes it Django's requests, `fast_path` the web server's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from time import perf_counter
-from typing import Any, Final
+from typing import Final
 
 from django.conf import settings
-from django.utils.http import parse_etags
 
 from endpoints.access.secrets import Caller
 from endpoints.access.token_limits import admit
 from endpoints.api.arguments import RawArguments, read_query_string
 from endpoints.api.authentication import authenticate
-from endpoints.api.links import link_to_next_page
 from endpoints.api.negotiation import FORMAT, LONGEST_REMEMBERED, named_format, preferred_format
+from endpoints.api.rendering import Environ, render_answer, render_stream
 from endpoints.api.replies import POSITION_HEADER, Reply, as_endpoint_error, error_reply
 from endpoints.api.tail import answer_tail
-from endpoints.calling.cached_results import CacheState, Served
-from endpoints.calling.calls import Answer, find_endpoint, note_answered_call, note_failed_call, run_endpoint
+from endpoints.calling.calls import find_endpoint, note_answered_call, note_failed_call, run_endpoint
 from endpoints.calling.query_requests import Call
 from endpoints.calling.streams import StreamedAnswer
 from endpoints.definition import Version
 from endpoints.errors import InvalidRequest, MethodNotAllowed, NotAcceptable
-from endpoints.results.encoding import BINARY_FORMATS
 from endpoints.results.outcomes import ResultFormat
 from endpoints.results.positions import NO_POSITION, read_position
 from endpoints.sql.parameters import RawValue
-
-Environ = Mapping[str, Any]  # of WSGI, PEP 3333; Django's request.META is one
 
 METHODS: Final = ("GET", "HEAD", "POST", "OPTIONS")
 _ON: Final = frozenset(("true", "1", "yes", "on"))
 _OFF: Final = frozenset(("", "false", "0", "no", "off"))
 _NO_BODY: Final = RawArguments()
-_CONTENT_TYPES: Final = {
-    each: each.value if each in BINARY_FORMATS else f"{each.value}; charset=utf-8" for each in ResultFormat
-}
 # A few different ones are requested again and again, and most are short.
 _REMEMBERED_CALLS: Final = 512
 _MOST_REMEMBERED: Final = 64  # arguments; each takes memory of its own
@@ -84,7 +76,7 @@ def answer_query(request: QueryRequest) -> Reply:
             takes_streams=request.environ["REQUEST_METHOD"] != "HEAD",
         )
         if answer.stream is not None:
-            return _render_stream(call, answer, StreamedAnswer(answer.stream, request.request_id), started=started)
+            return render_stream(call, answer, StreamedAnswer(answer.stream, request.request_id), started=started)
         reply = render_answer(request.environ, call, answer, started=started)
     except Exception as error:  # noqa: BLE001  # whatever it was, the caller gets the one error body
         failure = as_endpoint_error(error)
@@ -220,84 +212,3 @@ def _redaction_wanted(sent: str) -> bool:
         # A misspelt "true" must not reveal the data that the caller wanted hidden.
         raise InvalidRequest(f"{settings.ENDPOINTS_HEADER_PREFIX}-ENDPOINT-REDACT-PII must be true or false.")
     return value in _ON
-
-
-def _render_stream(call: Call, answer: Answer, body: StreamedAnswer, *, started: float) -> Reply:
-    """Return the 200 of a stream: how many rows it has, and whether that is all, is said in its last line."""
-    outcome = answer.outcome
-    headers = {
-        "Content-Type": f"{outcome.format.value}; charset=utf-8",
-        "Cache-Control": "private, no-store",
-        "Vary": _vary(settings.ENDPOINTS_HEADER_PREFIX),
-        "X-Cache": answer.served.state.value,
-        "X-Accel-Buffering": "no",  # nginx would keep up to a gigabyte of it in a file
-        "Server-Timing": f"db;dur={outcome.database_seconds * 1000:.2f}, "
-        f"total;dur={(perf_counter() - started) * 1000:.2f}",
-    }
-    if answer.ignored:
-        headers["X-Ignored-Arguments"] = answer.ignored
-    if call.named_format:
-        headers["Content-Disposition"] = _as_file(call, answer)
-    return Reply(200, headers, later=body)
-
-
-def _as_file(call: Call, answer: Answer) -> str:
-    """Return the Content-Disposition (RFC 6266) of an answer whose format was named: a browser saves it as a file.
-
-    The name of an endpoint has letters, digits and `._-` alone.
-    """
-    return f'attachment; filename="{answer.endpoint_name}.{call.format.short_name}"'
-
-
-@lru_cache(maxsize=8)
-def _vary(prefix: str) -> str:
-    return f"Accept, X-API-KEY, Authorization, {prefix}-ENDPOINT-REDACT-PII, {POSITION_HEADER}"
-
-
-def render_answer(environ: Environ, call: Call, answer: Answer, *, started: float) -> Reply:
-    """Return the 200 (or 304) of a call with the headers of the service contract; `started` is a perf_counter."""
-    served, outcome = answer.served, answer.outcome
-    headers = {
-        "ETag": served.etag,
-        "Cache-Control": _cache_control(served),
-        "Vary": _vary(settings.ENDPOINTS_HEADER_PREFIX),
-        "X-Cache": served.state.value,
-        "X-Result-Rows": str(outcome.row_count),
-        "Server-Timing": f"db;dur={outcome.database_seconds * 1000:.2f}, "
-        f"encode;dur={outcome.encoding_seconds * 1000:.2f}, total;dur={(perf_counter() - started) * 1000:.2f}",
-    }
-    if served.state is not CacheState.BYPASS:
-        headers["Age"] = str(int(served.age_seconds))
-    if outcome.truncated:
-        headers["X-Result-Truncated"] = "true"
-    elif outcome.at_own_limit:
-        headers["X-Result-Truncated"] = "limit"
-    if outcome.notes:
-        headers["X-Result-Notes"] = "; ".join(outcome.notes)
-    if outcome.next_page:
-        headers["Link"] = link_to_next_page(call, answer.parameters, outcome.next_page)
-    if answer.ignored:
-        headers["X-Ignored-Arguments"] = answer.ignored
-    if call.named_format:
-        headers["Content-Disposition"] = _as_file(call, answer)
-    if environ["REQUEST_METHOD"] in ("GET", "HEAD") and _is_known(served.etag, environ.get("HTTP_IF_NONE_MATCH", "")):
-        return Reply(304, headers)
-    return Reply(200, {"Content-Type": _CONTENT_TYPES[outcome.format], **headers}, outcome.body)
-
-
-def _cache_control(served: Served) -> str:
-    """RFC 9111, and RFC 5861 for the seconds in which a client may show an old answer while it fetches a new one."""
-    if served.policy is None:
-        return "private, no-cache"
-    # Max-age counts from the time of the result: the recipient subtracts Age from it.
-    fresh_for = int(served.age_seconds + served.fresh_for_seconds)
-    stale_for = min(fresh_for, served.policy.stale_seconds)
-    return f"private, max-age={fresh_for}, stale-while-revalidate={stale_for}"
-
-
-def _is_known(etag: str, if_none_match: str) -> bool:
-    """If-None-Match compares weakly, RFC 9110 section 13.1.2."""
-    if not if_none_match:
-        return False
-    sent = parse_etags(if_none_match)
-    return "*" in sent or any(candidate.removeprefix("W/") == etag for candidate in sent)

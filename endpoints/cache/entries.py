@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from time import time
 from typing import cast
@@ -152,7 +152,8 @@ def _read_header(text: bytes) -> Header:
         fields[_NOTES : _NOTES + 1] = map(tuple, fields[_NOTES : _NOTES + 1])
         at_own_limit = fields[_TRUNCATED] == _AT_OWN_LIMIT
         fields[_TRUNCATED] = fields[_TRUNCATED] is True
-        return Header(*fields, at_own_limit=at_own_limit)
+        header = Header(*fields)
+        return replace(header, at_own_limit=True) if at_own_limit else header
     except (ValueError, TypeError, LookupError) as error:
         raise UnreadableEntry("the header cannot be read") from error
 

@@ -58,13 +58,14 @@ class CacheState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A result and where it came from; without a policy and age if the cache was not used."""
+    """A result and where it came from; without a policy, age and key if the cache was not used."""
 
     outcome: Outcome
     etag: str
     state: CacheState
     age_seconds: float = 0.0
     policy: CachePolicy | None = None
+    key: ResultKey | None = None
 
     @property
     def fresh_for_seconds(self) -> float:
@@ -148,7 +149,7 @@ def _serve(
     except CacheUnavailable:
         recent = None
     if recent is not None and recent.is_fresh:
-        return _serve_entry(recent, CacheState.HIT)
+        return _serve_entry(key, recent, CacheState.HIT)
     with running_call(caller, environ):
         return _compute(endpoint, key, request, caller, policy, recent)
 
@@ -172,25 +173,25 @@ def _compute(
         run = cache.run_once(
             key, produce=lambda: _run(endpoint, request, caller, policy.awaited), policy=policy, party=party
         )
-        return _serve_run(run, policy)
+        return _serve_run(key, run, policy)
     try:
         renewed = renew_entry(endpoint, key, request, caller, policy=policy)
     except (CacheUnavailable, DatabaseUnavailable, LimitReached, Overloaded, QueryTimeout):
         # An old answer, marked as one, is better than none: RFC 5861, stale-if-error.
         renewed = None
-    return _serve_entry(recent, CacheState.STALE) if renewed is None else _serve_run(renewed, policy)
+    return _serve_entry(key, recent, CacheState.STALE) if renewed is None else _serve_run(key, renewed, policy)
 
 
-def _serve_run(run: FlightResult, policy: CachePolicy) -> Served:
+def _serve_run(key: ResultKey, run: FlightResult, policy: CachePolicy) -> Served:
     if not run.shared:
         return _bypass(run.outcome)
     state = CacheState.HIT if run.role is Role.FOUND else CacheState.MISS
-    return Served(run.outcome, run.etag, state, run.age_seconds, policy)
+    return Served(run.outcome, run.etag, state, run.age_seconds, policy, key)
 
 
-def _serve_entry(recent: RecentEntry, state: CacheState) -> Served:
+def _serve_entry(key: ResultKey, recent: RecentEntry, state: CacheState) -> Served:
     entry = recent.entry
-    return Served(entry.outcome, entry.etag, state, recent.age_seconds, entry.policy)
+    return Served(entry.outcome, entry.etag, state, recent.age_seconds, entry.policy, key)
 
 
 def _bypass(outcome: Outcome) -> Served:

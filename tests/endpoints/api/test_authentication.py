@@ -14,7 +14,7 @@ from endpoints.defining.saving import save_endpoint
 from endpoints.errors import InternalError
 from endpoints.models import Endpoint
 from endpoints.sql.parameters import DeclaredParameter
-from tests.endpoints.api.conftest import HOST, Ask
+from tests.endpoints.api.conftest import Ask
 from tests.endpoints.api.loads import row
 
 pytestmark = pytest.mark.django_db

@@ -1,4 +1,4 @@
-"""An access token over plain HTTP, where HTTPS is demanded: refused, because a redirect would hide that it travelled."""
+"""An access token over plain HTTP, where HTTPS is demanded: refused; a redirect would hide that it has travelled."""
 
 from __future__ import annotations
 

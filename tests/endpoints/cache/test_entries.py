@@ -42,6 +42,16 @@ def test_result_comes_back_with_all_that_is_known_of_it(key: ResultKey, body: by
     assert entry.is_fresh
 
 
+@pytest.mark.parametrize("truncated", [False, True])
+@pytest.mark.parametrize("next_page", ["", "token"])
+def test_a_result_at_its_querys_own_limit_comes_back_as_one(key: ResultKey, truncated: bool, next_page: str) -> None:
+    stored = outcome(b"rows", truncated=truncated, next_page=next_page, at_own_limit=not truncated)
+    put(key, stored)
+    entry = fetch(key, POLICY)
+    assert entry is not None
+    assert entry.outcome == stored
+
+
 def test_there_is_nothing_before_the_first_run(key: ResultKey) -> None:
     assert fetch(key, POLICY) is None
 

@@ -31,6 +31,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from endpoints.access.admin_roles import permissions_of_roles
 from endpoints.admin.fields import CheckboxList
+from endpoints.models import Identity
 
 # --- People -----------------------------------------------------------------------------------------------------------
 admin.site.unregister(User)
@@ -73,7 +74,7 @@ class PersonAdmin(UserAdmin, ModelAdmin):  # type: ignore[misc,type-arg]
     list_display = ("username", "email", "roles", "is_active", "is_superuser", "last_login")
     list_filter = ("groups", "is_active")
     filter_horizontal = ()
-    readonly_fields = ("last_login", "date_joined")
+    readonly_fields = ("last_login", "date_joined", "single_sign_on")
     fieldsets = (
         (None, {"fields": ("username", "password")}),
         ("Person", {"fields": (("first_name", "last_name"), "email")}),
@@ -81,6 +82,16 @@ class PersonAdmin(UserAdmin, ModelAdmin):  # type: ignore[misc,type-arg]
         ("Dates", {"fields": (("last_login", "date_joined"),)}),
     )
     add_fieldsets = ((None, {"fields": ("username", "usable_password", "password1", "password2", "groups")}),)
+
+    def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> Any:
+        fieldsets = super().get_fieldsets(request, obj)
+        if obj is None or not Identity.objects.filter(user=obj).exists():
+            return fieldsets
+        return (*fieldsets, ("Single sign-on", {"fields": ("single_sign_on",)}))
+
+    @admin.display(description="logs in as")
+    def single_sign_on(self, person: User) -> str:
+        return f"{person.identity}. The provider's groups decide on the role at each login; a password does not count."
 
     @admin.display(description="roles", empty_value="none")
     def roles(self, person: User) -> str | None:

@@ -10,7 +10,15 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from psycopg import sql
 
-from config.setting_values import GATE_OPTIONS, check_servers, each_server, on_primary, with_gate_options
+from config import setting_values
+from config.setting_values import (
+    GATE_OPTIONS,
+    check_servers,
+    each_server,
+    on_primary,
+    read_roles,
+    with_gate_options,
+)
 from tests.config.test_settings import URLS, load_settings
 
 OWN = (
@@ -122,3 +130,68 @@ def test_several_hosts_that_leave_it_open_are_refused(
     with pytest.raises(ImproperlyConfigured, match="LOGS_GATE_URL") as raised:
         check_servers(parameters, setting="LOGS_GATE_URL", may_prefer=may_prefer)
     assert reason in str(raised.value)
+
+
+# --- Single sign-on ---------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("text", "roles"),
+    [
+        ("", {}),
+        ("ops=owner", {"ops": "owner"}),
+        (" ops = owner , /all=viewer,", {"ops": "owner", "/all": "viewer"}),
+        ("cn=ops=superuser", {"cn=ops": "superuser"}),
+    ],
+)
+def test_groups_have_roles(text: str, roles: dict[str, str]) -> None:
+    assert read_roles(text, setting="OIDC_ROLES") == roles
+
+
+@pytest.mark.parametrize("text", ["ops", "ops=", "=owner", "ops=admin", "ops=Owner", "a=owner=b", "a=viewer,a=owner"])
+def test_other_roles_are_refused(text: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match="OIDC_ROLES"):
+        read_roles(text, setting="OIDC_ROLES")
+
+
+SINGLE_SIGN_ON = {
+    "OIDC_ISSUER": "https://login.example.org",
+    "OIDC_CLIENT_ID": "logs",
+    "OIDC_CLIENT_SECRET": "secret",
+    "OIDC_ROLES": "ops=owner",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"OIDC_ISSUER": "http://login.example.org"}, "OIDC_ISSUER must begin with https://"),
+        ({"OIDC_ISSUER": "login.example.org"}, "OIDC_ISSUER must begin with https://"),
+        ({"OIDC_ISSUER": "https://login.example.org?x"}, "without ? and #"),
+        ({"OIDC_CLIENT_SECRET": ""}, "OIDC_ISSUER also needs OIDC_CLIENT_SECRET"),
+        ({"OIDC_CLIENT_ID": "", "OIDC_ROLES": ""}, "OIDC_ISSUER also needs OIDC_CLIENT_ID, OIDC_ROLES"),
+        ({"OIDC_SESSION_SECONDS": "5"}, "OIDC_SESSION_SECONDS must be at least 60"),
+        ({"OIDC_ISSUER": "", "OIDC_ONLY": "true"}, "OIDC_ONLY needs OIDC_ISSUER"),
+    ],
+)
+def test_the_service_does_not_start_with_half_a_single_sign_on(changes: dict[str, str], reason: str) -> None:
+    loaded = load_settings("s.OIDC_ISSUER", SECRET_KEY="x" * 50, **{**SINGLE_SIGN_ON, **changes})
+    assert loaded.returncode != 0
+    assert reason in loaded.stderr
+
+
+def test_the_extra_is_asked_for_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(setting_values, "find_spec", lambda name: None)
+    with pytest.raises(ImproperlyConfigured, match=r"pip install 'log-query-endpoints\[sso\]'"):
+        setting_values.check_single_sign_on("https://login.example.org", {}, session_seconds=60)
+
+
+_LOADED = (
+    "(__import__('os').environ.setdefault('DJANGO_SETTINGS_MODULE', 'config.settings'), __import__('django').setup(),"
+    " __import__('config.urls'), {name for name in ('mozilla_django_oidc', 'endpoints.access.single_sign_on')"
+    " if name in __import__('sys').modules})[-1]"
+)
+
+
+@pytest.mark.parametrize(("environment", "count"), [({}, 0), (SINGLE_SIGN_ON, 2)])
+def test_nothing_of_it_is_loaded_unless_there_is_an_issuer(environment: dict[str, str], count: int) -> None:
+    loaded = load_settings(f"len({_LOADED})", SECRET_KEY="x" * 50, **environment)
+    assert loaded.stdout == f"{count}\n", loaded.stderr

@@ -130,6 +130,10 @@ def create_operator(*, name: str, role: str, password: str) -> str:
     return client.cookies[settings.SESSION_COOKIE_NAME].value
 
 
+def create_superuser(*, name: str, password: str) -> None:
+    get_user_model().objects.create_superuser(username=name, password=password)
+
+
 @cache
 def _admin() -> Client:
     client = Client(SERVER_NAME="127.0.0.1")
@@ -166,6 +170,7 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
         expire,
         edit,
         create_operator,
+        create_superuser,
         warming_seconds,
         warm,
     )

@@ -15,7 +15,7 @@ from endpoints.api.arguments import RawArguments, read_query_string
 from endpoints.api.authentication import authenticate
 from endpoints.api.load_bodies import LoadBody, read_load_body
 from endpoints.api.replies import as_endpoint_error
-from endpoints.cache.usage import note_load
+from endpoints.cache.usage import note_load, note_load_end
 from endpoints.calling.loading import Load, LoadedRows, LoadTarget, check_load, load_sent_rows
 from endpoints.errors import InternalError, InvalidRequest, MethodNotAllowed, UnsupportedMediaType
 from logsources.batches import RowReader
@@ -47,6 +47,11 @@ def load(request: HttpRequest, form: LoadForm) -> LoadedRows:
         rows=0 if loaded is None else loaded.loaded,
         sent_bytes=seen.sent_bytes,
         seconds=perf_counter() - started,
+    )
+    note_load_end(
+        seen.source,
+        rows=0 if loaded is None else loaded.loaded,
+        failure="" if failure is None else failure.code,
     )
     if loaded is None:
         raise failure or InternalError

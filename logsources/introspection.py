@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from itertools import product, zip_longest
+from itertools import zip_longest
 from typing import Any, Final
 
 from psycopg import Connection, sql
@@ -92,11 +92,10 @@ def _type(value: Any) -> str:
 # --- Catalogue --------------------------------------------------------------------------------------------------------
 SAMPLE_ROWS: Final = 200
 SAMPLE_MILLISECONDS: Final = 500  # a table that takes longer shows no paths
-_PAGES_FROM_THE_END: Final = 100  # of 8 kB, with the rows that were loaded last
-# The fewer, the newer are the first SAMPLE_ROWS of them. But COPY extends a table by up to 64 pages at once, and those
-# at the end may be empty.
-_LAST_PAGES: Final = (10, _PAGES_FROM_THE_END)
+# Of 8 kB, with the rows loaded last: COPY extends a table by up to 64 pages at once, of which some stay empty.
+_PAGES_FROM_THE_END: Final = 100
 _MOST_PARTITIONS: Final = 3  # partitions with rows to look into
+_LOADED_PARTITIONS: Final = 31  # that may have the rows loaded last: producers that were away send older days
 _NOTHING: Final = object()
 
 
@@ -135,7 +134,7 @@ def recent_metadata(conn: Connection[Any], table: str, partitions: Sequence[str]
     samples: list[Any] = []
     topology = read_topology(conn)
     with _in_short(conn):
-        for partition in _newest_first(table, filled_partitions(conn, topology, partitions)):
+        for partition in _newest_first(table, filled_partitions(conn, topology, partitions), most=_MOST_PARTITIONS):
             tail = partial(
                 read_tail,
                 query=sql.SQL("SELECT metadata FROM tail"),
@@ -152,21 +151,44 @@ def recent_metadata(conn: Connection[Any], table: str, partitions: Sequence[str]
 
 
 def sample_rows(conn: Connection[Any], table: str, partitions: Sequence[str], *, rows: int) -> list[dict[str, Any]]:
-    """Return some recently loaded rows of the newest partition with rows, newest first, as JSON.
+    """Return the rows that were loaded last as JSON, the last one first, at most `rows`.
 
-    They are read in the same way as in `recent_metadata`, so some of the newest rows may be missing. Raises
-    psycopg.Error.
+    Only pages at the end of the newest partitions with rows are read, so the size of the table does not matter; rows
+    that were loaded into older days are not seen. The transactions of a cluster's workers do not follow one another:
+    there the rows that were loaded last into each shard are compared by their timestamps. Raises psycopg.Error.
     """
     topology = read_topology(conn)
-    newest = sql.SQL("SELECT to_jsonb(tail) FROM tail ORDER BY timestamp DESC LIMIT {}").format(sql.Literal(rows))
+    last = partial(_loaded_last, rows=rows)
     with _in_short(conn):
-        filled = filled_partitions(conn, topology, partitions)
-        for partition, last_pages in product(_newest_first(table, filled), _LAST_PAGES):
-            tail = partial(read_tail, query=newest, last_pages=last_pages)
-            found = [row for _, rows_of_one in query_pieces(conn, topology, [partition], tail) for row in rows_of_one]
-            if found:
-                return sorted(found, key=lambda row: datetime.fromisoformat(row["timestamp"]), reverse=True)[:rows]
-    return []
+        newest = list(_newest_first(table, filled_partitions(conn, topology, partitions), most=_LOADED_PARTITIONS))
+        by_partition: dict[str, list[Any]] = {partition: [] for partition in newest}
+        for partition, found in query_pieces(conn, topology, newest, last):
+            by_partition[partition] += found
+    loaded = [one for found in by_partition.values() for one in found]
+    if topology.is_distributed:
+        loaded.sort(key=lambda one: datetime.fromisoformat(one["row"]["timestamp"]), reverse=True)
+    else:
+        loaded.sort(key=lambda one: int(one["transaction"]), reverse=True)
+    return [one["row"] for one in loaded[:rows]]
+
+
+def _loaded_last(table: Piece, *, rows: int) -> sql.Composed:
+    # A row has the number of the transaction that stored it ("System Columns"), and within one its place. Numbers begin
+    # again after four billion transactions, and rows from before that then seem new; no function says better: hardening
+    # takes age(xid) from everybody.
+    return sql.SQL(
+        "WITH last AS MATERIALIZED (SELECT ctid AS place, xmin::text::bigint AS transaction FROM {table}"
+        " WHERE ctid >= (SELECT ('(' || greatest(0,"
+        " pg_relation_size({literal}) / current_setting('block_size')::int - {last_pages}) || ',0)')::tid)"
+        " ORDER BY transaction DESC, place DESC LIMIT {rows})"
+        " SELECT jsonb_build_object('transaction', transaction, 'row', to_jsonb(stored))"
+        " FROM last JOIN {table} AS stored ON stored.ctid = last.place ORDER BY transaction DESC, place DESC"
+    ).format(
+        table=table.name,
+        literal=table.literal,
+        last_pages=sql.Literal(_PAGES_FROM_THE_END),
+        rows=sql.Literal(rows),
+    )
 
 
 @contextmanager
@@ -176,10 +198,10 @@ def _in_short(conn: Connection[Any]) -> Iterator[None]:
         yield
 
 
-def _newest_first(table: str, partitions: Sequence[str]) -> Iterator[str]:
+def _newest_first(table: str, partitions: Sequence[str], *, most: int) -> Iterator[str]:
     default = default_partition_name(table)
     days = sorted((name for name in partitions if name != default), reverse=True)
-    yield from [*days, *(name for name in partitions if name == default)][:_MOST_PARTITIONS]
+    yield from [*days, *(name for name in partitions if name == default)][:most]
 
 
 def read_tail(table: Piece, *, query: sql.Composable, last_pages: int, rows: int = SAMPLE_ROWS) -> sql.Composed:

@@ -24,7 +24,7 @@ from logsources.ndjson import BadJSON, parse_line
 from logsources.project_column import hold_table
 from logsources.rolling import RolledSource
 from logsources.rows import BadRow, read_row
-from logsources.storing import PreparedRow, RowStore, TableCopy, encode_row
+from logsources.storing import PreparedRow, ProjectMoved, RowStore, TableCopy, encode_row
 from logsources.tables import TableShape
 from logsources.topology import read_topology
 
@@ -80,6 +80,23 @@ class LoadReport:
     unrecognised: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class LoadOutcome:
+    """How a load ended: with how many new rows, or with which failure, such as bad_line."""
+
+    source: str
+    rows: int = 0
+    failure: str = ""
+
+
+_watchers: list[Callable[[LoadOutcome], None]] = []
+
+
+def watch_loads(watcher: Callable[[LoadOutcome], None]) -> None:
+    """Have `watcher` called after each load of `load_rows`, in its thread; it must not raise."""
+    _watchers.append(watcher)
+
+
 def load_rows(
     source: LogSource,
     lines: Iterable[bytes],
@@ -94,6 +111,35 @@ def load_rows(
     loaded. Rows whose id and timestamp their project already has in the table are left out. Blank lines are skipped.
     Partitions for the rows' days are created first, and stay. Raises LoadAborted, ProjectMoved, psycopg.Error.
     """
+    outcome = LoadOutcome(source.name, failure="interrupted")
+    try:
+        report = _load_rows(source, lines, on_bad_line=on_bad_line, batch_rows=batch_rows, progress=progress)
+        outcome = LoadOutcome(source.name, rows=report.loaded)
+    except Exception as error:
+        outcome = LoadOutcome(source.name, failure=_failure(error))
+        raise
+    finally:
+        for watcher in _watchers:
+            watcher(outcome)
+    return report
+
+
+def _failure(error: Exception) -> str:
+    if isinstance(error, LoadAborted):
+        return "bad_line"
+    if isinstance(error, psycopg.Error):
+        return "log_database_error"
+    return "log_source_changed" if isinstance(error, ProjectMoved) else "unreadable_input"
+
+
+def _load_rows(
+    source: LogSource,
+    lines: Iterable[bytes],
+    *,
+    on_bad_line: OnBadLine,
+    batch_rows: int,
+    progress: Callable[[LoadProgress], None] | None,
+) -> LoadReport:
     shape = TableShape(source.name, source.project_path or None)
     intake = _Intake(lines, shape.project_path, source.default_project, on_bad_line, progress)
     with ExitStack() as stack:

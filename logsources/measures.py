@@ -267,7 +267,7 @@ def inspect_sources(names: Sequence[str]) -> dict[str, Measure] | None:
 
 
 def inspect_rows(name: str) -> list[dict[str, Any]] | None:
-    """Return up to SAMPLES recently loaded rows, newest first; None if the log database does not answer in time."""
+    """Return the SAMPLES rows loaded last, the last one first; None if the log database does not answer in time."""
     try:
         with _bounded_connection() as conn:
             return sample_rows(conn, name, partitions_by_table(conn).get(name, ()), rows=SAMPLES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from django import forms
@@ -18,6 +19,8 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from endpoints.admin.edit_conflicts import ConflictAdmin, ConflictForm, RowsByName
 from endpoints.admin.measured_sources import MeasuredAdmin
+from endpoints.cache import CacheUnavailable
+from endpoints.cache.usage import forget_load_ends
 from logsources import services
 from logsources.models import ExtractedColumn, LogSource
 from logsources.services import SourceTableError
@@ -171,3 +174,5 @@ class LogSourceAdmin(ConflictAdmin, MeasuredAdmin):
 
     def delete_model(self, request: HttpRequest, obj: LogSource) -> None:
         services.drop_source(obj)
+        with suppress(CacheUnavailable):  # otherwise a source of the same name seems to have been loaded
+            forget_load_ends(obj.name)

@@ -1,4 +1,4 @@
-"""Shows the content of the tables on the pages of log sources: how much, from which time, and some rows."""
+"""Shows the content of the tables on the pages of log sources: how much, from which time, how loads end, some rows."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from django.utils.timesince import timesince
 from unfold.admin import ModelAdmin
 
 from endpoints.admin.explorer import may_explore, sees_every_project
+from endpoints.admin.figures import utc
+from endpoints.cache import CacheUnavailable
+from endpoints.cache.usage import LoadEnd, LoadEnds, load_ends
 from logsources.measures import Measure, MeasuredPartition, inspect_rows, inspect_sources
 from logsources.models import LogSource, ProjectLocation
 
@@ -25,7 +28,7 @@ _NOT_TOLD: Final = "no answer in time"
 class MeasuredAdmin(ModelAdmin):  # type: ignore[misc]
     """Adds the results of `inspection` to the list and the page of a source; nothing else there waits for them."""
 
-    measured_columns = ("rows", "size", "oldest_row", "newest_row", "partitions")
+    measured_columns = ("rows", "size", "oldest_row", "newest_row", "last_load")
 
     class Media:
         css: Final = {"all": ["endpoints/sources.css"]}
@@ -34,8 +37,10 @@ class MeasuredAdmin(ModelAdmin):  # type: ignore[misc]
         changelist = super().get_changelist_instance(request)
         sources = list(changelist.result_list)
         measures = inspect_sources([source.name for source in sources])
+        ends = _load_ends()
         for source in sources:
             source.measure = None if measures is None else measures.get(source.name, Measure(()))
+            source.ends = None if ends is None else ends.get(source.name, LoadEnds())
         changelist.result_list = sources
         return changelist
 
@@ -58,10 +63,15 @@ class MeasuredAdmin(ModelAdmin):  # type: ignore[misc]
         measure = _measure(source)
         return _moment(measure.newest, "%Y-%m-%d %H:%M:%S") if measure and measure.span_known else _NOT_TOLD
 
-    @admin.display(description="partitions")
-    def partitions(self, source: LogSource) -> str:
-        measure = _measure(source)
-        return f"{len(measure.partitions):,}" if measure else _NOT_TOLD
+    @admin.display(description="last load (UTC)")
+    def last_load(self, source: LogSource) -> str | SafeString:
+        ends: LoadEnds | None = getattr(source, "ends", None)
+        if ends is None:
+            return _NOT_TOLD
+        loaded = _loaded(ends.loaded)
+        if ends.failed is None or (ends.loaded is not None and ends.loaded.at >= ends.failed.at):
+            return loaded
+        return format_html('{} <span class="ls-failed">failed {}: {}</span>', loaded, *_failed(ends.failed))
 
     @admin.display(description="kept for", ordering="retention_days")
     def kept_for(self, source: LogSource) -> str:
@@ -88,6 +98,7 @@ class MeasuredAdmin(ModelAdmin):  # type: ignore[misc]
         return {
             "source": source,
             "facts": None if measure is None else [*_facts(measure), *self._settings(source)],
+            "loads": _load_facts(source.name),
             "partitions": [] if measure is None else [_row(partition) for partition in reversed(measure.partitions)],
             "filled": 0 if measure is None else len(measure.filled),
             "shows_rows": shows_rows,
@@ -117,6 +128,39 @@ def _facts(measure: Measure) -> list[tuple[str, str | SafeString]]:
         ("Oldest row", _moment(measure.oldest) if measure.span_known else unknown),
         ("Newest row", _moment(measure.newest) if measure.span_known else unknown),
     ]
+
+
+def _load_ends() -> dict[str, LoadEnds] | None:
+    try:
+        return load_ends()
+    except CacheUnavailable:
+        return None
+
+
+def _load_facts(name: str) -> list[tuple[str, str | SafeString]]:
+    ends = _load_ends()
+    if ends is None:
+        return [("Last load", "unknown: Redis does not answer")]
+    of_source = ends.get(name, LoadEnds())
+    facts: list[tuple[str, str | SafeString]] = [("Last load", _loaded(of_source.loaded))]
+    if of_source.failed is not None:
+        failed = format_html(
+            '<span class="ls-failed">{1}</span> <span class="ls-ago">{0}</span>', *_failed(of_source.failed)
+        )
+        facts.append(("Last load that failed", failed))
+    return facts
+
+
+def _loaded(end: LoadEnd | None) -> str | SafeString:
+    if end is None:
+        return "none noted"
+    rows = f"{end.rows:,} new row{'' if end.rows == 1 else 's'}"
+    return format_html('{} <span class="ls-ago">{}</span>', _moment(utc(end.at), "%Y-%m-%d %H:%M:%S"), rows)
+
+
+def _failed(end: LoadEnd) -> tuple[str, str]:
+    """Return when and why, in words."""
+    return _ago(utc(end.at)), end.failure.replace("_", " ")
 
 
 def _row(partition: MeasuredPartition) -> dict[str, str]:

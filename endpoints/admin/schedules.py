@@ -21,7 +21,7 @@ from endpoints.admin.usage import USAGE_URL_NAME
 from endpoints.calling.installation import ago
 from endpoints.defining.schedules import Schedule, read_schedules
 
-# Beat writes down every three minutes what it has sent, so a schedule whose runs are not noted may seem late for that long.
+# Beat writes down every three minutes what it has sent: without noted runs a schedule may seem late for that long.
 LATE_SECONDS: Final = 240
 _FORMS: Final = (
     ("Scheduled tasks", "periodictask"),

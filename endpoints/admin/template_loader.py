@@ -79,8 +79,8 @@ _ICON: Final = re.compile(
 class Loader(AppDirectoriesLoader):
     """Reads templates from the folders of all applications, ours first."""
 
-    def get_dirs(self) -> tuple[Path | str, ...]:
-        return (_OWN, *super().get_dirs())
+    def get_dirs(self) -> list[str | Path]:
+        return [_OWN, *super().get_dirs()]
 
     def get_contents(self, origin: Origin) -> str:
         return corrected(str(origin.template_name), super().get_contents(origin))

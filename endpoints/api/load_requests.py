@@ -16,7 +16,7 @@ from endpoints.api.authentication import authenticate
 from endpoints.api.load_bodies import LoadBody, read_load_body
 from endpoints.api.middleware import request_id_of
 from endpoints.api.replies import as_endpoint_error
-from endpoints.cache.usage import note_load
+from endpoints.cache.usage import note_load, note_load_end
 from endpoints.calling.calls import note_log_access
 from endpoints.calling.loading import Load, LoadedRows, LoadTarget, check_load, load_sent_rows
 from endpoints.errors import InternalError, InvalidRequest, MethodNotAllowed, UnsupportedMediaType
@@ -58,6 +58,11 @@ def load(request: HttpRequest, form: LoadForm) -> LoadedRows:
         seconds=perf_counter() - started,
         error=failure,
         request_id=request_id_of(request),
+    )
+    note_load_end(
+        seen.source,
+        rows=0 if loaded is None else loaded.loaded,
+        failure="" if failure is None else failure.code,
     )
     if loaded is None:
         raise failure or InternalError

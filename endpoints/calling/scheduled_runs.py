@@ -42,7 +42,7 @@ class ScheduledRun:
     failures: int
 
 
-class NotedTask(Task):  # type: ignore[misc]  # Celery ships no types
+class NotedTask(Task):  # type: ignore[type-arg]  # not subscriptable at run time
     """A task whose runs by a schedule are noted; beat sends the name of the schedule with each."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -100,12 +100,27 @@ def test_projects(rows, logs) -> None:
     assert projects_of(logs, read_topology(logs), f"{TABLE}_default", most=10) == []
 
 
-def test_sample_rows_are_some_of_the_newest(rows, logs) -> None:
-    found = sample_rows(logs, TABLE, names(logs), rows=2)
-    assert len(found) == 2
-    assert datetime.fromisoformat(found[0]["timestamp"]) == NOW
+def test_sample_rows_are_those_loaded_last(rows, insert, logs) -> None:
+    for number, days in enumerate((0, 1, 0, 1)):
+        insert(TABLE, id=f"last {number}", timestamp=NOW - timedelta(days=days, hours=9), project="acme")
+    found = sample_rows(logs, TABLE, names(logs), rows=3)
+    assert [row["id"] for row in found] == ["last 3", "last 2", "last 1"]
     assert set(found[0]) == {"id", "project", "timestamp", "event_message", "metadata"}
     assert sample_rows(logs, TABLE, [f"{TABLE}_default"], rows=2) == []
+
+
+def test_the_last_rows_of_one_load_come_last_first(source, logs) -> None:
+    logs.execute(
+        f"INSERT INTO logs.{TABLE} (id, project, timestamp, event_message, metadata) SELECT n::text, '',"
+        f" '{NOW.isoformat()}', repeat('x', 200), '[]' FROM generate_series(1, 1000) AS n"
+    )
+    found = sample_rows(logs, TABLE, names(logs), rows=4)
+    assert [row["id"] for row in found] == ["1000", "999", "998", "997"]
+
+
+def test_rows_loaded_into_the_partition_of_all_other_days_are_seen(rows, insert, logs) -> None:
+    insert(TABLE, id="old", timestamp=LONG_AGO, project="acme")
+    assert [row["id"] for row in sample_rows(logs, TABLE, names(logs), rows=1)] == ["old"]
 
 
 def test_rows_before_empty_pages_are_sampled(rows, insert, logs) -> None:
@@ -114,4 +129,5 @@ def test_rows_before_empty_pages_are_sampled(rows, insert, logs) -> None:
     logs.execute(f"DELETE FROM logs.{TABLE} WHERE starts_with(id, 'large')")
     pages = logs.execute(f"SELECT pg_relation_size('logs.{TABLE}_p{NOW:%Y%m%d}') / 8192").fetchone()[0]
     assert pages > 10
-    assert datetime.fromisoformat(sample_rows(logs, TABLE, names(logs), rows=1)[0]["timestamp"]) == NOW
+    today = [name for name in names(logs) if name.endswith(f"{NOW:%Y%m%d}")]
+    assert datetime.fromisoformat(sample_rows(logs, TABLE, today, rows=3)[-1]["timestamp"]) == NOW

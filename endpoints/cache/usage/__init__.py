@@ -15,6 +15,7 @@ from endpoints.cache.usage.asked import (
     worth_warming,
 )
 from endpoints.cache.usage.flushing import FLUSHER
+from endpoints.cache.usage.load_ends import LoadEnd, LoadEnds, forget_load_ends, load_ends, note_load_end
 from endpoints.cache.usage.loads import UPPER_BOUNDS_SECONDS, LoadCounts, load_counts, note_load
 from endpoints.cache.usage.recent_calls import (
     MINUTES,
@@ -35,15 +36,20 @@ __all__ = [
     "Durations",
     "EndpointStatistics",
     "LoadCounts",
+    "LoadEnd",
+    "LoadEnds",
     "RecentCall",
     "activity",
     "count_worth_warming",
+    "forget_load_ends",
     "is_backing_off",
     "last_calls",
     "load_counts",
+    "load_ends",
     "note_call",
     "note_failure",
     "note_load",
+    "note_load_end",
     "note_outcome",
     "note_success",
     "note_warm_run",

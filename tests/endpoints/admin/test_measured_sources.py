@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,6 +12,8 @@ from django.test import Client
 from django.urls import reverse
 
 from endpoints.admin.measured_sources import told_rows
+from endpoints.cache.usage import forget_load_ends, load_ends, note_load_end
+from endpoints.cache.usage.load_ends import flush
 from logsources import services
 from logsources.measures import Measure, MeasuredPartition
 from tests.logsources.conftest import insert, logs
@@ -25,6 +28,7 @@ NOW = datetime.now(UTC)
 
 @pytest.fixture
 def source(logs):
+    forget_load_ends("measured")
     return services.create_source(name="measured", holds="test rows", project_location="row field", retention_days=30)
 
 
@@ -54,6 +58,48 @@ def test_the_list_tells_how_much_there_is(admin_client, logs, insert, source) ->
     assert f"{newest:%Y-%m-%d %H:%M}" in shown
     assert any(f"{minutes} minutes ago" in shown for minutes in (5, 6, 7))  # as slow as the machine may be
     assert "30 days" in shown
+
+
+def test_list_and_page_tell_how_loads_ended(admin_client, source) -> None:
+    assert "none noted" in page(admin_client, LIST)
+    note_load_end("measured", rows=1200)
+    flush()
+    for name, arguments in ((LIST, ()), (CHANGE, (source.pk,))):
+        shown = page(admin_client, name, *arguments)
+        assert "1,200 new rows" in shown
+        assert "ls-failed" not in shown
+    note_load_end("measured", failure="invalid_rows")
+    flush()
+    assert re.search(r'class="ls-failed">failed (just now|\d+ minutes? ago): invalid rows<', page(admin_client, LIST))
+    assert "Last load that failed" in page(admin_client, CHANGE, source.pk)
+    note_load_end("measured", rows=1)
+    flush()
+    assert "ls-failed" not in page(admin_client, LIST)
+    assert "invalid rows" in page(admin_client, CHANGE, source.pk)
+
+
+def test_a_dropped_source_leaves_no_loads_to_another_of_its_name(admin_client, source) -> None:
+    note_load_end("measured", failure="invalid_rows")
+    flush()
+    admin_client.post(reverse("admin:logsources_logsource_delete", args=[source.pk]), {"post": "yes"})
+    assert "measured" not in load_ends()
+
+
+def test_without_redis_the_loads_are_unknown(admin_client, source, settings, redis_not_met_yet) -> None:
+    settings.CACHES = {"default": settings.CACHES["default"] | {"LOCATION": "redis://127.0.0.1:1/0"}}
+    assert "unknown: Redis does not answer" in page(admin_client, CHANGE, source.pk)
+    assert "no answer in time" in page(admin_client, LIST)
+
+
+def test_the_sample_is_of_the_rows_loaded_last(admin_client, insert, source) -> None:
+    insert("measured", id="newer", timestamp=NOW, project="acme", metadata=[{"n": "loaded-first"}])
+    for n in range(5):
+        insert("measured", id=str(n), timestamp=NOW - timedelta(days=1), project="acme", metadata=[{"n": f"later-{n}"}])
+    shown = page(admin_client, CHANGE, source.pk)
+    assert "loaded-first" not in shown
+    assert [shown.index(f"later-{n}") for n in range(5)] == sorted(
+        (shown.index(f"later-{n}") for n in range(5)), reverse=True
+    )
 
 
 def test_an_empty_source_says_what_to_do(admin_client, source) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
@@ -400,3 +401,25 @@ class SigningKey(models.Model):
         # The constraint says so too; a form, which leaves its other fields out, does not ask it.
         if self._state.adding and current.exists():
             raise ValidationError({"name": "There is a current key of this name: rotate or revoke that one."})
+
+
+class SavedSearch(models.Model):
+    """A search of the log explorer that its owner can open again; nobody else sees it.
+
+    `query` is the query string of the page's address, without the question mark. Save through
+    `exploring.saved_searches`.
+    """
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="saved_searches")
+    name = models.CharField(max_length=100)
+    query = models.TextField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name"]
+        default_permissions = ()  # who may explore may save: nothing of it is in the admin's lists
+        constraints = [models.UniqueConstraint(fields=["owner", "name"], name="saved_search_one_per_owner_and_name")]
+        verbose_name_plural = "saved searches"
+
+    def __str__(self) -> str:
+        return self.name

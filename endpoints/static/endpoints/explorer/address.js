@@ -1,6 +1,6 @@
 /**
  * What is looked for, as the page's address: it can be shared, and the browser's back button leads through it.
- * Every moment is UTC, whatever the browser's own time zone is; a range is from `start` to before `end`.
+ * Every moment in it is UTC, whichever clock the page shows; a range is from `start` to before `end`.
  */
 
 /**
@@ -15,7 +15,9 @@
  */
 
 const SECOND = 1000;
-const LENGTHS = { "15m": 900 * SECOND, "1h": 3600 * SECOND, "24h": 86_400 * SECOND, "7d": 604_800 * SECOND };
+const UNITS = { m: 60 * SECOND, h: 3600 * SECOND, d: 86_400 * SECOND };
+const RANGES = ["5m", "15m", "30m", "1h", "3h", "6h", "12h", "24h", "2d", "7d", "30d"];
+const LENGTHS = Object.fromEntries(RANGES.map((name) => [name, Number.parseInt(name, 10) * UNITS[name.at(-1)]]));
 const DEFAULT_RANGE = "1h";
 const WRITTEN = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?))?(?: ?(?:Z|UTC))?$/;
 

@@ -2,8 +2,8 @@
 
 import { copyButton } from "../shared/copying.js";
 import { button, byId, h } from "../shared/dom.js";
-import { writeMoment } from "./zone.js";
 import { isObject, scalar } from "./knowledge.js";
+import { writeMoment } from "./zone.js";
 
 const MAX_LINES = 500; // a page of rows with thousands of values each would be slow
 const MOST_ROWS = 5000; // of live rows; a page with more is slow
@@ -29,6 +29,11 @@ export class RowList {
     this.rows.push(...added);
     this.place.append(...added.map((row) => this.item(row)));
     return added;
+  }
+
+  /** Show the same rows again, by another clock. */
+  redraw() {
+    this.place.replaceChildren(...this.rows.map((row) => this.item(row)));
   }
 
   /** Put those rows that are not there yet where their time is; the oldest rows make room for them. */

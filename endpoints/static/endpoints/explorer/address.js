@@ -12,6 +12,7 @@
  * @property {string} start of a custom range, in ISO 8601
  * @property {string} end
  * @property {boolean} redact
+ * @property {import("./grid.js").Look} look
  */
 
 const SECOND = 1000;
@@ -65,10 +66,22 @@ export function readAddress(query, sources) {
     start: isCustom ? start.toISOString() : "",
     end: isCustom ? end.toISOString() : "",
     redact: given.has("redact"),
+    look: { sort: readSort(text("sort")), widths: readWidths(text("widths")) },
   };
 }
 
-export function writeAddress({ source, project, lql, range, start, end, redact }) {
+/** metadata.level:desc */
+function readSort(text) {
+  const [, name, order] = /^([\w.]+)(?::(asc|desc))?$/.exec(text) ?? [];
+  return name ? { name, isDescending: order === "desc" } : null;
+}
+
+/** timestamp:180,metadata.level:90 */
+function readWidths(text) {
+  return Object.fromEntries([...text.matchAll(/([\w.]+):(\d{2,4})(?=,|$)/g)].map(([, name, width]) => [name, Number(width)]));
+}
+
+export function writeAddress({ source, project, lql, range, start, end, redact, look }) {
   const told = new URLSearchParams({ source });
   if (project) told.set("project", project);
   if (lql) told.set("lql", lql);
@@ -77,7 +90,17 @@ export function writeAddress({ source, project, lql, range, start, end, redact }
     told.set("end", end);
   } else told.set("range", range);
   if (redact) told.set("redact", "1");
+  const { sort, widths } = look;
+  if (sort) told.set("sort", `${sort.name}:${sort.isDescending ? "desc" : "asc"}`);
+  const set = Object.entries(widths).map(([name, width]) => `${name}:${width}`);
+  if (set.length) told.set("widths", set.join(","));
   return `?${told}`;
+}
+
+/** The paths by the other names that a query gives to columns: s:m.request.path@path. Quoted text has no clauses. */
+export function aliasesOf(lql) {
+  const clauses = lql.replace(/"(?:[^"\\]|\\.)*"/g, '""').matchAll(/(?:^|\s)(?:s|select):([\w.]+)@(\w+)(?=\s|$)/g);
+  return new Map([...clauses].map(([, path, alias]) => [alias, path.replace(/^m\./, "metadata.")]));
 }
 
 /** The address of the form of a new endpoint that gives these rows. */

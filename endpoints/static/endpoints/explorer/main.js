@@ -2,7 +2,7 @@
 
 import { byId, counted, h, show } from "../shared/dom.js";
 import { failureOf, post, stopwatch } from "../shared/http.js";
-import { isRelative, readAddress, saveAddress, writeAddress } from "./address.js";
+import { aliasesOf, isRelative, readAddress, saveAddress, writeAddress } from "./address.js";
 import { clearFailure, Controls, showFailure, showUnreadable, Unreadable } from "./controls.js";
 import { Downloads } from "./downloads.js";
 import { Knowledge } from "./knowledge.js";
@@ -28,12 +28,16 @@ class Explorer {
     const facts = { now: this.now, longest: started.max_days * DAY, needsProject: !started.every_project };
     this.controls = new Controls(facts, () => this.run(), () => this.results.redraw());
     this.stopClock = () => {};
+    this.look = { sort: null, widths: {} }; // how chosen columns are shown
     this.results = new Results({
       addFilter: (keys, value, negated) => void this.addFilter(keys, value, negated),
       around: (moment) => this.lookAround(moment),
       lookAt: (range) => this.lookAt(range),
       topValues: (path) => this.topValues.open(path),
       severities: started.severities,
+      aliases: () => aliasesOf(this.search.exploration?.lql ?? ""),
+      look: () => this.look,
+      lookChanged: () => this.lookChanged(),
     });
     this.search = new Search(started.addresses, {
       rows: (rows, answer, isFirst) => this.found(rows, answer, isFirst),
@@ -78,12 +82,14 @@ class Explorer {
       addFilter: (keys, value, negated) => void this.addFilter(keys, value, negated),
     });
     new Downloads({ addresses, formats, say, failed, exploration: () => this.downloaded() });
-    new SavedSearches({ addresses, say, failed, query: () => window.location.search || writeAddress(this.controls.read()) });
+    new SavedSearches({ addresses, say, failed, query: () => window.location.search });
   }
 
   /** Show what the page's address tells. */
   open() {
-    this.controls.write(readAddress(window.location.search, this.started.sources));
+    const search = readAddress(window.location.search, this.started.sources);
+    this.look = search.look;
+    this.controls.write(search);
     if (!this.started.every_project && !byId("lx-project").value) {
       void this.knowledge.learn(byId("lx-source").value);
       show(byId("lx-empty"), "Name a project, then run.");
@@ -102,7 +108,7 @@ class Explorer {
       showUnreadable(error);
       return;
     }
-    const address = writeAddress(search);
+    const address = writeAddress({ ...search, look: this.look });
     if (isNew && address !== window.location.search) window.history.pushState(null, "", address);
     void this.knowledge.learn(search.source);
     const { start, end } = (this.range = this.controls.shown = this.controls.range(search));
@@ -133,6 +139,13 @@ class Explorer {
     this.recountedAt = Date.now();
     const { start, end } = (this.range = this.controls.range(this.controls.read()));
     this.search.recount({ start: start.toISOString(), end: end.toISOString() });
+  }
+
+  /** Keep in the address how columns are shown. */
+  lookChanged() {
+    this.results.head();
+    const shown = readAddress(window.location.search, this.started.sources);
+    window.history.replaceState(null, "", writeAddress({ ...shown, look: this.look }));
   }
 
   showRunning() {

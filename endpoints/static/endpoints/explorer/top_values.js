@@ -56,7 +56,7 @@ export class TopValues {
     const part = isPart ? ` of the newest ${most.toLocaleString("en")} rows` : "";
     show(byId("lx-values-told"), all ? `${counted(all, "value")} counted${part}${rest}.` : "No rows match.");
     const lines = values.map((value) => this.line(value, all));
-    show(byId("lx-values-table"), values.length && table("lx-table lx-values-lines", ["Value", "Rows", "Share", "Filter"], lines));
+    show(byId("lx-values-table"), values.length > 0 && table("lx-table lx-values-lines", ["Value", "Rows", "Share", "Filter"], lines));
   }
 
   line({ kind, text, rows }, all) {

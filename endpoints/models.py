@@ -15,6 +15,7 @@ from datetime import datetime
 from math import isfinite
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
@@ -534,3 +535,25 @@ class AlertMessage(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.created_at:%Y-%m-%d %H:%M:%S}"
+
+
+class SavedSearch(models.Model):
+    """A search of the log explorer that its owner can open again; nobody else sees it.
+
+    `query` is the query string of the page's address, without the question mark. Save through
+    `exploring.saved_searches`.
+    """
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="saved_searches")
+    name = models.CharField(max_length=100)
+    query = models.TextField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name"]
+        default_permissions = ()  # who may explore may save: nothing of it is in the admin's lists
+        constraints = [models.UniqueConstraint(fields=["owner", "name"], name="saved_search_one_per_owner_and_name")]
+        verbose_name_plural = "saved searches"
+
+    def __str__(self) -> str:
+        return self.name

@@ -141,6 +141,7 @@ EVERY_PROJECT_PERMISSIONS: Final = ("endpoints.add_endpoint", "endpoints.change_
 # What the page's script asks for, by the names of the addresses.
 ADDRESSES: Final = (
     "fields", "rows", "tail", "histogram", "filter", "cancel", "values", "severities", "notes", "download",
+    "searches", "save_search", "delete_search",
 )  # fmt: skip
 
 logger = structlog.get_logger(__name__)

@@ -103,8 +103,7 @@ def explore_top_values(exploration: Exploration, path: str, *, run_id: str) -> F
 
 def _read_values(run: DraftRun) -> list[dict[str, Any]]:
     """Return the rows of the result; a number is a dictionary with its text, which keeps its digits."""
-    number = {"parse_int": _written, "parse_float": _written}
-    found: list[dict[str, Any]] = json.loads(run.body, **number)["result"]
+    found: list[dict[str, Any]] = json.loads(run.body, parse_int=_written, parse_float=_written)["result"]
     return found
 
 

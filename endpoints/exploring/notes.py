@@ -17,7 +17,18 @@ import structlog
 from endpoints.defining.drafts import DraftFailed
 from endpoints.errors import EndpointError
 from endpoints.exploring.exploring import Exploration, check_range, run_exploration, search_starts
-from endpoints.lql import Aggregate, FilterRule, Operator, Period, Rules, SelectRule, Value, parse_lql, print_lql
+from endpoints.lql import (
+    Aggregate,
+    Filter,
+    FilterRule,
+    Operator,
+    Period,
+    Rules,
+    SelectRule,
+    Value,
+    parse_lql,
+    print_lql,
+)
 from endpoints.lql.refusals import quoted, shortened
 from endpoints.lql.rules import MESSAGE, METADATA, ORDER_OPERATORS, TIMESTAMP, ChartRule, RangeRule
 
@@ -56,9 +67,9 @@ def explore_notes(exploration: Exploration, *, run_id: str) -> tuple[str, ...]:
 def text_notes(rules: Rules, period: Period) -> Iterator[str]:
     """Yield what the text alone shows; `period` is that of the bars."""
     for index, rule in enumerate(rules.filters):
-        is_word = isinstance(rule, FilterRule) and rule.path == MESSAGE and rule.operator is Operator.STRING_CONTAINS
-        if is_word and rule.value is not None and not rule.value.quoted and rule.value.text in _WORDS:
-            yield _about_word(rule.value.text, rules.filters[max(0, index - 1) : index], rules.filters[index + 1 :])
+        word = _bare_word(rule)
+        if word in _WORDS:
+            yield _about_word(word, rules.filters[max(0, index - 1) : index], rules.filters[index + 1 :])
     chart = rules.chart
     if chart is None:
         return
@@ -69,6 +80,13 @@ def text_notes(rules: Rules, period: Period) -> Iterator[str]:
         )
     if chart.path == TIMESTAMP and chart.aggregate not in _COUNTS:
         yield f"c:{chart.aggregate.value}(timestamp) is a moment, which has no bar: name a field with numbers."
+
+
+def _bare_word(rule: Filter) -> str:
+    """Return the word of the message that the rule looks for, "" for any other rule."""
+    if not isinstance(rule, FilterRule) or rule.path != MESSAGE or rule.operator is not Operator.STRING_CONTAINS:
+        return ""
+    return rule.value.text if rule.value is not None and not rule.value.quoted else ""
 
 
 def _about_word(word: str, before: Sequence[object], after: Sequence[object]) -> str:

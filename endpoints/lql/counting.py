@@ -34,6 +34,11 @@ OTHER: Final = "other"
 # Where a row has its level, and where the status of a response: the first that is there counts.
 LEVEL_FIELDS: Final = ("level", "parsed.error_severity")
 STATUS_FIELDS: Final = ("response.status_code", "status")
+_SEVERITIES_BY_STATUS: Final = (
+    ("^5[0-9][0-9]$", "error"),
+    ("^4[0-9][0-9]$", "warning"),
+    ("^[123][0-9][0-9]$", "info"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +113,7 @@ def _severities(counting: Severities, moment: str, source: str, bindings: Bindin
     ]
     cases += [
         f"WHEN level IS NULL AND status ~ {bindings.bind(pattern)} THEN {bindings.bind(severity)}"
-        for pattern, severity in (("^5[0-9][0-9]$", "error"), ("^4[0-9][0-9]$", "warning"))
+        for pattern, severity in _SEVERITIES_BY_STATUS
     ]
     severity = f"CASE {' '.join(cases)} ELSE {bindings.bind(OTHER)} END"
     bucket = f"date_trunc('{counting.period.value}', moment, 'UTC')"

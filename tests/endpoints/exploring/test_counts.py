@@ -25,6 +25,7 @@ METADATA: list[dict[str, Any]] = [
     {"parsed": [{"error_severity": "LOG"}], "response": {"status_code": 404}},
     {"status": 404},
     {"level": "verbose", "status": 500},
+    {"status": "204"},
     {},
 ]
 
@@ -51,13 +52,13 @@ def top(exploration: Exploration, path: str) -> FieldCounts:
 
 
 def test_values_are_counted_most_frequent_first(rows: None) -> None:
-    assert values(DAY, "metadata.response.status_code")[0] == ("null", "NULL", 5)
+    assert values(DAY, "metadata.response.status_code")[0] == ("null", "NULL", 6)
     assert set(values(DAY, "metadata.response.status_code")[1:]) == {
         ("number", "500", 1),
         ("text", "503", 1),
         ("number", "404", 1),
     }
-    assert set(values(replace(DAY, project=None), "project")) == {("text", "acme", 8), ("text", "globex", 8)}
+    assert set(values(replace(DAY, project=None), "project")) == {("text", "acme", 9), ("text", "globex", 9)}
 
 
 def test_values_keep_their_type_and_digits(rows: None) -> None:
@@ -82,25 +83,25 @@ def test_only_the_newest_rows_are_counted(rows: None, monkeypatch: pytest.Monkey
     monkeypatch.setattr(counts, "COUNTED_ROWS", 3)
     found = top(DAY, "event_message")
     assert found.is_part
-    assert {value.text for value, _ in found.values} == {f"from 203.0.113.{n}" for n in (5, 6, 7)}
+    assert {value.text for value, _ in found.values} == {f"from 203.0.113.{n}" for n in (6, 7, 8)}
 
 
 def test_few_of_many_values_come_back(rows: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counts, "MOST_VALUES", 2)
     found = top(DAY, "id")
-    assert (len(found.values), found.counted, found.different, found.is_part) == (2, 8, 8, False)
+    assert (len(found.values), found.counted, found.different, found.is_part) == (2, 9, 9, False)
 
 
 # --- Ways around the walls --------------------------------------------------------------------------------------------
 def test_another_projects_values_are_not_counted(rows: None) -> None:
-    assert values(DAY, "metadata.of") == [("text", "acme", 8)]
+    assert values(DAY, "metadata.of") == [("text", "acme", 9)]
     # The column is not there for who sees one project: the name is a path inside metadata.
-    assert values(DAY, "project") == [("null", "NULL", 8)]
+    assert values(DAY, "project") == [("null", "NULL", 9)]
     assert values(replace(DAY, lql="-m.of:acme", project="initech"), "metadata.of") == []
 
 
 def test_values_are_redacted_and_then_equal(rows: None) -> None:
-    assert values(replace(DAY, redact=True), "event_message") == [("text", "from REDACTED", 8)]
+    assert values(replace(DAY, redact=True), "event_message") == [("text", "from REDACTED", 9)]
     assert ("text", "REDACTED", 2) in values(replace(DAY, redact=True), "metadata.mail")
     assert not any("@" in text for _, text, _ in values(replace(DAY, redact=True), "mail"))
 
@@ -146,8 +147,8 @@ def severities(exploration: Exploration) -> dict[str, int]:
 
 
 def test_the_level_counts_and_else_the_status(rows: None) -> None:
-    # error, ERROR and 503; warn and 404; LOG; verbose, which is none, and nothing at all.
-    assert severities(DAY) == {"error": 3, "warning": 2, "info": 1, "debug": 0, "other": 2}
+    # error, ERROR and 503; warn and 404; LOG and 204; verbose, which is none, and nothing at all.
+    assert severities(DAY) == {"error": 3, "warning": 2, "info": 2, "debug": 0, "other": 2}
     assert severities(replace(DAY, lql="m.level:warn")) == {
         "error": 0, "warning": 1, "info": 0, "debug": 0, "other": 0,
     }  # fmt: skip
@@ -163,9 +164,9 @@ def test_every_bar_has_its_severities(rows: None, length: timedelta) -> None:
 
 
 def test_too_many_rows_are_not_counted(rows: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counts, "MAX_SEVERITY_ROWS", 7)
-    assert explore_severities(DAY, run_id=RUN).counts is None
     monkeypatch.setattr(counts, "MAX_SEVERITY_ROWS", 8)
+    assert explore_severities(DAY, run_id=RUN).counts is None
+    monkeypatch.setattr(counts, "MAX_SEVERITY_ROWS", 9)
     assert explore_severities(DAY, run_id=RUN).counts is not None
 
 

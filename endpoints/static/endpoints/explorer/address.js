@@ -1,6 +1,6 @@
 /**
  * What is looked for, as the page's address: it can be shared, and the browser's back button leads through it.
- * Every moment is UTC, whatever the browser's own time zone is; a range is from `start` to before `end`.
+ * Every moment in it is UTC, whichever clock the page shows; a range is from `start` to before `end`.
  */
 
 /**
@@ -12,10 +12,13 @@
  * @property {string} start of a custom range, in ISO 8601
  * @property {string} end
  * @property {boolean} redact
+ * @property {import("./grid.js").Look} look
  */
 
 const SECOND = 1000;
-const LENGTHS = { "15m": 900 * SECOND, "1h": 3600 * SECOND, "24h": 86_400 * SECOND, "7d": 604_800 * SECOND };
+const UNITS = { m: 60 * SECOND, h: 3600 * SECOND, d: 86_400 * SECOND };
+const RANGES = ["5m", "15m", "30m", "1h", "3h", "6h", "12h", "24h", "2d", "7d", "30d"];
+const LENGTHS = Object.fromEntries(RANGES.map((name) => [name, Number.parseInt(name, 10) * UNITS[name.at(-1)]]));
 const DEFAULT_RANGE = "1h";
 const WRITTEN = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?))?(?: ?(?:Z|UTC))?$/;
 
@@ -63,10 +66,22 @@ export function readAddress(query, sources) {
     start: isCustom ? start.toISOString() : "",
     end: isCustom ? end.toISOString() : "",
     redact: given.has("redact"),
+    look: { sort: readSort(text("sort")), widths: readWidths(text("widths")) },
   };
 }
 
-export function writeAddress({ source, project, lql, range, start, end, redact }) {
+/** metadata.level:desc */
+function readSort(text) {
+  const [, name, order] = /^([\w.]+)(?::(asc|desc))?$/.exec(text) ?? [];
+  return name ? { name, isDescending: order === "desc" } : null;
+}
+
+/** timestamp:180,metadata.level:90 */
+function readWidths(text) {
+  return Object.fromEntries([...text.matchAll(/([\w.]+):(\d{2,4})(?=,|$)/g)].map(([, name, width]) => [name, Number(width)]));
+}
+
+export function writeAddress({ source, project, lql, range, start, end, redact, look }) {
   const told = new URLSearchParams({ source });
   if (project) told.set("project", project);
   if (lql) told.set("lql", lql);
@@ -75,7 +90,17 @@ export function writeAddress({ source, project, lql, range, start, end, redact }
     told.set("end", end);
   } else told.set("range", range);
   if (redact) told.set("redact", "1");
+  const { sort, widths } = look;
+  if (sort) told.set("sort", `${sort.name}:${sort.isDescending ? "desc" : "asc"}`);
+  const set = Object.entries(widths).map(([name, width]) => `${name}:${width}`);
+  if (set.length) told.set("widths", set.join(","));
   return `?${told}`;
+}
+
+/** The paths by the other names that a query gives to columns: s:m.request.path@path. Quoted text has no clauses. */
+export function aliasesOf(lql) {
+  const clauses = lql.replace(/"(?:[^"\\]|\\.)*"/g, '""').matchAll(/(?:^|\s)(?:s|select):([\w.]+)@(\w+)(?=\s|$)/g);
+  return new Map([...clauses].map(([, path, alias]) => [alias, path.replace(/^m\./, "metadata.")]));
 }
 
 /** The address of the form of a new endpoint that gives these rows. */

@@ -2,15 +2,15 @@
 
 import { button, byId, h, show } from "../shared/dom.js";
 import { cause, offsetOf, select } from "../shared/failure.js";
-import { writeMoment } from "../shared/time_axis.js";
-import { changed, isRelative, lastOf, readMoment } from "./address.js";
+import { changed, isRelative, lastOf } from "./address.js";
 import { inOneLine } from "./lql_bar.js";
+import { localZone, readField, showLocalTime, showsLocalTime, writeField, zoneName } from "./zone.js";
 
 const ADVICE = {
   query_timeout: "Take a narrower time range, name a project, or filter by a column instead of a regular expression.",
   overloaded: "Run it again in a moment.",
 };
-const FIELDS = { project: "lx-project", range: "lx-start", source: "lx-source" };
+const FIELDS = { project: "lx-project", range: "lx-start", source: "lx-source", path: "lx-values-field" };
 
 /** A field that cannot be read; the message is for the operator. */
 export class Unreadable extends Error {
@@ -21,8 +21,21 @@ export class Unreadable extends Error {
 }
 
 export class Controls {
-  constructor(facts, run) {
+  /** `zoneChanged` is called when another clock is to be shown. */
+  constructor(facts, run, zoneChanged) {
     this.facts = facts;
+    this.shown = null; // the range that was run last
+    const zone = byId("lx-zone");
+    show(zone, h("option", { value: "utc" }, "UTC"), h("option", { value: "local" }, `Local (${localZone()})`));
+    zone.value = showsLocalTime() ? "local" : "utc";
+    this.nameZone();
+    zone.addEventListener("change", () => {
+      const custom = [readField(byId("lx-start").value), readField(byId("lx-end").value)];
+      showLocalTime(zone.value === "local");
+      this.nameZone();
+      ["lx-start", "lx-end"].forEach((id, at) => (byId(id).value = custom[at] ? writeField(custom[at]) : ""));
+      zoneChanged();
+    });
     byId("lx-form").addEventListener("submit", (event) => {
       event.preventDefault();
       run();
@@ -74,25 +87,30 @@ export class Controls {
   narrow({ start, end }) {
     byId("lx-range").value = "custom";
     byId("lx-custom").hidden = false;
-    byId("lx-start").value = writeMoment(start);
-    byId("lx-end").value = writeMoment(end);
+    byId("lx-start").value = writeField(start);
+    byId("lx-end").value = writeField(end);
   }
 
   offerProjects(projects) {
     show(byId("lx-projects"), projects.map((project) => h("option", { value: project })));
   }
 
-  /** Choose a range; whether it can be run as it is, which a custom one cannot. */
+  nameZone() {
+    show(byId("lx-start-label"), `From (${zoneName()})`);
+    show(byId("lx-end-label"), `To (exclusive, ${zoneName()})`);
+  }
+
+  /** Choose a range; whether it can be run as it is, which a custom one cannot: it begins as what is on the screen. */
   chooseRange(range) {
     const isCustom = !isRelative(range);
     byId("lx-custom").hidden = !isCustom;
-    if (isCustom && !byId("lx-start").value) this.narrow(lastOf("1h", this.facts.now()));
+    if (isCustom) this.narrow(this.shown ?? lastOf("1h", this.facts.now()));
     return !isCustom;
   }
 
   moment(field) {
-    const moment = readMoment(byId(field).value);
-    if (moment === null) throw new Unreadable(field, "Write the time as 2026-01-31 08:00:00, in UTC.");
+    const moment = readField(byId(field).value);
+    if (moment === null) throw new Unreadable(field, "Choose a day and a time, or one of the ranges that end now.");
     return moment.toISOString();
   }
 }
@@ -122,7 +140,7 @@ export function showFailure({ error }, lql, what = "") {
 /** Say what is wrong, and mark the field that it is wrong in, if there is one. */
 function say(field, ...text) {
   show(byId("lx-error"), ...text);
-  for (const id of ["lx-project", "lx-start", "lx-end", "lx-lql"]) {
+  for (const id of ["lx-project", "lx-start", "lx-end", "lx-lql", "lx-values-field"]) {
     if (id === field) byId(id).setAttribute("aria-invalid", "true");
     else byId(id).removeAttribute("aria-invalid");
   }

@@ -4,7 +4,8 @@
  */
 
 import { byId, counted, h, show, svg, table } from "../shared/dom.js";
-import { between, hasRoom, timeTicks, writeMoment } from "../shared/time_axis.js";
+import { hasRoom } from "../shared/time_axis.js";
+import { between, timeTicks, writeMoment, zoneName } from "./zone.js";
 
 const HEIGHT = 100;
 
@@ -12,6 +13,7 @@ export class Histogram {
   constructor(narrow) {
     this.narrow = narrow;
     this.bars = [];
+    this.severities = null; // the rows of each bar by severity, the most severe first, where they are known
     this.here = 0; // the bar in the tab order
     this.anchor = 0; // where choosing several began
     this.dragging = false;
@@ -29,13 +31,37 @@ export class Histogram {
     this.aggregate = aggregate;
     this.bars = bars.map(([start, end, value]) => ({ start: new Date(start), end: new Date(end), value }));
     this.here = this.anchor = this.bars.length - 1;
+    this.severities = null;
     byId("lx-histogram").hidden = false;
     show(byId("lx-histogram-heading"), `${aggregate === "count" ? "Rows" : aggregate} per ${period}`);
+    this.draw();
+  }
+
+  /** Tell the severities of the bars that are shown: counts of each, or null where there are too many rows. */
+  showSeverities(counts) {
+    const found = Object.entries(counts ?? {}).filter(([, ofBars]) => ofBars.some((count) => count > 0));
+    const fits = found.every(([, ofBars]) => ofBars.length === this.bars.length);
+    this.severities = counts && fits ? found : null;
+    this.draw();
+    if (!counts) show(byId("lx-legend"), h("li", {}, "Too many rows to tell their severities: take a narrower range."));
+  }
+
+  draw() {
+    if (!this.bars.length) return;
     const hadFocus = this.place.contains(document.activeElement);
     show(this.place, this.chart(), this.axis());
     if (hadFocus) this.drawn[this.here].focus();
     else this.tell(null);
+    this.legend();
     this.table();
+  }
+
+  legend() {
+    const entry = ([severity, ofBars]) => {
+      const rows = ofBars.reduce((sum, count) => sum + count, 0).toLocaleString("en");
+      return h("li", {}, h("span", { class: `lx-swatch lx-severity-${severity}`, "aria-hidden": "true" }), `${severity} ${rows}`);
+    };
+    show(byId("lx-legend"), ...(this.severities ?? []).map(entry));
   }
 
   /** The number of rows in the range; null where they were not counted. */
@@ -85,15 +111,30 @@ export class Histogram {
         class: "lx-one",
         role: "button",
         tabindex: index === this.here ? 0 : -1,
-        "aria-label": this.described(bar),
+        "aria-label": this.described(bar, index),
         onpointerdown: (event) => this.press(event, index),
         onpointerenter: () => this.pointAt(index),
         onfocus: () => this.tell(index),
         onblur: () => this.tell(null),
       },
       svg("rect", { class: "lx-back", x, y: 0, width, height: HEIGHT }),
-      svg("rect", { class: "lx-value", x: x + 0.08 * width, y: HEIGHT - height, width: 0.84 * width, height }),
+      this.parts(index, height, most).map(({ css, from, to }) =>
+        svg("rect", { class: `lx-value ${css}`, x: x + 0.08 * width, y: HEIGHT - to, width: 0.84 * width, height: to - from }),
+      ),
     );
+  }
+
+  /** The parts of a bar from the ground: its severities, the most severe below, or all of it. */
+  parts(index, height, most) {
+    if (!this.severities) return [{ css: "", from: 0, to: height }];
+    let from = 0;
+    return this.severities.map(([severity, ofBars]) => {
+      const count = ofBars[index];
+      const to = Math.min(HEIGHT, from + (count ? Math.max(1.5, (count / most) * (HEIGHT - 2)) : 0));
+      const part = { css: `lx-severity-${severity}`, from, to };
+      from = to;
+      return part;
+    });
   }
 
   tell(index) {
@@ -101,20 +142,30 @@ export class Histogram {
     const told = byId("lx-told");
     if (index === null) {
       if (!this.dragging) show(told, "Click a bar or drag over several to look closer.");
-    } else if (first === last) show(told, this.described(this.bars[index]));
+    } else if (first === last) show(told, this.described(this.bars[index], index));
     else show(told, `${between(this.bars[first].start, this.bars[last].end)}: Enter or let go to look closer.`);
   }
 
   /** A bar in words, for who does not see it. */
-  described({ start, end, value }) {
+  described({ start, end, value }, index) {
     const what = () => (this.aggregate === "count" ? counted(value, "row") : `${this.aggregate} ${written(value)}`);
-    return `${between(start, end)}: ${value === null ? "nothing" : what()}`;
+    const parts = (this.severities ?? []).filter(([, ofBars]) => ofBars[index] > 0);
+    const severities = parts.map(([severity, ofBars]) => `${ofBars[index].toLocaleString("en")} ${severity}`).join(", ");
+    return `${between(start, end)}: ${value === null ? "nothing" : what()}${severities && `, ${severities}`}`;
   }
 
   table() {
     if (!byId("lx-table-details").open) return;
-    const lines = this.bars.map(({ start, end, value }) => [writeMoment(start), writeMoment(end), value === null ? "–" : written(value)]);
-    show(byId("lx-table"), table("lx-table", ["From (UTC)", "To", this.aggregate === "count" ? "Rows" : this.aggregate], lines));
+    const severities = this.severities ?? [];
+    const lines = this.bars.map(({ start, end, value }, index) => [
+      writeMoment(start),
+      writeMoment(end),
+      value === null ? "–" : written(value),
+      ...severities.map(([, ofBars]) => written(ofBars[index])),
+    ]);
+    const what = this.aggregate === "count" ? "Rows" : this.aggregate;
+    const headings = [`From (${zoneName()})`, "To", what, ...severities.map(([severity]) => severity)];
+    show(byId("lx-table"), table("lx-table", headings, lines));
   }
 
   press(event, index) {

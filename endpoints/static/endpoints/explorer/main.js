@@ -1,14 +1,18 @@
 /** The log explorer: fields above, bars and rows below, all of it told by the page's address. */
 
-import { byId, counted, show } from "../shared/dom.js";
+import { byId, counted, h, show } from "../shared/dom.js";
 import { failureOf, post, stopwatch } from "../shared/http.js";
-import { isRelative, readAddress, saveAddress, writeAddress } from "./address.js";
+import { aliasesOf, isRelative, readAddress, saveAddress, writeAddress } from "./address.js";
 import { clearFailure, Controls, showFailure, showUnreadable, Unreadable } from "./controls.js";
+import { Downloads } from "./downloads.js";
 import { Knowledge } from "./knowledge.js";
 import { LqlBar } from "./lql_bar.js";
 import { Results } from "./results.js";
+import { SavedSearches } from "./saved.js";
 import { Search } from "./search.js";
+import { listenForShortcuts, stepThroughRows } from "./shortcuts.js";
 import { Tail } from "./tail.js";
+import { TopValues } from "./top_values.js";
 
 const DAY = 86_400_000;
 const AROUND = 30_000; // milliseconds before and after a row
@@ -22,16 +26,22 @@ class Explorer {
     this.now = () => Date.now() + ahead;
     this.knowledge = new Knowledge(started.addresses.fields, () => this.learnt());
     const facts = { now: this.now, longest: started.max_days * DAY, needsProject: !started.every_project };
-    this.controls = new Controls(facts, () => this.run());
+    this.controls = new Controls(facts, () => this.run(), () => this.results.redraw());
     this.stopClock = () => {};
+    this.look = { sort: null, widths: {} }; // how chosen columns are shown
     this.results = new Results({
       addFilter: (keys, value, negated) => void this.addFilter(keys, value, negated),
       around: (moment) => this.lookAround(moment),
       lookAt: (range) => this.lookAt(range),
+      topValues: (path) => this.topValues.open(path),
+      severities: started.severities,
+      aliases: () => aliasesOf(this.search.exploration?.lql ?? ""),
+      look: () => this.look,
+      lookChanged: () => this.lookChanged(),
     });
     this.search = new Search(started.addresses, {
       rows: (rows, answer, isFirst) => this.found(rows, answer, isFirst),
-      histogram: (answer) => this.results.showHistogram(answer, this.search.exploration.lql),
+      histogram: (answer, range = {}) => this.counted(answer, range),
       failed: (failure, part) => this.failed(failure, part),
       notCancelled: ({ error }) => this.say(error.message),
       over: () => this.stopped(),
@@ -53,11 +63,33 @@ class Explorer {
     });
     byId("lx-live").addEventListener("change", () => this.followOrStop());
     document.addEventListener("visibilitychange", () => this.followOrStop());
+    this.beside(started);
+    listenForShortcuts({
+      "/": () => byId("lx-lql").focus(),
+      r: () => this.run(),
+      j: () => stepThroughRows(1),
+      k: () => stepThroughRows(-1),
+      l: () => byId("lx-live").click(),
+    });
+  }
+
+  /** What stands beside a search: top values, files, saved searches. */
+  beside({ addresses, formats }) {
+    const say = (text) => this.say(text);
+    const failed = (failure) => this.toldFailure(failure);
+    this.topValues = new TopValues({
+      ask: (path, done) => this.ask(path, done),
+      addFilter: (keys, value, negated) => void this.addFilter(keys, value, negated),
+    });
+    new Downloads({ addresses, formats, say, failed, exploration: () => this.downloaded() });
+    new SavedSearches({ addresses, say, failed, query: () => window.location.search });
   }
 
   /** Show what the page's address tells. */
   open() {
-    this.controls.write(readAddress(window.location.search, this.started.sources));
+    const search = readAddress(window.location.search, this.started.sources);
+    this.look = search.look;
+    this.controls.write(search);
     if (!this.started.every_project && !byId("lx-project").value) {
       void this.knowledge.learn(byId("lx-source").value);
       show(byId("lx-empty"), "Name a project, then run.");
@@ -76,13 +108,14 @@ class Explorer {
       showUnreadable(error);
       return;
     }
-    const address = writeAddress(search);
+    const address = writeAddress({ ...search, look: this.look });
     if (isNew && address !== window.location.search) window.history.pushState(null, "", address);
     void this.knowledge.learn(search.source);
-    const { start, end } = (this.range = this.controls.range(search));
+    const { start, end } = (this.range = this.controls.shown = this.controls.range(search));
     const { source, project, lql, redact } = search;
     this.showRunning();
     this.tail.stop();
+    show(byId("lx-notes"));
     void this.search.start({ source, project, lql, redact, start: start.toISOString(), end: end.toISOString() });
     this.recountedAt = Date.now();
   }
@@ -108,6 +141,13 @@ class Explorer {
     this.search.recount({ start: start.toISOString(), end: end.toISOString() });
   }
 
+  /** Keep in the address how columns are shown. */
+  lookChanged() {
+    this.results.head();
+    const shown = readAddress(window.location.search, this.started.sources);
+    window.history.replaceState(null, "", writeAddress({ ...shown, look: this.look }));
+  }
+
   showRunning() {
     this.stopClock();
     byId("lx-cancel").hidden = false;
@@ -131,6 +171,7 @@ class Explorer {
   learnt() {
     const { source, known } = this.knowledge;
     this.controls.offerProjects(known.projects);
+    this.topValues.offer(known);
     if (this.results.isEmpty) this.results.showEmpty(this.range, source, known.newest);
   }
 
@@ -138,13 +179,57 @@ class Explorer {
     this.knowledge.seen.add(this.results.showRows(rows, answer, isFirst));
     if (isFirst && !rows.length) this.results.showEmpty(this.range, this.knowledge.source, this.knowledge.known.newest);
     this.say(`${counted(rows.length, "row")} in ${answer.seconds.toFixed(2)} s`);
-    if (isFirst) this.followOrStop();
+    if (!isFirst) return;
+    this.followOrStop();
+    if (this.search.exploration.lql.trim()) this.search.beside("notes", {}, (told) => this.showNotes(told.notes));
+    if (this.topValues.path) this.topValues.again();
+  }
+
+  /** Show the bars, and ask for their severities where they are numbers of rows. */
+  counted(answer, range) {
+    this.results.showHistogram(answer, this.search.exploration.lql);
+    if (!this.results.histogram.total) return;
+    this.search.beside("severities", range, (told) => this.results.showSeverities(told));
+  }
+
+  showNotes(notes) {
+    show(byId("lx-notes"), notes.length > 0 && h("ul", {}, notes.map((note) => h("li", {}, note))));
+  }
+
+  /** Count the values of a field of what was searched last, or of what the fields say now. */
+  ask(path, done) {
+    if (!this.search.exploration) {
+      this.run();
+      if (!this.search.exploration) return;
+    }
+    this.showRunning();
+    this.search.beside("values", { path }, done);
+  }
+
+  /** What a file is made of: the search that was run, up to now where it ends now, and how many rows the page shows. */
+  downloaded() {
+    const search = this.search.exploration;
+    if (!search) return null;
+    const { start, end } = isRelative(byId("lx-range").value) ? this.controls.range(this.controls.read()) : this.range;
+    return { search: { ...search, start: start.toISOString(), end: end.toISOString() }, shown: this.results.list.rows.length };
+  }
+
+  toldFailure(failure) {
+    if (failure.error.code === "draft_cancelled") this.say("Cancelled: PostgreSQL has stopped the query.");
+    else showFailure(failure, this.search.exploration?.lql ?? "");
   }
 
   failed(failure, part) {
     if (failure.error.code === "draft_cancelled") {
       this.results.stopped();
+      if (part === "values") this.topValues.failed();
       this.say("Cancelled: PostgreSQL has stopped the query.");
+      return;
+    }
+    if (part === "severities" || part === "notes") return; // the rows are there without them
+    if (part === "values") {
+      this.topValues.failed();
+      showFailure(failure, this.search.exploration.lql, "No top values: ");
       return;
     }
     this.results.failed(part);

@@ -1,9 +1,9 @@
 /** What a search found: the histogram, the rows under their heading, or why there is nothing. */
 
 import { button, byId, counted, h, show } from "../shared/dom.js";
-import { writeMoment } from "../shared/time_axis.js";
 import { Histogram } from "./histogram.js";
 import { RowList } from "./rows.js";
+import { between, writeMoment, zoneName } from "./zone.js";
 
 const HOUR = 3_600_000;
 const COUNTED = new Set(["count", "count()", "count(*)"]);
@@ -56,9 +56,19 @@ export class Results {
     const isElsewhere = moment !== null && (moment < start || moment >= end);
     show(
       byId("lx-empty"),
-      h("p", {}, `No rows match between ${writeMoment(start)} and ${writeMoment(end)} UTC. Take a wider range or fewer filters.`),
-      isElsewhere && h("p", {}, `The newest row of ${source} is from ${writeMoment(moment)} UTC. `, this.toNewest(moment)),
+      h("p", {}, `No rows match from ${between(start, end)}. Take a wider range or fewer filters.`),
+      isElsewhere && h("p", {}, `The newest row of ${source} is from ${writeMoment(moment)} ${zoneName()}. `, this.toNewest(moment)),
     );
+  }
+
+  showSeverities({ counts }) {
+    this.histogram.showSeverities(counts);
+  }
+
+  /** Show the same by another clock. */
+  redraw() {
+    this.list.redraw();
+    this.histogram.draw();
   }
 
   failed(part) {
@@ -82,7 +92,10 @@ export class Results {
     const total = this.histogram.total;
     const isPart = this.hasMore && total !== null && total >= shown;
     const count = isPart ? `${shown.toLocaleString("en")} of ${counted(total, "row")}` : counted(shown, "row");
-    show(byId("lx-rows-heading"), shown ? `${count}, newest first` : "No rows");
+    const { sort } = this.actions.look();
+    const isSorted = sort !== null && this.list.grid?.names.includes(sort.name);
+    const order = isSorted ? `sorted by ${sort.name.replace(/^metadata\./, "m.")}` : "newest first";
+    show(byId("lx-rows-heading"), shown ? `${count}, ${order}` : "No rows");
   }
 
   toNewest(moment) {

@@ -2,8 +2,9 @@
 
 import { copyButton } from "../shared/copying.js";
 import { button, byId, h } from "../shared/dom.js";
-import { writeMoment } from "./zone.js";
+import { columnsOf, Grid } from "./grid.js";
 import { isObject, scalar } from "./knowledge.js";
+import { writeMoment } from "./zone.js";
 
 const MAX_LINES = 500; // a page of rows with thousands of values each would be slow
 const MOST_ROWS = 5000; // of live rows; a page with more is slow
@@ -13,22 +14,34 @@ const SEVERITY_COLUMN = /^_severity_\d$/; // the service's own, of a query that 
 export class RowList {
   constructor(actions) {
     this.actions = actions;
-    this.place = byId("lx-list");
+    this.list = byId("lx-list");
     this.clear();
   }
 
   clear() {
     this.keys = new Set();
     this.rows = [];
-    this.place.replaceChildren();
+    this.lines = new Map(); // the elements by row
+    this.grid = null;
+    this.list.replaceChildren();
+    this.list.hidden = false;
+    byId("lx-grid").replaceChildren();
   }
 
   /** Add those rows that are not there yet; what is returned are these. */
   add(rows) {
     const added = this.unknown(rows);
     this.rows.push(...added);
-    this.place.append(...added.map((row) => this.item(row)));
+    this.draw(added);
     return added;
+  }
+
+  /** Show the same rows again, by another clock. */
+  redraw() {
+    const { rows, keys } = this;
+    this.clear();
+    Object.assign(this, { rows, keys });
+    this.draw(rows);
   }
 
   /** Put those rows that are not there yet where their time is; the oldest rows make room for them. */
@@ -36,15 +49,53 @@ export class RowList {
     const added = this.unknown(rows);
     for (const row of added) {
       const found = this.rows.findIndex(({ timestamp }) => timestamp <= row.timestamp);
-      const index = found === -1 ? this.rows.length : found;
-      this.place.insertBefore(this.item(row), this.place.children[index] ?? null);
-      this.rows.splice(index, 0, row);
+      this.rows.splice(found === -1 ? this.rows.length : found, 0, row);
     }
+    this.draw(added);
     while (this.rows.length > MOST_ROWS) {
-      this.keys.delete(keyOf(this.rows.pop()));
-      this.place.lastElementChild.remove();
+      const oldest = this.rows.pop();
+      this.keys.delete(keyOf(oldest));
+      this.lines.get(oldest).remove();
+      this.lines.delete(oldest);
     }
     return added;
+  }
+
+  /** Make the lines of new rows and put each behind that of the row before it; a table is sorted as it is. */
+  draw(added) {
+    if (!added.length) return;
+    this.chooseGrid();
+    for (const row of added) this.lines.set(row, this.item(row));
+    if (this.grid) this.arrange();
+    else {
+      let next = null;
+      const isNew = new Set(added);
+      for (const row of [...this.rows].reverse()) {
+        const line = this.lines.get(row);
+        if (isNew.has(row)) this.list.insertBefore(line, next);
+        next = line;
+      }
+    }
+  }
+
+  /** Rows of chosen columns are a table, whose columns are those of the first one. */
+  chooseGrid() {
+    const names = this.grid ? null : columnsOf(ownPart(this.rows[0]));
+    if (!names) return;
+    const cells = { time: (row) => this.time(row), unfolded: (row) => this.unfolded(row) };
+    const changed = () => {
+      this.arrange();
+      this.actions.lookChanged();
+    };
+    this.grid = new Grid(names, this.actions.look(), { changed, cells });
+    this.list.hidden = true;
+    byId("lx-grid").replaceChildren(this.grid.place);
+  }
+
+  arrange() {
+    const hadFocus = document.activeElement;
+    this.grid.arrange(this.rows.map((row) => ({ row, element: this.lines.get(row) })));
+    if (hadFocus instanceof HTMLElement && hadFocus !== document.activeElement) hadFocus.focus();
   }
 
   unknown(rows) {
@@ -59,6 +110,7 @@ export class RowList {
   }
 
   item(row) {
+    if (this.grid) return this.grid.line(row, severityOf(row, this.actions.severities));
     const level = levelOf(row);
     const details = h("details", { class: "lx-row" }, this.summary(row, level));
     details.addEventListener("toggle", () => {
@@ -68,11 +120,15 @@ export class RowList {
   }
 
   summary(row, level) {
-    const moment = new Date(row.timestamp);
-    const time = h("time", { class: "lx-when", datetime: row.timestamp, title: `${row.timestamp} (UTC)` }, precise(moment));
+    const time = this.time(row);
     const project = row.project ? h("span", { class: "lx-project" }, row.project) : null;
     const badge = level ? h("span", { class: "lx-badge" }, level) : null;
     return h("summary", { "data-row": true }, time, project, badge, h("span", { class: "lx-message" }, message(row)));
+  }
+
+  time(row) {
+    const moment = precise(new Date(row.timestamp));
+    return h("time", { class: "lx-when", datetime: row.timestamp, title: `${row.timestamp} (UTC)` }, moment);
   }
 
   unfolded(row) {
@@ -116,7 +172,8 @@ export function severityOf(row, severities) {
   if (level) return Object.keys(severities).find((name) => severities[name].includes(level)) ?? "other";
   const [, , code, other] = signsOf(row);
   const status = String(code ?? other ?? "");
-  return /^5\d\d$/.test(status) ? "error" : /^4\d\d$/.test(status) ? "warning" : "other";
+  if (!/^[1-5]\d\d$/.test(status)) return "other";
+  return { 5: "error", 4: "warning" }[status[0]] ?? "info";
 }
 
 /** The row without the columns that the service has added to it. */
@@ -137,11 +194,17 @@ function precise(moment) {
 /** A row's JSON, a value a line, each with buttons that filter for it or filter it out. */
 function rowJson(row, actions) {
   let left = MAX_LINES;
+  // A chosen column is called after its path, metadata.request.path, or by its alias.
+  const aliases = actions.aliases();
+  const path = (key) => {
+    const whole = aliases.get(key) ?? key;
+    return whole.startsWith("metadata.") ? whole.split(".") : [whole];
+  };
 
   const object = (value, keys) => {
     const entries = Object.entries(value);
     if (!entries.length) return h("span", { class: "lx-empty-value" }, "{}");
-    return h("ul", { class: "lx-object" }, entries.map(([key, part]) => line(key, part, [...keys, ...path(key, keys)])));
+    return h("ul", { class: "lx-object" }, entries.map(([key, part]) => line(key, part, keys.length ? [...keys, key] : path(key))));
   };
   const line = (key, value, keys) => item(h("span", { class: "lx-key" }, `${key}:`), value, keys);
   const item = (name, several, keys) => {
@@ -163,11 +226,6 @@ function rowJson(row, actions) {
   const whole = object(row, []);
   const cut = left < 0 ? h("p", { class: "lx-hint" }, `Only the first ${MAX_LINES} values; Copy JSON has all.`) : null;
   return h("div", { class: "lx-json" }, whole, cut);
-}
-
-/** A selected column is called after its path: metadata.request.path. */
-function path(key, keys) {
-  return keys.length === 0 && key.startsWith("metadata.") ? key.split(".") : [key];
 }
 
 function leaf(value, keys, { addFilter, topValues }) {

@@ -11,7 +11,7 @@ const LONGEST_END_MILLISECONDS = 3000; // what cannot be cancelled is not waited
  * @typedef {object} View what is told as a search goes on
  * @property {(rows: Record<string, any>[], facts: {more: boolean, seconds: number}, isFirst: boolean) => void} rows
  * @property {(answer: Record<string, any>) => void} histogram
- * @property {(failure: RequestFailed, part: "rows" | "more" | "histogram") => void} failed
+ * @property {(failure: RequestFailed, part: string) => void} failed the part is "rows", "more", "histogram"
  * @property {(failure: RequestFailed) => void} notCancelled
  * @property {() => void} over nothing of it runs any more
  */
@@ -50,7 +50,12 @@ export class Search {
 
   /** Ask for the histogram of another range. */
   recount(range) {
-    this.asked.push(this.ask("histogram", range, (answer) => this.view.histogram(answer)));
+    this.asked.push(this.ask("histogram", range, (answer) => this.view.histogram(answer, range)));
+  }
+
+  /** Ask for something beside the rows of the search, such as notes about it. */
+  beside(word, body, done) {
+    this.asked.push(this.ask(word, body, done));
   }
 
   /** End what runs; PostgreSQL stops it. Its own requests then fail as cancelled. */

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('endpoints', '0017_calls_and_alerts'),
+        ('endpoints', '0016_calls_and_alerts'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -318,6 +318,7 @@ CELERY_BEAT_SCHEDULE = {
     "roll-partitions": {"task": "logsources.tasks.roll_partitions", "schedule": 3600.0},
     # A heartbeat that a worker takes only after the next one is due is meaningless.
     "note-heartbeat": {"task": "endpoints.tasks.note_heartbeat", "schedule": 60.0, "options": {"expires": 60}},
+    "roll-call-partitions": {"task": "endpoints.tasks.roll_call_partitions", "schedule": 3600.0},
     "drop-old-sandbox-schemas": {"task": "endpoints.tasks.drop_old_sandbox_schemas", "schedule": 3600.0},
 }
 

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from celery import shared_task
 
+from endpoints.auditing import call_partitions
 from endpoints.calling import warming
 from endpoints.calling.installation import note_worker_heartbeat
 from endpoints.defining import upkeep
@@ -27,3 +28,9 @@ def note_heartbeat() -> None:
 def warm_endpoint(endpoint_id: str) -> None:
     """Renew the results of an endpoint that were asked for within its caching period."""
     warming.warm_endpoint(UUID(endpoint_id))
+
+
+@shared_task(name="endpoints.tasks.roll_call_partitions")
+def roll_call_partitions() -> None:
+    """Make the next daily partitions of the audit log and drop those that are no longer kept."""
+    call_partitions.roll_call_partitions()

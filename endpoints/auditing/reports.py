@@ -1,0 +1,267 @@
+"""What pages and alerts read of the audit log: calls over time, by endpoint and access token, the slowest, the refused.
+
+Counts and durations come from the sums by minute and hour, which contain every call; single calls from the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+import orjson
+from django.db import connection
+
+from endpoints.auditing.call_log import NO_ENDPOINT
+from endpoints.cache.usage import Durations
+from endpoints.cache.usage.recent_calls import BUCKETS
+
+_SLOWEST_LOOKED_AT: Final = 500
+
+
+class Period(StrEnum):
+    """How far back a report goes."""
+
+    HOUR = "hour"
+    DAY = "day"
+    WEEK = "week"
+
+    @property
+    def step(self) -> timedelta:
+        """The time of one point of a chart."""
+        return {"hour": timedelta(minutes=1), "day": timedelta(hours=1), "week": timedelta(hours=6)}[self.value]
+
+    @property
+    def points(self) -> int:
+        return {"hour": 60, "day": 24, "week": 28}[self.value]
+
+    def start(self, now: datetime) -> datetime:
+        """Return when the first point begins, so that the last one contains `now`."""
+        step = self.step.total_seconds()
+        end = datetime.fromtimestamp(now.timestamp() // step * step, now.tzinfo) + self.step
+        return end - self.points * self.step
+
+    @property
+    def table(self) -> str:
+        return "endpoints_call_minute" if self is Period.HOUR else "endpoints_call_hour"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which calls a report is about: of one endpoint (a UUID), of one access token (its prefix), "" for all."""
+
+    endpoint_id: str = ""
+    prefix: str = ""
+
+    def conditions(self) -> tuple[str, list[str]]:
+        """Return SQL that begins with AND, and its parameters."""
+        conditions, values = "", []
+        if self.endpoint_id:
+            conditions, values = " AND endpoint_id = %s", [self.endpoint_id]
+        if self.prefix:
+            conditions, values = f"{conditions} AND prefix = %s", [*values, self.prefix]
+        return conditions, values
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Counts of calls and how long they took, without refused ones."""
+
+    calls: int = 0
+    refused: int = 0
+    failed: int = 0
+    cached: int = 0
+    durations: Durations = field(default_factory=Durations)
+
+    @property
+    def cached_share(self) -> float | None:
+        """The share of answered calls that the cache answered, 0 to 1; None if there were none."""
+        answered = self.calls - self.refused - self.failed
+        return self.cached / answered if answered else None
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReport:
+    """Figures of a period: of each point of it in order, of each endpoint id and prefix that was in use, of all."""
+
+    start: datetime
+    points: tuple[Figures, ...]
+    by_endpoint: Mapping[str, Figures]
+    by_prefix: Mapping[str, Figures]
+    total: Figures
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """A row of the audit log; `calls` is more than one for refused calls that were counted together."""
+
+    at: datetime
+    request_id: str
+    kind: str
+    endpoint_id: str
+    endpoint: str
+    version: int
+    caller: str
+    prefix: str
+    argument_names: tuple[str, ...]
+    argument_values: Mapping[str, str]
+    cache: str
+    status: int
+    error_code: str
+    rows: int
+    milliseconds: float
+    calls: int
+
+    @property
+    def arguments(self) -> str:
+        """The arguments in one line, with their values where the endpoint has them recorded."""
+        known = self.argument_values
+        return ", ".join(f"{name}={known[name]}" if name in known else name for name in self.argument_names)
+
+
+@dataclass(frozen=True, slots=True)
+class SlowArguments:
+    """The slowest calls of an endpoint with the same arguments, as far as those are recorded."""
+
+    slowest: RecordedCall
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refusals:
+    """Refused calls of one access token at one endpoint for one reason."""
+
+    caller: str
+    prefix: str
+    endpoint: str
+    kind: str
+    status: int
+    error_code: str
+    calls: int
+    last_at: datetime
+
+
+# --- Figures ----------------------------------------------------------------------------------------------------------
+_SUMS: Final = """
+SELECT date_bin(%s, start, %s) AS point, endpoint_id::text, prefix,
+       sum(calls), sum(refused), sum(failed), sum(cached)
+FROM {table} WHERE start >= %s{conditions}
+GROUP BY GROUPING SETS ((1), (2), (3), ())
+"""
+_DURATIONS: Final = """
+SELECT date_bin(%s, start, %s) AS point, endpoint_id::text, prefix, each.place, sum(each.calls)
+FROM {table}, unnest(durations) WITH ORDINALITY AS each(calls, place)
+WHERE start >= %s{conditions} AND each.calls > 0
+GROUP BY GROUPING SETS ((1, 4), (2, 4), (3, 4), (4))
+"""
+_Key = tuple[Any, Any, Any]
+
+
+def usage_over(period: Period, *, now: datetime, scope: Scope = Scope()) -> UsageReport:  # noqa: B008 - frozen
+    """Return the figures of the period that ends now. Raises django.db.Error."""
+    start = period.start(now)
+    conditions, values = scope.conditions()
+    parameters = [period.step, start, start, *values]
+    counts: dict[_Key, Sequence[int]] = {}
+    durations: dict[_Key, list[int]] = {}
+    with connection.cursor() as cursor:
+        cursor.execute(_SUMS.format(table=period.table, conditions=conditions), parameters)
+        for *key, calls, refused, failed, cached in cursor.fetchall():
+            counts[tuple(key)] = [int(each or 0) for each in (calls, refused, failed, cached)]  # type: ignore[index]
+        cursor.execute(_DURATIONS.format(table=period.table, conditions=conditions), parameters)
+        for *key, place, number in cursor.fetchall():
+            durations.setdefault(tuple(key), [0] * BUCKETS)[place - 1] = int(number)  # type: ignore[arg-type]
+
+    def figures(key: _Key) -> Figures:
+        return Figures(*counts.get(key, ()), durations=Durations(tuple(durations.get(key, [0] * BUCKETS))))
+
+    moments = [start + number * period.step for number in range(period.points)]
+    return UsageReport(
+        start=start,
+        points=tuple(figures((moment, None, None)) for moment in moments),
+        by_endpoint={key[1]: figures(key) for key in counts if key[1] not in (None, NO_ENDPOINT)},
+        by_prefix={key[2]: figures(key) for key in counts if key[2]},
+        total=figures((None, None, None)),
+    )
+
+
+def figures_since(since: datetime, *, scope: Scope) -> Figures:
+    """Return the counts of calls since then, by whole minutes, at most a day back. Raises django.db.Error."""
+    conditions, values = scope.conditions()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT coalesce(sum(calls), 0), coalesce(sum(refused), 0), coalesce(sum(failed), 0),"
+            f" coalesce(sum(cached), 0) FROM endpoints_call_minute WHERE start >= %s{conditions}",
+            [since, *values],
+        )
+        return Figures(*map(int, cursor.fetchone()))
+
+
+# --- Rows -------------------------------------------------------------------------------------------------------------
+_ROW: Final = (
+    "at, request_id, kind, coalesce(endpoint_id::text, ''), endpoint, version, caller, prefix, argument_names,"
+    " argument_values::text, cache, status, error_code, result_rows, milliseconds, calls"
+)
+
+
+def _recorded(row: Sequence[Any]) -> RecordedCall:
+    names, values = tuple(row[8]), orjson.loads(row[9]) if row[9] else {}
+    return RecordedCall(*row[:8], names, values, *row[10:])
+
+
+def slowest_arguments(since: datetime, *, scope: Scope, limit: int) -> list[SlowArguments]:
+    """Return the slowest answered calls since then, those with the same endpoint and arguments together.
+
+    Of the 500 slowest calls. Raises django.db.Error.
+    """
+    conditions, values = scope.conditions()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT {_ROW} FROM endpoints_call WHERE status < 400 AND endpoint_id IS NOT NULL AND at >= %s{conditions}"
+            " ORDER BY milliseconds DESC LIMIT %s",
+            [since, *values, _SLOWEST_LOOKED_AT],
+        )
+        rows = list(map(_recorded, cursor.fetchall()))
+    found: dict[tuple[str, str], SlowArguments] = {}
+    for row in rows:
+        key = (row.endpoint_id, row.arguments)
+        before = found.get(key)
+        found[key] = SlowArguments(row if before is None else before.slowest, 1 if before is None else before.calls + 1)
+    return list(found.values())[:limit]
+
+
+def refusals(since: datetime, *, scope: Scope, limit: int) -> list[Refusals]:
+    """Return who was refused since then and why, the most frequent first. Raises django.db.Error."""
+    conditions, values = scope.conditions()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT caller, prefix, endpoint, kind, status, error_code, sum(calls), max(at) FROM endpoints_call"
+            f" WHERE status >= 400 AND status < 500 AND at >= %s{conditions}"
+            " GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 7 DESC, 8 DESC LIMIT %s",
+            [since, *values, limit],
+        )
+        return [Refusals(*row[:6], int(row[6]), row[7]) for row in cursor.fetchall()]
+
+
+def recorded_calls(
+    *, before: datetime, since: datetime, scope: Scope, limit: int, only_failed: bool = False
+) -> list[RecordedCall]:
+    """Return the calls of a time, the newest first. Raises django.db.Error."""
+    conditions, values = scope.conditions()
+    if only_failed:
+        conditions += " AND status >= 400"
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT {_ROW} FROM endpoints_call WHERE at < %s AND at >= %s{conditions} ORDER BY at DESC LIMIT %s",
+            [before, since, *values, limit],
+        )
+        return list(map(_recorded, cursor.fetchall()))
+
+
+def calls_without_rows(since: datetime) -> int:
+    """Return how many calls have no row of their own: sampled out, or dropped. Raises django.db.Error."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT coalesce(sum(left_out), 0) FROM endpoints_call_day WHERE day >= %s", [since.date()])
+        return int(cursor.fetchone()[0])

@@ -11,6 +11,7 @@ from django.views.generic import RedirectView
 
 from endpoints.admin.explorer import explorer_urls
 from endpoints.admin.explorer_tail import tail_view
+from endpoints.admin.usage_overview import usage_urls
 from endpoints.api import logs, monitoring, otlp, tokens, views
 from endpoints.api.mcp.views import MCPView
 from endpoints.api.openapi import SchemaView, SwaggerView
@@ -19,6 +20,7 @@ urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
     path("admin/logs/tail/", tail_view, name="log_explorer_tail"),
     path("admin/logs/", include(explorer_urls())),
+    path("admin/usage/", include(usage_urls())),
     path("admin/", admin.site.urls),
     re_path(r"^api/endpoints/query/(?P<reference>[^/]+)/?$", views.QueryView.as_view(), name="query"),
     # The addresses that clients of other services know.

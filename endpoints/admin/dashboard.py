@@ -18,6 +18,7 @@ from django.urls import reverse
 from endpoints.admin import figures
 from endpoints.admin.explorer import may_explore
 from endpoints.admin.figures import Sparkline, draw_sparkline
+from endpoints.admin.usage_overview import may_see_usage
 from endpoints.admin.using_it import USING_URL_NAME
 from endpoints.cache import CacheUnavailable
 from endpoints.cache.usage import Activity
@@ -169,6 +170,8 @@ def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
         ]
         if title == "Logs" and may_explore(request):
             items.append({"title": "Log explorer", "icon": "manage_search", "link": reverse("log_explorer")})
+        if title == "Endpoints" and may_see_usage(request):
+            items.append({"title": "Usage", "icon": "query_stats", "link": reverse("usage_overview")})
         if items:
             groups.append({"title": title, "separator": bool(groups), "items": items})
     return groups

@@ -54,7 +54,9 @@ def make_partitions(days: Iterable[date]) -> None:
             if day in _days():  # another process was faster
                 continue
             cursor.execute(_statement("CREATE TABLE {name} (LIKE {table} INCLUDING ALL)", day))
-            cursor.execute(_statement("ALTER TABLE {table} ATTACH PARTITION {name} FOR VALUES FROM ({low}) TO ({high})", day))
+            cursor.execute(
+                _statement("ALTER TABLE {table} ATTACH PARTITION {name} FOR VALUES FROM ({low}) TO ({high})", day)
+            )
 
 
 def _take_turn(cursor: Any) -> None:

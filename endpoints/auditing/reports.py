@@ -55,14 +55,14 @@ class Scope:
     endpoint_id: str = ""
     prefix: str = ""
 
-    def conditions(self) -> tuple[str, list[str]]:
-        """Return SQL that begins with AND, and its parameters."""
-        conditions, values = "", []
-        if self.endpoint_id:
-            conditions, values = " AND endpoint_id = %s", [self.endpoint_id]
-        if self.prefix:
-            conditions, values = f"{conditions} AND prefix = %s", [*values, self.prefix]
-        return conditions, values
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of _IN_SCOPE."""
+        return {"endpoint_id": self.endpoint_id or None, "prefix": self.prefix}
+
+
+_IN_SCOPE: Final = (
+    " AND (%(endpoint_id)s::uuid IS NULL OR endpoint_id = %(endpoint_id)s) AND (%(prefix)s = '' OR prefix = %(prefix)s)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,32 +145,37 @@ class Refusals:
 
 # --- Figures ----------------------------------------------------------------------------------------------------------
 _SUMS: Final = """
-SELECT date_bin(%s, start, %s) AS point, endpoint_id::text, prefix,
+SELECT date_bin(%(step)s, start, %(since)s) AS point, endpoint_id::text, prefix,
        sum(calls), sum(refused), sum(failed), sum(cached)
-FROM {table} WHERE start >= %s{conditions}
+FROM {table} WHERE start >= %(since)s{scope}
 GROUP BY GROUPING SETS ((1), (2), (3), ())
 """
 _DURATIONS: Final = """
-SELECT date_bin(%s, start, %s) AS point, endpoint_id::text, prefix, each.place, sum(each.calls)
+SELECT date_bin(%(step)s, start, %(since)s) AS point, endpoint_id::text, prefix, each.place, sum(each.calls)
 FROM {table}, unnest(durations) WITH ORDINALITY AS each(calls, place)
-WHERE start >= %s{conditions} AND each.calls > 0
+WHERE start >= %(since)s{scope} AND each.calls > 0
 GROUP BY GROUPING SETS ((1, 4), (2, 4), (3, 4), (4))
 """
+_TOTALS: Final = (
+    """
+SELECT coalesce(sum(calls), 0), coalesce(sum(refused), 0), coalesce(sum(failed), 0), coalesce(sum(cached), 0)
+FROM endpoints_call_minute WHERE start >= %(since)s"""
+    + _IN_SCOPE
+)
 _Key = tuple[Any, Any, Any]
 
 
-def usage_over(period: Period, *, now: datetime, scope: Scope = Scope()) -> UsageReport:  # noqa: B008 - frozen
+def usage_over(period: Period, *, now: datetime, scope: Scope = Scope()) -> UsageReport:
     """Return the figures of the period that ends now. Raises django.db.Error."""
     start = period.start(now)
-    conditions, values = scope.conditions()
-    parameters = [period.step, start, start, *values]
+    parameters = {"step": period.step, "since": start, **scope.parameters()}
     counts: dict[_Key, Sequence[int]] = {}
     durations: dict[_Key, list[int]] = {}
     with connection.cursor() as cursor:
-        cursor.execute(_SUMS.format(table=period.table, conditions=conditions), parameters)
+        cursor.execute(_SUMS.format(table=period.table, scope=_IN_SCOPE), parameters)
         for *key, calls, refused, failed, cached in cursor.fetchall():
             counts[tuple(key)] = [int(each or 0) for each in (calls, refused, failed, cached)]  # type: ignore[index]
-        cursor.execute(_DURATIONS.format(table=period.table, conditions=conditions), parameters)
+        cursor.execute(_DURATIONS.format(table=period.table, scope=_IN_SCOPE), parameters)
         for *key, place, number in cursor.fetchall():
             durations.setdefault(tuple(key), [0] * BUCKETS)[place - 1] = int(number)  # type: ignore[arg-type]
 
@@ -189,21 +194,28 @@ def usage_over(period: Period, *, now: datetime, scope: Scope = Scope()) -> Usag
 
 def figures_since(since: datetime, *, scope: Scope) -> Figures:
     """Return the counts of calls since then, by whole minutes, at most a day back. Raises django.db.Error."""
-    conditions, values = scope.conditions()
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT coalesce(sum(calls), 0), coalesce(sum(refused), 0), coalesce(sum(failed), 0),"
-            f" coalesce(sum(cached), 0) FROM endpoints_call_minute WHERE start >= %s{conditions}",
-            [since, *values],
-        )
+        cursor.execute(_TOTALS, {"since": since, **scope.parameters()})
         return Figures(*map(int, cursor.fetchone()))
 
 
 # --- Rows -------------------------------------------------------------------------------------------------------------
-_ROW: Final = (
-    "at, request_id, kind, coalesce(endpoint_id::text, ''), endpoint, version, caller, prefix, argument_names,"
-    " argument_values::text, cache, status, error_code, result_rows, milliseconds, calls"
+_ROWS: Final = """
+SELECT at, request_id, kind, coalesce(endpoint_id::text, ''), endpoint, version, caller, prefix, argument_names,
+       argument_values::text, cache, status, error_code, result_rows, milliseconds, calls
+FROM endpoints_call WHERE at >= %(since)s{scope}
+"""
+_SLOWEST: Final = (
+    _ROWS + "AND status < 400 AND endpoint_id IS NOT NULL ORDER BY milliseconds DESC LIMIT %(limit)s"
+).format(scope=_IN_SCOPE)
+_NEWEST: Final = (_ROWS + "AND at < %(before)s AND status >= %(status)s ORDER BY at DESC LIMIT %(limit)s").format(
+    scope=_IN_SCOPE
 )
+_REFUSED: Final = """
+SELECT caller, prefix, endpoint, kind, status, error_code, sum(calls), max(at) FROM endpoints_call
+WHERE status >= 400 AND status < 500 AND at >= %(since)s{scope}
+GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 7 DESC, 8 DESC LIMIT %(limit)s
+""".format(scope=_IN_SCOPE)
 
 
 def _recorded(row: Sequence[Any]) -> RecordedCall:
@@ -216,13 +228,8 @@ def slowest_arguments(since: datetime, *, scope: Scope, limit: int) -> list[Slow
 
     Of the 500 slowest calls. Raises django.db.Error.
     """
-    conditions, values = scope.conditions()
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT {_ROW} FROM endpoints_call WHERE status < 400 AND endpoint_id IS NOT NULL AND at >= %s{conditions}"
-            " ORDER BY milliseconds DESC LIMIT %s",
-            [since, *values, _SLOWEST_LOOKED_AT],
-        )
+        cursor.execute(_SLOWEST, {"since": since, "limit": _SLOWEST_LOOKED_AT, **scope.parameters()})
         rows = list(map(_recorded, cursor.fetchall()))
     found: dict[tuple[str, str], SlowArguments] = {}
     for row in rows:
@@ -234,14 +241,8 @@ def slowest_arguments(since: datetime, *, scope: Scope, limit: int) -> list[Slow
 
 def refusals(since: datetime, *, scope: Scope, limit: int) -> list[Refusals]:
     """Return who was refused since then and why, the most frequent first. Raises django.db.Error."""
-    conditions, values = scope.conditions()
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT caller, prefix, endpoint, kind, status, error_code, sum(calls), max(at) FROM endpoints_call"
-            f" WHERE status >= 400 AND status < 500 AND at >= %s{conditions}"
-            " GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 7 DESC, 8 DESC LIMIT %s",
-            [since, *values, limit],
-        )
+        cursor.execute(_REFUSED, {"since": since, "limit": limit, **scope.parameters()})
         return [Refusals(*row[:6], int(row[6]), row[7]) for row in cursor.fetchall()]
 
 
@@ -249,14 +250,10 @@ def recorded_calls(
     *, before: datetime, since: datetime, scope: Scope, limit: int, only_failed: bool = False
 ) -> list[RecordedCall]:
     """Return the calls of a time, the newest first. Raises django.db.Error."""
-    conditions, values = scope.conditions()
-    if only_failed:
-        conditions += " AND status >= 400"
+    status = 400 if only_failed else 0
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT {_ROW} FROM endpoints_call WHERE at < %s AND at >= %s{conditions} ORDER BY at DESC LIMIT %s",
-            [before, since, *values, limit],
-        )
+        parameters = {"before": before, "since": since, "status": status, "limit": limit}
+        cursor.execute(_NEWEST, parameters | scope.parameters())
         return list(map(_recorded, cursor.fetchall()))
 
 

@@ -30,7 +30,9 @@ NOW = datetime(2031, 5, 7, 12, 30, 30, tzinfo=UTC)
 
 
 def endpoint(name: str = "test.read", **settings: bool) -> Version:
-    saved = save_endpoint(Endpoint(name=name, sql="SELECT @word::text AS word", **settings), [DeclaredParameter("word")])
+    saved = save_endpoint(
+        Endpoint(name=name, sql="SELECT @word::text AS word", **settings), [DeclaredParameter("word")]
+    )
     return saved.as_version()
 
 

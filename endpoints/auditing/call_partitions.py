@@ -66,7 +66,7 @@ def _take_turn(cursor: Any) -> None:
 
 def _statement(text: str, day: date) -> sql.Composed:
     low = datetime.combine(day, time(), UTC)
-    return sql.SQL(text).format(  # type: ignore[arg-type]  # the literals above
+    return sql.SQL(text).format(
         name=sql.Identifier(f"{TABLE}_d{day:%Y%m%d}"),
         table=sql.Identifier(TABLE),
         low=sql.Literal(low.isoformat()),

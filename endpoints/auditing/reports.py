@@ -174,13 +174,14 @@ def usage_over(period: Period, *, now: datetime, scope: Scope = Scope()) -> Usag
     with connection.cursor() as cursor:
         cursor.execute(_SUMS.format(table=period.table, scope=_IN_SCOPE), parameters)
         for *key, calls, refused, failed, cached in cursor.fetchall():
-            counts[tuple(key)] = [int(each or 0) for each in (calls, refused, failed, cached)]  # type: ignore[index]
+            counts[tuple(key)] = [int(each or 0) for each in (calls, refused, failed, cached)]
         cursor.execute(_DURATIONS.format(table=period.table, scope=_IN_SCOPE), parameters)
         for *key, place, number in cursor.fetchall():
-            durations.setdefault(tuple(key), [0] * BUCKETS)[place - 1] = int(number)  # type: ignore[arg-type]
+            durations.setdefault(tuple(key), [0] * BUCKETS)[place - 1] = int(number)
 
     def figures(key: _Key) -> Figures:
-        return Figures(*counts.get(key, ()), durations=Durations(tuple(durations.get(key, [0] * BUCKETS))))
+        calls, refused, failed, cached = counts.get(key, (0, 0, 0, 0))
+        return Figures(calls, refused, failed, cached, Durations(tuple(durations.get(key, [0] * BUCKETS))))
 
     moments = [start + number * period.step for number in range(period.points)]
     return UsageReport(
@@ -196,7 +197,8 @@ def figures_since(since: datetime, *, scope: Scope) -> Figures:
     """Return the counts of calls since then, by whole minutes, at most a day back. Raises django.db.Error."""
     with connection.cursor() as cursor:
         cursor.execute(_TOTALS, {"since": since, **scope.parameters()})
-        return Figures(*map(int, cursor.fetchone()))
+        calls, refused, failed, cached = map(int, cursor.fetchone())
+    return Figures(calls, refused, failed, cached)
 
 
 # --- Rows -------------------------------------------------------------------------------------------------------------
@@ -211,16 +213,16 @@ _SLOWEST: Final = (
 _NEWEST: Final = (_ROWS + "AND at < %(before)s AND status >= %(status)s ORDER BY at DESC LIMIT %(limit)s").format(
     scope=_IN_SCOPE
 )
-_REFUSED: Final = """
-SELECT caller, prefix, endpoint, kind, status, error_code, sum(calls), max(at) FROM endpoints_call
-WHERE status >= 400 AND status < 500 AND at >= %(since)s{scope}
+_REFUSED: Final = f"""
+SELECT caller, prefix, endpoint, kind, status, error_code, sum(calls)::bigint, max(at) FROM endpoints_call
+WHERE status >= 400 AND status < 500 AND at >= %(since)s{_IN_SCOPE}
 GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 7 DESC, 8 DESC LIMIT %(limit)s
-""".format(scope=_IN_SCOPE)
+"""  # noqa: S608  # of constants
 
 
 def _recorded(row: Sequence[Any]) -> RecordedCall:
-    names, values = tuple(row[8]), orjson.loads(row[9]) if row[9] else {}
-    return RecordedCall(*row[:8], names, values, *row[10:])
+    fields: list[Any] = [*row[:8], tuple(row[8]), orjson.loads(row[9]) if row[9] else {}, *row[10:]]
+    return RecordedCall(*fields)
 
 
 def slowest_arguments(since: datetime, *, scope: Scope, limit: int) -> list[SlowArguments]:
@@ -243,7 +245,7 @@ def refusals(since: datetime, *, scope: Scope, limit: int) -> list[Refusals]:
     """Return who was refused since then and why, the most frequent first. Raises django.db.Error."""
     with connection.cursor() as cursor:
         cursor.execute(_REFUSED, {"since": since, "limit": limit, **scope.parameters()})
-        return [Refusals(*row[:6], int(row[6]), row[7]) for row in cursor.fetchall()]
+        return [Refusals(*row) for row in cursor.fetchall()]
 
 
 def recorded_calls(
@@ -252,7 +254,7 @@ def recorded_calls(
     """Return the calls of a time, the newest first. Raises django.db.Error."""
     status = 400 if only_failed else 0
     with connection.cursor() as cursor:
-        parameters = {"before": before, "since": since, "status": status, "limit": limit}
+        parameters: dict[str, Any] = {"before": before, "since": since, "status": status, "limit": limit}
         cursor.execute(_NEWEST, parameters | scope.parameters())
         return list(map(_recorded, cursor.fetchall()))
 

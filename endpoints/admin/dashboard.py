@@ -141,6 +141,7 @@ _GROUPS: Final = {
         ("Endpoints", "endpoints", "endpoint", "database_search"),
         ("Access tokens", "endpoints", "accesstoken", "key"),
         ("Signing keys", "endpoints", "signingkey", "signature"),
+        ("Alerts", "endpoints", "alert", "notifications"),
     ],
     "Logs": [
         ("Log sources", "logsources", "logsource", "storage"),

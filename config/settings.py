@@ -149,6 +149,9 @@ ENDPOINTS_LOAD_CONCURRENCY = env.int("ENDPOINTS_LOAD_CONCURRENCY", default=2)  #
 # The audit log of calls: how long it is kept, 0: none is; and how many rows it may have of one day.
 ENDPOINTS_AUDIT_DAYS = env.int("ENDPOINTS_AUDIT_DAYS", default=14)
 ENDPOINTS_AUDIT_ROWS_A_DAY = env.int("ENDPOINTS_AUDIT_ROWS_A_DAY", default=2_000_000)
+# Webhooks of alerts over http and to private and loopback addresses too. Off: an alert could ask what only this
+# machine can reach.
+ALERT_WEBHOOK_PRIVATE = switch("ALERT_WEBHOOK_PRIVATE", default=False)
 # The OpenAPI document names every endpoint: public only if that is wanted, otherwise with an access token.
 ENDPOINTS_PUBLIC_SCHEMA = switch("ENDPOINTS_PUBLIC_SCHEMA", default=DEBUG)
 # Answers over 8 kB in gzip or zstd for who asks for it; off where a proxy compresses, or to be safe from BREACH.
@@ -353,6 +356,8 @@ CELERY_BEAT_SCHEDULE = {
     "roll-partitions": {"task": "logsources.tasks.roll_partitions", "schedule": 3600.0},
     # A heartbeat that a worker takes only after the next one is due is meaningless.
     "note-heartbeat": {"task": "endpoints.tasks.note_heartbeat", "schedule": 60.0, "options": {"expires": 60}},
+    "check-alerts": {"task": "endpoints.tasks.check_alerts", "schedule": 60.0, "options": {"expires": 60}},
+    "roll-call-partitions": {"task": "endpoints.tasks.roll_call_partitions", "schedule": 3600.0},
     "drop-old-sandbox-schemas": {"task": "endpoints.tasks.drop_old_sandbox_schemas", "schedule": 3600.0},
 }
 

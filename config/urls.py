@@ -12,6 +12,7 @@ from django.views.generic import RedirectView
 
 from endpoints.admin.explorer_urls import explorer_urls
 from endpoints.admin.schedules import schedules_page
+from endpoints.admin.usage_overview import usage_urls
 from endpoints.api import logs, monitoring, otlp, tokens, views
 from endpoints.api.docs_page import docs_page
 from endpoints.api.mcp.views import MCPView
@@ -21,6 +22,7 @@ urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
     path("admin/logs/", include(explorer_urls())),
     path("admin/schedules/", admin.site.admin_view(schedules_page), name="schedules"),
+    path("admin/usage/", include(usage_urls())),
     path("admin/", admin.site.urls),
     re_path(r"^api/endpoints/query/(?P<reference>[^/]+)/?$", views.QueryView.as_view(), name="query"),
     # The addresses that clients of other services know.

@@ -494,8 +494,8 @@ class Alert(models.Model):
         if self.condition == AlertCondition.VALUE:
             if self.endpoint is None:
                 problems["endpoint"] = "Choose the endpoint whose result has the value."
-            if not self.column:
-                problems["column"] = "Name the column that has the value."
+            else:
+                problems |= self._problems_with_result(self.endpoint)
         elif self.fires_below:
             problems["fires_below"] = "Only a value in the result can fire below its threshold."
         if not isinstance(self.arguments, dict):
@@ -504,6 +504,17 @@ class Alert(models.Model):
             problems["threshold"] = "Give a finite number."
         if problems:
             raise ValidationError(problems)
+
+    def _problems_with_result(self, endpoint: Endpoint) -> dict[str, str]:
+        """Say what of the endpoint's newest version the column and the arguments do not fit."""
+        problems: dict[str, str] = {}
+        columns = [column["name"] for column in endpoint.result_columns]
+        if self.column not in columns:
+            problems["column"] = f"Name a column of the result: {', '.join(columns)}."
+        declared = [parameter.name for parameter in endpoint.parameters_of_version]
+        if isinstance(self.arguments, dict) and (unknown := sorted(set(self.arguments) - set(declared))):
+            problems["arguments"] = f"The endpoint has no parameter {', '.join(unknown)}."
+        return problems
 
 
 class MessageKind(models.TextChoices):

@@ -6,6 +6,9 @@ from uuid import UUID
 
 from celery import shared_task
 
+from endpoints.alerting.evaluation import evaluate_alerts
+from endpoints.alerting.messages import deliver_messages
+from endpoints.auditing import call_partitions
 from endpoints.calling import warming
 from endpoints.calling.installation import note_worker_heartbeat
 from endpoints.calling.scheduled_runs import TaskResult
@@ -30,3 +33,16 @@ def warm_endpoint(endpoint_id: str) -> TaskResult:
     """Renew the results of an endpoint that were asked for within its caching period."""
     run = warming.warm_endpoint(UUID(endpoint_id))
     return TaskResult(run.in_words(), failures=run.failed)
+
+
+@shared_task(name="endpoints.tasks.roll_call_partitions")
+def roll_call_partitions() -> None:
+    """Make the next daily partitions of the audit log and drop those that are no longer kept."""
+    call_partitions.roll_call_partitions()
+
+
+@shared_task(name="endpoints.tasks.check_alerts")
+def check_alerts() -> None:
+    """Check every alert that is due, then send what waits to be sent, also what could not be delivered before."""
+    evaluate_alerts()
+    deliver_messages()

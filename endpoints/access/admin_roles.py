@@ -33,7 +33,7 @@ EDITOR: Final = (
 )
 OWNER: Final = (
     EDITOR
-    | _permissions("endpoints", ["endpoint", "accesstoken"], *_EVERYTHING)
+    | _permissions("endpoints", ["endpoint", "accesstoken", "alert"], *_EVERYTHING)
     | _permissions("endpoints", ["signingkey"], "view", "add", "change")
     | _permissions("logsources", ["logsource", "extractedcolumn"], *_EVERYTHING)
     | _permissions("auth", ["user", "group"], *_EVERYTHING)

@@ -11,29 +11,23 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, Final
 
 import jwt
 import structlog
-from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
 from endpoints.access.change_marker import changing
+from endpoints.access.sealing import Seal, SealBroken
 from endpoints.errors import InvalidRequest
 from endpoints.models import SigningAlgorithm, SigningKey
 
-_PURPOSE: Final = b"log query endpoints: secrets of signing keys"
-_NONCE_BYTES: Final = 12  # what GCM is made for; random ones suffice for the few secrets there are
+_SEAL: Final = Seal(b"log query endpoints: secrets of signing keys")
 _SECRET_BYTES: Final = 32  # of both algorithms: RFC 7518 section 3.2, RFC 8032 section 5.1.5
 
 logger = structlog.get_logger(__name__)
@@ -72,7 +66,7 @@ def give_secret(key: SigningKey) -> None:
     if key.algorithm == SigningAlgorithm.EDDSA:
         public = Ed25519PrivateKey.from_private_bytes(secret).public_key()
         key.public_key = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
-    key.sealed_secret = _seal(secret, key)
+    key.sealed_secret = _SEAL.seal(secret, _bound_to(key))
 
 
 def rotate_signing_key(key: SigningKey) -> SigningKey:
@@ -146,33 +140,15 @@ def known_signing_key(key: SigningKey) -> KnownSigningKey:
 
 
 # --- Sealed -----------------------------------------------------------------------------------------------------------
-class SealBroken(Exception):
-    """A stored secret that this SECRET_KEY did not seal, or not for this key and algorithm."""
-
-
 def _loaded(key: SigningKey) -> Ed25519PrivateKey | bytes:
     secret = _unseal(key)
     return Ed25519PrivateKey.from_private_bytes(secret) if key.algorithm == SigningAlgorithm.EDDSA else secret
 
 
-def _seal(secret: bytes, key: SigningKey) -> bytes:
-    nonce = secrets.token_bytes(_NONCE_BYTES)
-    return nonce + _cipher(settings.SECRET_KEY).encrypt(nonce, secret, _bound_to(key))
-
-
 def _unseal(key: SigningKey) -> bytes:
-    sealed = bytes(key.sealed_secret)
-    try:
-        return _cipher(settings.SECRET_KEY).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], _bound_to(key))
-    except (InvalidTag, ValueError) as error:
-        raise SealBroken from error
+    return _SEAL.unseal(bytes(key.sealed_secret), _bound_to(key))
 
 
-def _bound_to(key: SigningKey) -> bytes:
+def _bound_to(key: SigningKey) -> str:
     # A secret that was sealed for EdDSA must never verify HS256, nor one key's secret another's tokens.
-    return f"{key.kid}:{key.algorithm}".encode()
-
-
-@lru_cache(maxsize=2)
-def _cipher(secret_key: str) -> AESGCM:
-    return AESGCM(HKDF(algorithm=SHA256(), length=32, salt=None, info=_PURPOSE).derive(secret_key.encode()))
+    return f"{key.kid}:{key.algorithm}"

@@ -20,6 +20,7 @@ from endpoints.admin.explorer import may_explore
 from endpoints.admin.figures import Sparkline, draw_sparkline
 from endpoints.admin.schedules import may_see_schedules
 from endpoints.admin.usage import USAGE_URL_NAME
+from endpoints.admin.usage_overview import may_see_usage
 from endpoints.cache import CacheUnavailable
 from endpoints.cache.usage import Activity
 from endpoints.calling.calls import call_activity, visible_endpoints
@@ -141,6 +142,7 @@ _GROUPS: Final = {
         ("Endpoints", "endpoints", "endpoint", "database_search"),
         ("Access tokens", "endpoints", "accesstoken", "key"),
         ("Signing keys", "endpoints", "signingkey", "signature"),
+        ("Alerts", "endpoints", "alert", "notifications"),
     ],
     "Logs": [
         ("Log sources", "logsources", "logsource", "storage"),
@@ -165,6 +167,8 @@ def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
         ]
         if title == "Logs" and may_explore(request):
             items.append({"title": "Log explorer", "icon": "manage_search", "link": reverse("log_explorer")})
+        if title == "Endpoints" and may_see_usage(request):
+            items.append({"title": "Usage", "icon": "query_stats", "link": reverse("usage_overview")})
         if title == "Endpoints" and may_see_schedules(request):
             items.append({"title": "Schedules", "icon": "schedule", "link": reverse("schedules")})
         if items:

@@ -84,9 +84,7 @@ def answer_query(request: QueryRequest) -> Reply:
         note_failed_call(request.reference, failure, caller, seconds=seconds, request_id=request.request_id, call=call)
         return error_reply(failure, request.request_id)
     seconds = perf_counter() - started
-    note_answered_call(
-        answer, caller, status=reply.status, seconds=seconds, request_id=request.request_id, call=call
-    )
+    note_answered_call(answer, caller, status=reply.status, seconds=seconds, request_id=request.request_id, call=call)
     return reply
 
 

@@ -262,7 +262,16 @@ def _sums(entries: Iterable[_Entry], *, seconds: int) -> list[list[Any]]:
         key = (int(entry.call.at) // seconds * seconds, endpoint, entry.call.access_token_prefix)
         sums.setdefault(key, _Sum()).add(entry)
     return [
-        [datetime.fromtimestamp(start, UTC), endpoint, prefix, one.calls, one.refused, one.failed, one.cached, one.durations]
+        [
+            datetime.fromtimestamp(start, UTC),
+            endpoint,
+            prefix,
+            one.calls,
+            one.refused,
+            one.failed,
+            one.cached,
+            one.durations,
+        ]
         for (start, endpoint, prefix), one in sorted(sums.items())
     ]
 

@@ -54,7 +54,9 @@ def make_partitions(days: Iterable[date]) -> None:
             if day in _days():  # another process was faster
                 continue
             cursor.execute(_statement("CREATE TABLE {name} (LIKE {table} INCLUDING ALL)", day))
-            cursor.execute(_statement("ALTER TABLE {table} ATTACH PARTITION {name} FOR VALUES FROM ({low}) TO ({high})", day))
+            cursor.execute(
+                _statement("ALTER TABLE {table} ATTACH PARTITION {name} FOR VALUES FROM ({low}) TO ({high})", day)
+            )
 
 
 def _take_turn(cursor: Any) -> None:
@@ -64,7 +66,7 @@ def _take_turn(cursor: Any) -> None:
 
 def _statement(text: str, day: date) -> sql.Composed:
     low = datetime.combine(day, time(), UTC)
-    return sql.SQL(text).format(  # type: ignore[arg-type]  # the literals above
+    return sql.SQL(text).format(
         name=sql.Identifier(f"{TABLE}_d{day:%Y%m%d}"),
         table=sql.Identifier(TABLE),
         low=sql.Literal(low.isoformat()),

@@ -33,7 +33,6 @@ from endpoints.results.positions import NO_POSITION
 from endpoints.sql.parameters import DeclaredParameter
 from logsources.roles import QUERY_READER
 
-
 # --- Call outcomes ----------------------------------------------------------------------------------------------------
 # How calls ended, for the operator: the last ones of each endpoint, their numbers over a day, and the audit log.
 _NO_CALL: Final = Call()

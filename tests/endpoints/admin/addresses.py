@@ -50,6 +50,7 @@ MODELS = {
     "endpoints_endpoint": ModelRules(EVERYBODY, EDITORS, EDITORS, OWNERS, has_history=True),
     "endpoints_accesstoken": ModelRules(EVERYBODY, OWNERS, OWNERS, OWNERS, has_history=True),
     "endpoints_signingkey": ModelRules(OWNERS, OWNERS, OWNERS, NOBODY, has_history=True),
+    "endpoints_alert": FOR_OWNERS,
     "logsources_logsource": ModelRules(EVERYBODY, OWNERS, OWNERS, OWNERS),
     "auth_user": FOR_OWNERS,
     "auth_group": FOR_OWNERS,
@@ -76,6 +77,10 @@ OTHERS = {
     "admin/(?P<url>.*)$": BOTH_EVERYBODY,  # nothing is there
     "admin:auth_user_password_change": Access(OWNERS, OWNERS),
     "admin:endpoints_accesstoken_revoke_this": Access(OWNERS, OWNERS),
+    "admin:endpoints_alert_test_this": Access(OWNERS, OWNERS),
+    "admin:endpoints_alert_new_secret": Access(OWNERS, OWNERS),
+    "usage_overview": BOTH_EVERYBODY,
+    "recorded_calls": BOTH_EVERYBODY,
     "admin:endpoints_signingkey_rotate_this": Access(OWNERS, OWNERS),
     "admin:endpoints_signingkey_revoke_this": Access(OWNERS, OWNERS),
     "admin:endpoints_endpoint_import_files": Access(EDITORS, EDITORS),

@@ -25,8 +25,9 @@ from django_celery_beat.models import (
 from endpoints.access.access_tokens import issue_access_token
 from endpoints.access.logins import count_failure
 from endpoints.access.signing_keys import create_signing_key
+from endpoints.alerting.messages import give_secret
 from endpoints.defining.saving import save_endpoint
-from endpoints.models import Endpoint
+from endpoints.models import Alert, Endpoint
 from logsources.models import LogSource
 from tests.endpoints.admin.addresses import MODELS, ROLES, RULES, Pattern, address_of, admin_patterns
 
@@ -49,6 +50,7 @@ def rows(db: None) -> Mapping[str, tuple[Any, ...]]:
         "endpoints_endpoint": (endpoint.pk, endpoint.history.get(version=1).pk),
         "endpoints_accesstoken": (token.pk, token.history.get().pk),
         "endpoints_signingkey": (key.pk, key.history.get().pk),
+        "endpoints_alert": (_alert().pk,),
         "logsources_logsource": (LogSource.objects.get(name="edge_logs").pk,),
         "auth_user": (User.objects.create_user("somebody").pk,),
         "auth_group": (Group.objects.create(name="some").pk,),
@@ -63,6 +65,13 @@ def rows(db: None) -> Mapping[str, tuple[Any, ...]]:
     }
     assert found.keys() == MODELS.keys()
     return found
+
+
+def _alert() -> Alert:
+    alert = Alert(name="test alert", threshold=1, webhook_url="https://127.0.0.1/refused")
+    give_secret(alert)
+    alert.save()
+    return alert
 
 
 def _failed_login() -> AccessAttempt:

@@ -81,7 +81,9 @@ def test_keeps_values_only_if_the_endpoint_says_so_and_redacts_them_like_the_res
 
 
 def test_has_the_kind_of_a_sandbox_query_and_nothing_of_its_text(audit_log: CallLog, api: ApiClient) -> None:
-    define(sql="WITH t AS (SELECT @word::text AS word) SELECT word FROM t", sandboxing=True, record_argument_values=True)
+    define(
+        sql="WITH t AS (SELECT @word::text AS word) SELECT word FROM t", sandboxing=True, record_argument_values=True
+    )
     api.query("test.audited", {"word": "a", "sql": "SELECT 'my-own-text' AS one FROM t"})
     api.query("test.audited", {"word": "a", "sql": "SELECT nothing-of-this FROM nowhere"})
     audit_log.flush()
@@ -200,7 +202,7 @@ def test_keeps_the_newest_calls_while_the_database_is_away_and_counts_the_others
             audit_log.flush()
     audit_log.flush()
     rows = recorded()
-    assert [row["at"].timestamp() - now for row in rows] == [2, 3, 4, 5, 10, 11, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25][-10:]
+    assert [row["at"].timestamp() - now for row in rows] == [12, 13, 14, 15, 20, 21, 22, 23, 24, 25]
     with connection.cursor() as cursor:
         cursor.execute("SELECT sum(left_out) FROM endpoints_call_day")
         assert cursor.fetchone() == (8,)

@@ -1,0 +1,125 @@
+"""The pages about calls: figures, charts, refusals and the audit log, of all calls or of some."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.db import OperationalError
+from django.test import Client
+
+from endpoints.access.access_tokens import issue_access_token
+from endpoints.admin import usage_overview
+from endpoints.auditing import call_queue
+from endpoints.auditing.call_log import CallLog
+from endpoints.cache.usage import RecentCall
+from endpoints.defining.saving import save_endpoint
+from endpoints.models import Endpoint
+from endpoints.sql.parameters import DeclaredParameter
+from tests.conftest import ApiClient
+
+pytestmark = pytest.mark.django_db
+USAGE, CALLS = "/admin/usage/", "/admin/usage/calls/"
+
+
+@pytest.fixture
+def viewer(db: None) -> Client:
+    person = User.objects.create_user("test-viewer", is_staff=True)
+    person.groups.add(Group.objects.get(name="viewer"))
+    client = Client()
+    client.force_login(person)
+    return client
+
+
+def define(name: str, **settings: Any) -> Endpoint:
+    return save_endpoint(Endpoint(name=name, sql="SELECT @word::text AS word", **settings), [DeclaredParameter("word")])
+
+
+def text(client: Client, address: str, **query: str) -> str:
+    answer = client.get(address, query)
+    assert answer.status_code == 200
+    return str(answer.content.decode())
+
+
+@pytest.mark.parametrize("over", ["hour", "day", "week", "", "no period"])
+def test_shows_calls_refusals_and_slow_arguments(audit_log: CallLog, viewer: Client, api: ApiClient, over: str) -> None:
+    define("test.secret")
+    define("test.open", record_argument_values=True)
+    api.query("test.secret", {"word": "hidden-value"})
+    api.query("test.open", {"word": "shown-<value>"})
+    bound = ApiClient(issue_access_token(name="bound one", bound_arguments={"word": "mine"}).secret)
+    bound.query("test.open", {"word": "yours"})
+    audit_log.flush()
+    page = text(viewer, USAGE, over=over)
+    assert "Calls: 3 calls; at most 3 in one bar." in page
+    assert "word=shown-&lt;value&gt;" in page
+    assert "hidden-value" not in page
+    assert "argument not allowed" in page
+    for name in ("test.secret", "test.open", "bound one", "test caller"):
+        assert name in page
+    assert "style=" not in page.split('id="over-time-title"')[1].split("</main>")[0]
+
+
+def test_shows_one_endpoint_or_one_access_token_alone(audit_log: CallLog, viewer: Client, api: ApiClient) -> None:
+    one = define("test.one")
+    define("test.other")
+    api.query("test.one")
+    api.query("test.other")
+    audit_log.flush()
+    page = text(viewer, USAGE, endpoint=str(one.pk))
+    assert "Calls: 1 calls" in page
+    assert text(viewer, CALLS, endpoint=str(one.pk)).count("<time") == 1
+    assert text(viewer, CALLS, token="ffffffffffff").count("<time") == 0
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"endpoint": "' OR true --"}, {"token": "\0"}, {"token": "'; DROP TABLE endpoints_call; --"},
+        {"before": "nan"}, {"before": "1e300"}, {"before": "-1e18"}, {"only": "other"}, {"over": "\0"},
+    ],
+)  # fmt: skip
+def test_an_address_that_was_tampered_with_is_harmless(viewer: Client, query: dict[str, str]) -> None:
+    text(viewer, USAGE, **query)
+    text(viewer, CALLS, **query)
+
+
+def test_lists_the_calls_page_by_page(audit_log: CallLog, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usage_overview, "CALLS_ON_A_PAGE", 3)
+    now = datetime.now(UTC).timestamp()
+    for number in range(7):
+        call = RecentCall(now - number, "reports", "0123456789ab", 200, "", 1, 2.0, "hit", 1)
+        call_queue.note((call, None, f"request-{number}", "query", {}, False))
+    audit_log.flush()
+    seen: list[str] = []
+    answer = viewer.get(CALLS)
+    while True:
+        seen += [row.call.request_id for row in answer.context["calls"]]
+        if not answer.context["older"]:
+            break
+        answer = viewer.get(answer.context["older"])
+    assert seen == [f"request-{number}" for number in range(7)]
+
+
+def test_says_that_the_database_does_not_answer(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: Any, **__: Any) -> Any:
+        raise OperationalError("away")
+
+    monkeypatch.setattr(usage_overview, "usage_over", away)
+    monkeypatch.setattr(usage_overview, "recorded_calls", away)
+    for address in (USAGE, CALLS):
+        assert "does not answer in time" in text(viewer, address)
+
+
+def test_an_empty_log_has_empty_charts(audit_log: CallLog, viewer: Client) -> None:
+    page = text(viewer, USAGE)
+    assert page.count("Nothing in this time.") == 4
+    assert "Nobody was refused in this time." in page
+
+
+def test_nobody_without_the_permission_of_the_usage_figures(db: None) -> None:
+    client = Client()
+    client.force_login(User.objects.create_user("test-nobody", is_staff=True))
+    assert [client.get(address).status_code for address in (USAGE, CALLS)] == [403, 403]

@@ -1,0 +1,302 @@
+"""When an alert fires, what it sends then, and what keeps it from sending more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import orjson
+import pytest
+from django.core.exceptions import ValidationError
+from django.db import connection
+from django.utils import timezone
+
+from endpoints.alerting import messages
+from endpoints.alerting.evaluation import evaluate_alerts
+from endpoints.alerting.messages import deliver_messages, give_secret, send_test
+from endpoints.alerting.webhooks import signature
+from endpoints.auditing import call_queue
+from endpoints.auditing.call_log import CallLog
+from endpoints.cache.usage import RecentCall
+from endpoints.defining.saving import save_endpoint
+from endpoints.models import Alert, AlertMessage, Endpoint
+from endpoints.sql.parameters import DeclaredParameter
+from tests.endpoints.alerting.receiver import Receiver
+
+pytestmark = pytest.mark.django_db
+
+
+def define(name: str = "test.watched", sql: str = "SELECT @n::int AS n", **settings: Any) -> Endpoint:
+    return save_endpoint(Endpoint(name=name, sql=sql, **settings), [DeclaredParameter("n")] if "@n" in sql else [])
+
+
+@pytest.fixture
+def make(receiver: Receiver) -> Callable[..., Alert]:
+    def make_alert(**values: Any) -> Alert:
+        alert = Alert(**{"name": "test alert", "threshold": 50.0, "webhook_url": receiver.url, **values})
+        give_secret(alert)
+        alert.full_clean()
+        alert.save()
+        return alert
+
+    return make_alert
+
+
+def note(endpoint: Endpoint, *, failed: int = 0, answered: int = 0, refused: int = 0, at: datetime) -> None:
+    for status, number in ((504, failed), (200, answered), (403, refused)):
+        for _ in range(number):
+            call = RecentCall(at.timestamp(), "reports", "0123456789ab", status, "", 1, 2.0, "miss", 1)
+            call_queue.note((call, endpoint.as_version(), "", "query", {}, False))
+
+
+def kinds(receiver: Receiver) -> list[str]:
+    return [orjson.loads(body)["kind"] for _, _, body in receiver.received]
+
+
+def check(now: datetime) -> None:
+    evaluate_alerts(now=now)
+    deliver_messages(now=now)
+
+
+def test_fires_resolves_and_says_so_once(audit_log: CallLog, receiver: Receiver, make: Callable[..., Alert]) -> None:
+    endpoint, now = define(), timezone.now()
+    alert = make(endpoint=endpoint, minutes=5)
+    note(endpoint, failed=6, answered=4, at=now)
+    audit_log.flush()
+    for minute in range(3):
+        check(now + timedelta(minutes=minute))
+    alert.refresh_from_db()
+    assert (kinds(receiver), alert.is_firing, alert.last_value) == (["firing"], True, 60.0)
+    for minute in range(7, 9):
+        check(now + timedelta(minutes=minute))
+    alert.refresh_from_db()
+    assert (kinds(receiver), alert.is_firing) == (["firing", "resolved"], False)
+    first = orjson.loads(receiver.received[0][2])
+    assert {name: first[name] for name in ("alert", "endpoint", "condition", "threshold", "value", "firing")} == {
+        "alert": "test alert",
+        "endpoint": "test.watched",
+        "condition": "failed_share",
+        "threshold": 50.0,
+        "value": 60.0,
+        "firing": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("condition", "threshold", "calls", "fires"),
+    [
+        ("failed_share", 50, {"failed": 9}, False),  # fewer than minimum_calls
+        ("failed_share", 50, {"failed": 5, "answered": 5}, False),
+        ("failed_share", 50, {"failed": 6, "answered": 4}, True),
+        ("failed_count", 3, {"failed": 3}, False),
+        ("failed_count", 3, {"failed": 4}, True),
+        ("refused_count", 3, {"refused": 4}, True),
+        ("refused_count", 3, {"failed": 4}, False),
+        ("failed_share", 0, {}, False),
+    ],
+)
+def test_conditions_over_calls(
+    audit_log: CallLog, make: Callable[..., Alert], condition: str, threshold: float, calls: Any, fires: bool
+) -> None:
+    endpoint, other, now = define(), define("test.other"), timezone.now()
+    alert = make(endpoint=endpoint, condition=condition, threshold=threshold)
+    note(endpoint, at=now, **calls)
+    note(other, failed=50, refused=50, at=now)
+    audit_log.flush()
+    evaluate_alerts(now=now)
+    alert.refresh_from_db()
+    assert alert.is_firing is fires
+
+
+def test_calls_of_every_endpoint_count_without_one(audit_log: CallLog, make: Callable[..., Alert]) -> None:
+    now = timezone.now()
+    alert = make(condition="failed_count", threshold=5)
+    note(define(), failed=3, at=now)
+    note(define("test.other"), failed=3, at=now)
+    audit_log.flush()
+    evaluate_alerts(now=now)
+    alert.refresh_from_db()
+    assert (alert.is_firing, alert.last_value) == (True, 6.0)
+
+
+@pytest.mark.parametrize(
+    ("sql", "below", "threshold", "value", "fires"),
+    [
+        ("SELECT * FROM (VALUES (1.5), (7), (null)) AS v(n)", False, 5, 7.0, True),
+        ("SELECT * FROM (VALUES (1.5), (7)) AS v(n)", False, 7, 7.0, False),
+        ("SELECT * FROM (VALUES (1.5), (7)) AS v(n)", True, 2, 1.5, True),
+        ("SELECT 1 AS n WHERE false", True, 2, None, False),
+        ("SELECT 12345678901234567890.5 AS n", False, 1e19, 12345678901234567890.5, True),
+    ],
+)
+def test_a_value_of_the_result(
+    make: Callable[..., Alert], sql: str, below: bool, threshold: float, value: float | None, fires: bool
+) -> None:
+    alert = make(endpoint=define(sql=sql), condition="value", column="n", threshold=threshold, fires_below=below)
+    evaluate_alerts()
+    alert.refresh_from_db()
+    assert (alert.is_firing, alert.last_value, alert.problem) == (fires, value, "")
+
+
+def test_a_value_that_cannot_be_read_changes_nothing_and_is_said(
+    receiver: Receiver, make: Callable[..., Alert]
+) -> None:
+    endpoint, now = define(), timezone.now()
+    alert = make(endpoint=endpoint, condition="value", column="n", threshold=1, arguments={"n": "5"})
+    check(now)
+    Alert.objects.filter(pk=alert.pk).update(arguments={"n": "no number"})
+    check(now + timedelta(minutes=1))
+    alert.refresh_from_db()
+    assert alert.is_firing
+    assert alert.problem
+    assert kinds(receiver) == ["firing"]
+
+
+def test_a_value_is_one_of_the_endpoints_tenant_and_arguments(
+    insert_rows: Any, make: Callable[..., Alert], receiver: Receiver
+) -> None:
+    """An alert is no way around the tenant: without its argument there is no value at all."""
+    now = timezone.now()
+    insert_rows("edge_logs", [{"timestamp": now, "project": name} for name in ("acme", "globex", "globex")])
+    sql = "SELECT count(*) AS n FROM edge_logs WHERE @project IS NOT NULL"
+    endpoint = save_endpoint(
+        Endpoint(name="test.tenant", sql=sql, tenant_parameter="project"),
+        [DeclaredParameter("project", required=True)],
+    )
+    ours = make(name="ours", endpoint=endpoint, condition="value", column="n", arguments={"project": "acme"})
+    nobodys = make(name="nobody's", endpoint=endpoint, condition="value", column="n")
+    evaluate_alerts(now=now)
+    ours.refresh_from_db()
+    nobodys.refresh_from_db()
+    assert (ours.last_value, nobodys.last_value) == (1.0, None)
+    assert "project" in nobodys.problem
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"condition": "value"}, "endpoint"),
+        ({"condition": "value", "column": "other", "has_endpoint": True}, "column"),
+        ({"condition": "value", "column": "n", "has_endpoint": True, "arguments": {"x": "1"}}, "arguments"),
+        ({"condition": "value", "column": "n", "has_endpoint": True, "arguments": ["x"]}, "arguments"),
+        ({"fires_below": True}, "fires_below"),
+        ({"threshold": float("nan")}, "threshold"),
+        ({"minutes": 61}, "minutes"),
+    ],
+)
+def test_refuses_alerts_that_make_no_sense(make: Callable[..., Alert], values: dict[str, Any], field: str) -> None:
+    if values.pop("has_endpoint", False):
+        values["endpoint"] = define()
+    with pytest.raises(ValidationError) as refused:
+        make(**values)
+    assert field in refused.value.message_dict
+
+
+# --- Messages ---------------------------------------------------------------------------------------------------------
+def test_signs_with_the_alerts_own_secret_which_the_database_does_not_have(
+    receiver: Receiver, make: Callable[..., Alert]
+) -> None:
+    alert = make()
+    secret = give_secret(alert)
+    alert.save()
+    send_test(alert)
+    ((_, headers, body),) = receiver.received
+    assert headers["X-Alert-Signature"] == signature(secret, int(headers["X-Alert-Timestamp"]), body)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT row_to_json(a)::text FROM endpoints_alert a")
+        assert secret not in cursor.fetchone()[0]
+
+
+def test_a_secret_does_not_sign_for_an_address_that_was_written_past_the_form(
+    receiver: Receiver, make: Callable[..., Alert]
+) -> None:
+    alert = make()
+    Alert.objects.filter(pk=alert.pk).update(webhook_url=receiver.url + "&other")
+    alert.refresh_from_db()
+    assert "secret cannot be read" in send_test(alert).problem
+    assert receiver.received == []
+
+
+def test_tries_again_later_and_later_and_gives_up(
+    receiver: Receiver, make: Callable[..., Alert], audit_log: CallLog
+) -> None:
+    endpoint, now = define(), timezone.now()
+    make(endpoint=endpoint, condition="failed_count", threshold=0, remind_minutes=0)
+    note(endpoint, failed=1, at=now)
+    audit_log.flush()
+    receiver.status = 503
+    evaluate_alerts(now=now)
+    tried_at = []
+    for minute in range(130):
+        before = len(receiver.received)
+        deliver_messages(now=now + timedelta(minutes=minute))
+        tried_at += [minute] * (len(receiver.received) - before)
+    assert tried_at == [0, 1, 3, 7, 15, 31, 63]
+    message = AlertMessage.objects.get()
+    assert (message.due_at, message.delivered_at, message.problem) == (None, None, "it answered 503")
+
+
+def test_a_message_that_failed_arrives_when_the_webhook_is_back(
+    receiver: Receiver, make: Callable[..., Alert], audit_log: CallLog
+) -> None:
+    endpoint, now = define(), timezone.now()
+    make(endpoint=endpoint, condition="failed_count", threshold=0)
+    note(endpoint, failed=1, at=now)
+    audit_log.flush()
+    receiver.status = 500
+    check(now)
+    receiver.status = 200
+    deliver_messages(now=now + timedelta(minutes=1))
+    first, second = receiver.received
+    assert first[1]["X-Alert-Id"] == second[1]["X-Alert-Id"]
+    assert first[2] == second[2]
+    deliver_messages(now=now + timedelta(minutes=30))
+    assert len(receiver.received) == 2
+
+
+def test_at_most_so_many_messages_an_hour_and_the_last_state_is_told_afterwards(
+    receiver: Receiver, make: Callable[..., Alert], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(messages, "MESSAGES_AN_HOUR", 4)
+    endpoint, now = define(), timezone.now()
+    alert = make(endpoint=endpoint, condition="value", column="n", threshold=1, remind_minutes=0)
+    for minute in range(20):  # it fires and resolves every minute
+        Alert.objects.filter(pk=alert.pk).update(arguments={"n": str(5 * (minute % 2))})
+        check(now + timedelta(minutes=minute))
+    assert kinds(receiver) == ["firing", "resolved", "firing", "resolved"]
+    check(now + timedelta(minutes=59))
+    assert len(receiver.received) == 4
+    check(now + timedelta(minutes=62))  # the first of them, of minute 1, is an hour old
+    assert kinds(receiver)[4:] == ["firing"]
+
+
+def test_reminds_while_it_fires(receiver: Receiver, make: Callable[..., Alert]) -> None:
+    endpoint, now = define(sql="SELECT 5 AS n"), timezone.now()
+    make(endpoint=endpoint, condition="value", column="n", threshold=1, remind_minutes=30)
+    for minute in range(0, 70):
+        check(now + timedelta(minutes=minute))
+    assert kinds(receiver) == ["firing", "reminder", "reminder"]
+
+
+def test_a_disabled_alert_is_not_checked(receiver: Receiver, make: Callable[..., Alert]) -> None:
+    make(endpoint=define(sql="SELECT 5 AS n"), condition="value", column="n", threshold=1, enabled=False)
+    check(timezone.now())
+    assert receiver.received == []
+
+
+def test_two_workers_share_the_alerts(receiver: Receiver, make: Callable[..., Alert]) -> None:
+    now = timezone.now()
+    make(endpoint=define(sql="SELECT 5 AS n"), condition="value", column="n", threshold=1)
+    for _ in range(2):
+        evaluate_alerts(now=now)
+        deliver_messages(now=now)
+    assert kinds(receiver) == ["firing"]
+
+
+def test_an_address_that_is_refused_is_not_tried_again(make: Callable[..., Alert], settings: Any) -> None:
+    alert = make()
+    settings.ALERT_WEBHOOK_PRIVATE = False
+    message = send_test(alert)
+    assert (message.due_at, message.delivered_at) == (None, None)
+    assert "https" in message.problem

@@ -53,7 +53,7 @@ NO_CALLS = "DROP TABLE endpoints_call, endpoints_call_minute, endpoints_call_hou
 class Migration(migrations.Migration):
 
     dependencies = [
-        ("endpoints", "0014_signing_keys"),
+        ("endpoints", "0015_saved_searches"),
     ]
 
     operations = [

@@ -26,7 +26,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from config import embedded
 from tests.browser.conftest import PATIENCE_MILLISECONDS
-from tests.browser.editing import NEW_ENDPOINT, cell, field, rows, type_sql, wait_until_checked
+from tests.browser.editing import NEW_ENDPOINT, cell, field, rows, type_sql
 from tests.files import PROJECT
 from tests.live.installation import free_port
 
@@ -125,7 +125,6 @@ def add_the_endpoint(page: Page, sql: str) -> None:
     cell(project, "required").check()
     cell(status, "type").select_option("integer")
     cell(status, "default").fill("400")
-    wait_until_checked(page, "it can be saved.")
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("was added successfully")).to_be_visible()
 

@@ -42,7 +42,7 @@ class AccessTokenForm(ConflictForm):
         label="Expires",
         required=False,  # scripts may send the date alone, or leave both out
         widget=UnfoldAdminRadioSelectWidget,
-        help_text="Counted from the moment you save.",
+        help_text="Days count from the moment you save.",
     )
     bound_arguments = AssignmentsField(
         help_text="One NAME=VALUE per line, such as project=acme: a call with another value is refused, a call without "

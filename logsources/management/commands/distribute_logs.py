@@ -55,6 +55,6 @@ class Command(OwnCommand):
                     step.take()
                     self.stdout.write(f"{number}/{len(steps)} {step.summary} ({time.monotonic() - started:.1f} s)")
         except (DistributionError, HardeningError, RoleSetupError, psycopg.Error) as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(" ".join(str(error).split())) from error
         done = f"The log database is distributed over {len(cluster.workers)} workers."
         self.stdout.write("Nothing was changed." if dry_run else f"{done} Now run manage.py check_sandbox.")

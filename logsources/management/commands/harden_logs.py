@@ -61,7 +61,7 @@ class Command(OwnCommand):
                     steps = harden(connection, roles, report=self._report)
                     self._finish(steps, f"The log database {database} is hardened.")
         except (HardeningError, psycopg.Error) as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(" ".join(str(error).split())) from error
 
     def _tell(self, connection: psycopg.Connection[Any], roles: LogRoles, *, undo: bool) -> None:
         steps = plan_undo(connection, roles) if undo else plan_hardening(connection, roles)

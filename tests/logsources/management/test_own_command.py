@@ -6,6 +6,7 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command, get_commands, load_command_class
@@ -31,6 +32,7 @@ def test_help_shows_examples_on_lines_of_their_own(name: str, monkeypatch: pytes
         assert f"\n  {example}\n" in told
         assert f"manage.py {name}" in example
     assert "--pythonpath" not in told
+    assert "--skip-checks" not in told
     assert importlib.import_module(f"{get_commands()[name]}.management.commands.{name}").__doc__
 
 
@@ -57,10 +59,20 @@ def test_databases_without_tables_are_told_how_to_be_made() -> None:
         call_command(Failing(error))
 
 
+def test_a_missing_file_is_told_without_numbers_of_the_system() -> None:
+    with pytest.raises(FileNotFoundError) as missing:
+        Path("/nowhere/rows.ndjson").read_text(encoding="utf-8")
+    assert own_command.file_failure(missing.value) == "No such file or directory: /nowhere/rows.ndjson"
+    assert own_command.file_failure(OSError("damaged")) == "damaged"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["roll_partitions", "--days-ahead", "x"], "'x' is not a number of days from 0"),
+        (["generate_logs", "--rows", "many"], "'many' is not a whole number from 0"),
+        (["generate_logs", "--days", "few"], "'few' is not a number of days"),
+        (["revoke_access_token"], "the following arguments are required: NAME-OR-ID\n"),
         (["demo", "--rows", "-3"], "'-3' is not a whole number from 0"),
         (["demo", "--rows-per-second", "many"], "'many' is not a number from 0 to 1000"),
         (["run_query"], "the following arguments are required: endpoint\n"),

@@ -170,6 +170,54 @@ def test_a_failure_is_one_line_with_all_details(typed: None, arguments: list[str
     assert error.returncode == 1
 
 
+def test_an_unknown_endpoint_is_told_without_speaking_of_access_tokens() -> None:
+    assert str(failure("nope")) == (
+        "endpoint_not_found: There is no endpoint of this name or UUID. The endpoints are: logs.all, usage.api-counts."
+    )
+    Endpoint.objects.all().delete()
+    assert str(failure("nope")).endswith("There is none yet: load_fixtures makes those that ship.")
+
+
+@pytest.mark.parametrize(
+    ("option", "query", "message"),
+    [
+        (
+            "--sql",
+            "selct",
+            "sandbox_violation: Line 1, column 1: `selct` cannot begin a sandbox query; begin with SELECT or WITH."
+            " (tables: edge_logs, database_logs, function_edge_logs, function_logs, auth_logs, realtime_logs,"
+            " storage_logs, rest_logs, pooler_logs)",
+        ),
+        (
+            "--sql",
+            "select nope from edge_logs",
+            "invalid_sql: Line 1, column 8: There is no column `nope` here.",
+        ),
+        (
+            "--lql",
+            "x:(",
+            "invalid_lql: Line 1, column 3: the parenthesis is never closed. Expected a closing `)`.",
+        ),
+    ],
+)
+def test_an_error_of_ones_own_query_is_said_once(
+    option: str, query: str, message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert str(failure("logs.all", "project=acme", option, query)) == message
+    assert "sandbox_query_failed" not in capfd.readouterr().err  # the log line of callers' queries
+
+
+def test_missing_arguments_are_listed_and_nothing_else() -> None:
+    assert str(failure("logs.all")) == "invalid_parameters: project is required"
+
+
+def test_an_argument_that_is_ignored_is_named(rows: None) -> None:
+    out, err = run("logs.all", "project=acme", "porject=acme", "page_size=2", "--format", "csv")
+    assert out.count("\n") == 3
+    assert "Ignored: porject. The parameters are: iso_timestamp_end, iso_timestamp_start, project.\n" in err
+    assert "Ignored" not in run("logs.all", "project=acme")[1]
+
+
 @pytest.mark.parametrize("argument", ["acme", "=acme", ""])
 def test_an_argument_without_a_name_is_a_usage_error(argument: str) -> None:
     error = failure("logs.all", argument)

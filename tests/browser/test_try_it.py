@@ -273,3 +273,18 @@ def test_a_run_is_shared_by_its_link_and_waits_for_a_click(open_page: OpenPage) 
     argument(elsewhere, "project").fill("globex")
     assert "#" not in elsewhere.url
     expect(open_page(NEW_ENDPOINT).get_by_role("button", name="Copy link")).to_be_hidden()
+
+
+def test_a_link_runs_nothing_and_becomes_no_markup(open_page: OpenPage) -> None:
+    page = open_page(ENDPOINTS)
+    go_to_endpoint(page, "logs.all")
+    wait_until_checked(page, "can be saved.")
+    stored = page.locator("textarea[name=sql]").input_value()
+    hostile = "%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E"
+    link = f"{page.url}#@project={hostile}&@__proto__=x&@sql=x&sql=select%201&redact=false&version=999999999"
+    page = open_page(link.removeprefix(link.split("/admin/")[0]))
+    expect(argument(page, "project")).to_have_value("<img src=x onerror=alert(1)>")
+    expect(said_of_the_run(page)).to_contain_text("It was version 999999999 when the link was made")
+    expect(page.get_by_role("region", name="Result")).to_be_hidden()
+    expect(page.locator("textarea[name=sql]")).to_have_value(stored)
+    expect(page.locator("#wb-arguments img")).to_have_count(0)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.core.management.base import CommandError
+from django.core.management.base import CommandError, OutputWrapper
 from django.db import OperationalError
 
+from endpoints.cache import CacheUnavailable, clock
 from endpoints.errors import Detail, EndpointError, EndpointNotFound, InvalidParameters, StoredQueryFailed
 from endpoints.models import Endpoint
 
@@ -39,15 +42,35 @@ def _state_database_failure(error: OperationalError) -> CommandError:
 
 
 @contextmanager
-def without_log_lines() -> Iterator[None]:
-    """Keep the services' ordinary log lines off the screen of the person who runs a command; warnings stay."""
+def without_log_lines(*, least: int = logging.WARNING) -> Iterator[None]:
+    """Keep the services' log lines below this level off the screen of the person who runs a command."""
     log = logging.getLogger("endpoints")
     before = log.level
-    log.setLevel(logging.WARNING)
+    log.setLevel(least)
     try:
         yield
     finally:
         log.setLevel(before)
+
+
+@contextmanager
+def redis_outages_told(stderr: OutputWrapper) -> Iterator[None]:
+    """Save something although Redis may not answer, and say that at the end in words instead of lines of the log."""
+    with without_log_lines(least=logging.ERROR):
+        yield
+        try:
+            clock()
+        except CacheUnavailable:
+            stderr.write(
+                "Redis does not answer. Everything is saved, but web processes that run may use what they know for "
+                f"half a minute. Start Redis, or correct REDIS_URL: it names {_server(settings.REDIS_URL)}."
+            )
+
+
+def _server(url: str) -> str:
+    """Return host and port of a URL, which may have a password in it."""
+    parts = urlsplit(url)
+    return f"{parts.hostname or 'no host'}{f':{parts.port}' if parts.port else ''}"
 
 
 def one_line(error: ValidationError) -> str:

@@ -166,11 +166,14 @@ def test_a_second_web_server_on_the_port_is_refused(installed: Installed) -> Non
 
 def test_without_redis_load_fixtures_ends_in_words(installed: Installed) -> None:
     machine = installed.machine
-    machine.paste("systemctl stop redis-server")
+    machine.paste("cp -r /srv/first /srv/second; sed -i s/by-path/by-day/ /srv/second/endpoints.json")
+    machine.paste("cp /srv/second/requests-by-path.sql /srv/second/requests-by-day.sql; systemctl stop redis-server")
     try:
-        output = machine.paste("log-query-endpoints load_fixtures || echo status $?")
+        output = machine.paste("log-query-endpoints load_fixtures /srv/second")
     finally:
         machine.paste("systemctl restart redis-server")
+    assert "endpoint requests.by-day: created as version 1" in output
+    assert "Redis does not answer. Everything is saved" in output
     assert [line for line in output.splitlines() if line.startswith(("{", "Traceback"))] == []
 
 
@@ -191,7 +194,7 @@ def test_the_roles_are_made_on_the_newest_postgresql_too() -> None:
     # The installation that this server was made for has the names already.
     text = re.sub(r"\b(service_owner|logs_owner|logs_gate|DATABASE (?:service|logs))\b(?! ?')", r"\1_2", sql[1])
     text = text.replace("DATABASE service_2, logs,", "DATABASE service_2, logs_2,")
-    passwords = {f"{name}_PASSWORD_2": "x" for name in ("SERVICE_OWNER", "LOGS_OWNER", "LOGS_GATE")}
+    passwords = {f"{name}_PASSWORD": "x" for name in ("SERVICE_OWNER", "LOGS_OWNER", "LOGS_GATE")}
     servers = Servers()
     try:
         options = ["--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1", str(servers.urls.superuser_url)]

@@ -14,7 +14,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from endpoints.access.admin_roles import keep_roles
 from endpoints.defining.saving import save_endpoint
-from endpoints.management.failures import one_line, one_line_failures
+from endpoints.management.failures import one_line, one_line_failures, redis_outages_told
 from endpoints.models import Endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from logsources.management.own_command import OwnCommand
@@ -45,7 +45,7 @@ class Command(OwnCommand):
         sources, endpoints = _read(folder / SOURCES), _read(folder / ENDPOINTS)
         if sources is None and endpoints is None:
             raise CommandError(f"{folder} contains no {SOURCES} and no {ENDPOINTS}.")
-        with one_line_failures():
+        with one_line_failures(), redis_outages_told(self.stderr):
             for change in keep_roles():
                 self.stdout.write(str(change))
             self._load(folder / SOURCES, sources or [], self._create_source)

@@ -50,6 +50,22 @@ def write(path: Path, document: Any) -> None:
     path.write_text(json.dumps(document), encoding="utf-8")
 
 
+def test_without_redis_it_saves_and_says_so_in_words(
+    folder: Path, settings: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    settings.REDIS_URL = "redis://:a-secret@127.0.0.1:1/0"
+    settings.CACHES = {"default": settings.CACHES["default"] | {"LOCATION": settings.REDIS_URL}}
+    error = io.StringIO()
+    call_command("load_fixtures", str(folder), stdout=io.StringIO(), stderr=error)
+    assert Endpoint.objects.filter(name="test.loaded").exists()
+    (line,) = error.getvalue().splitlines()
+    assert line.startswith("Redis does not answer. Everything is saved")
+    assert "127.0.0.1:1" in line
+    assert "a-secret" not in line
+    # Nor does the log write over the words.
+    assert capfd.readouterr().err == ""
+
+
 def test_the_shipped_log_sources_and_endpoints_are_registered() -> None:
     assert set(LogSource.objects.values_list("name", flat=True)) >= SOURCES
     assert set(Endpoint.objects.values_list("name", flat=True)) == {"logs.all", "usage.api-counts"}

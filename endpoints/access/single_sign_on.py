@@ -18,9 +18,10 @@ import structlog
 from django.conf import settings
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import Group, User
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils import timezone
 from mozilla_django_oidc.auth import OIDCAuthenticationBackend
 
 from config.setting_values import ROLE_NAMES, SUPERUSER
@@ -159,6 +160,20 @@ def _give_role(user_id: int, role: str | None) -> User:
             logger.warning("sso_role_changed", user=person.pk, role=role or "none")
         person.user_permissions.clear()
     return person
+
+
+# --- Sessions ---------------------------------------------------------------------------------------------------------
+# Rows that another login is forgetting are left to it.
+_FORGET: Final = """
+DELETE FROM django_session WHERE session_key IN (
+    SELECT session_key FROM django_session WHERE expire_date < %s LIMIT 100 FOR UPDATE SKIP LOCKED)
+"""
+
+
+def forget_ended_sessions() -> None:
+    """Delete some sessions that are over: each visitor who is sent to the provider has one, also those who give up."""
+    with connection.cursor() as cursor:
+        cursor.execute(_FORGET, [timezone.now()])
 
 
 # --- Backends of Django's logins --------------------------------------------------------------------------------------

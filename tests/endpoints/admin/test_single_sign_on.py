@@ -12,6 +12,7 @@ from axes.models import AccessAttempt
 from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
 from django.test import Client
+from django.utils import timezone
 
 from config.setting_values import read_roles
 from endpoints.access import identity_provider
@@ -104,6 +105,14 @@ class TestLogin:
         session["any"] = "change"
         session.save()
         assert session.get_expiry_date() == end
+
+    def test_sessions_of_those_who_gave_up_are_forgotten(self, client: Client, provider: IdentityProvider) -> None:
+        begin(Client())
+        log_in(client, provider)
+        Session.objects.exclude(pk=client.session.session_key).update(expire_date=timezone.now())
+        begin(Client())
+        assert Session.objects.count() == 2
+        assert is_in(client)
 
     def test_somebody_who_is_in_gets_a_new_session_too(self, client: Client, provider: IdentityProvider) -> None:
         log_in(client, provider)

@@ -210,7 +210,7 @@ class SingleSignOnBackend(OIDCAuthenticationBackend):  # type: ignore[misc]  # s
         self.UserModel = User
 
     # Nothing but these arguments, so that Django does not offer it passwords.
-    def authenticate(self, request: HttpRequest, *, code: str, nonce: str, code_verifier: str) -> User:  # type: ignore[override,unused-ignore]
+    def authenticate(self, request: HttpRequest, *, code: str, nonce: str, code_verifier: str) -> User:
         """Return the person of a code that the provider gave this browser. Raises LoginRefused."""
         metadata = PROVIDER.metadata()
         tokens = self._redeem(request, metadata, code=code, code_verifier=code_verifier)

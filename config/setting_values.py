@@ -65,7 +65,7 @@ def read_roles(text: str, *, setting: str) -> dict[str, str]:
     return roles
 
 
-def check_single_sign_on(issuer: str, required: Mapping[str, object], *, session_seconds: int) -> None:
+def check_single_sign_on(issuer: str, required: Mapping[str, object], *, scopes: str, session_seconds: int) -> None:
     """Raise ImproperlyConfigured unless people can log in by this issuer: its address, the other settings, the extra.
 
     Only a provider on this machine may speak plain HTTP: whoever can change its answers chooses who is a superuser.
@@ -78,6 +78,8 @@ def check_single_sign_on(issuer: str, required: Mapping[str, object], *, session
     missing = [name for name, value in required.items() if not value]
     if missing:
         raise ImproperlyConfigured(f"OIDC_ISSUER also needs {', '.join(missing)}: docs/sso.md says what they are.")
+    if "openid" not in scopes.split():
+        raise ImproperlyConfigured(f"OIDC_SCOPES must have openid among its words; not {scopes!r}.")
     if session_seconds < 60:
         raise ImproperlyConfigured("OIDC_SESSION_SECONDS must be at least 60.")
     if find_spec("mozilla_django_oidc") is None:  # not imported here: it reads these settings

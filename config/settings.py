@@ -259,6 +259,7 @@ if OIDC_ISSUER:
     setting_values.check_single_sign_on(
         OIDC_ISSUER,
         {"OIDC_CLIENT_ID": OIDC_CLIENT_ID, "OIDC_CLIENT_SECRET": OIDC_CLIENT_SECRET, "OIDC_ROLES": OIDC_ROLES},
+        scopes=OIDC_SCOPES,
         session_seconds=OIDC_SESSION_SECONDS,
     )
     AUTHENTICATION_BACKENDS = [

@@ -18,9 +18,10 @@ import structlog
 from django.conf import settings
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import Group, User
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils import timezone
 from mozilla_django_oidc.auth import OIDCAuthenticationBackend
 
 from config.setting_values import ROLE_NAMES, SUPERUSER
@@ -161,6 +162,20 @@ def _give_role(user_id: int, role: str | None) -> User:
     return person
 
 
+# --- Sessions ---------------------------------------------------------------------------------------------------------
+# Rows that another login is forgetting are left to it.
+_FORGET: Final = """
+DELETE FROM django_session WHERE session_key IN (
+    SELECT session_key FROM django_session WHERE expire_date < %s LIMIT 100 FOR UPDATE SKIP LOCKED)
+"""
+
+
+def forget_ended_sessions() -> None:
+    """Delete some sessions that are over: each visitor who is sent to the provider has one, also those who give up."""
+    with connection.cursor() as cursor:
+        cursor.execute(_FORGET, [timezone.now()])
+
+
 # --- Backends of Django's logins --------------------------------------------------------------------------------------
 def library_setting(name: str, *default: Any) -> Any:
     """Return a setting of mozilla-django-oidc, which expects the provider's addresses among Django's settings."""
@@ -195,7 +210,7 @@ class SingleSignOnBackend(OIDCAuthenticationBackend):  # type: ignore[misc]  # s
         self.UserModel = User
 
     # Nothing but these arguments, so that Django does not offer it passwords.
-    def authenticate(self, request: HttpRequest, *, code: str, nonce: str, code_verifier: str) -> User:  # type: ignore[override,unused-ignore]
+    def authenticate(self, request: HttpRequest, *, code: str, nonce: str, code_verifier: str) -> User:
         """Return the person of a code that the provider gave this browser. Raises LoginRefused."""
         metadata = PROVIDER.metadata()
         tokens = self._redeem(request, metadata, code=code, code_verifier=code_verifier)

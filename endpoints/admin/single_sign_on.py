@@ -13,7 +13,6 @@ from urllib.parse import urlencode
 import structlog
 from django.conf import settings
 from django.contrib import auth
-from django.db import connection
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.loader import render_to_string
 from django.urls import URLPattern, path, reverse
@@ -34,6 +33,7 @@ from endpoints.access.single_sign_on import (
     AccountInactive,
     NoRole,
     SingleSignOnBackend,
+    forget_ended_sessions,
     library_setting,
 )
 
@@ -42,11 +42,6 @@ _BACKEND: Final = f"{SingleSignOnBackend.__module__}.{SingleSignOnBackend.__qual
 # Of the library: the logins that this browser has begun, by state, and the page that it wanted to see.
 _BEGUN, _NEXT = "oidc_states", "oidc_login_next"
 _RETRY_SECONDS: Final = 30
-# Each click of somebody unknown makes a session; those that led nowhere go with the next ones.
-_FORGET: Final = """
-DELETE FROM django_session WHERE session_key IN (
-    SELECT session_key FROM django_session WHERE expire_date < %s LIMIT 100 FOR UPDATE SKIP LOCKED)
-"""
 
 logger = structlog.get_logger(__name__)
 
@@ -77,8 +72,7 @@ def begin(request: HttpRequest) -> HttpResponse:
     response: HttpResponse = _Begin.as_view()(request)
     if not request.user.is_authenticated:
         request.session.set_expiry(LOGIN_SECONDS)
-    with connection.cursor() as cursor:
-        cursor.execute(_FORGET, [timezone.now()])
+    forget_ended_sessions()
     return response
 
 

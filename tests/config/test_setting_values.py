@@ -168,6 +168,7 @@ SINGLE_SIGN_ON = {
         ({"OIDC_ISSUER": "https://login.example.org?x"}, "without ? and #"),
         ({"OIDC_CLIENT_SECRET": ""}, "OIDC_ISSUER also needs OIDC_CLIENT_SECRET"),
         ({"OIDC_CLIENT_ID": "", "OIDC_ROLES": ""}, "OIDC_ISSUER also needs OIDC_CLIENT_ID, OIDC_ROLES"),
+        ({"OIDC_SCOPES": "profile openid2"}, "OIDC_SCOPES must have openid among its words"),
         ({"OIDC_SESSION_SECONDS": "5"}, "OIDC_SESSION_SECONDS must be at least 60"),
         ({"OIDC_ISSUER": "", "OIDC_ONLY": "true"}, "OIDC_ONLY needs OIDC_ISSUER"),
     ],
@@ -181,7 +182,7 @@ def test_the_service_does_not_start_with_half_a_single_sign_on(changes: dict[str
 def test_the_extra_is_asked_for_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(setting_values, "find_spec", lambda name: None)
     with pytest.raises(ImproperlyConfigured, match=r"pip install 'log-query-endpoints\[sso\]'"):
-        setting_values.check_single_sign_on("https://login.example.org", {}, session_seconds=60)
+        setting_values.check_single_sign_on("https://login.example.org", {}, scopes="openid", session_seconds=60)
 
 
 _LOADED = (

@@ -49,6 +49,10 @@ class IdentityProvider:
         self._process.communicate()
 
     @property
+    def process_id(self) -> int:
+        return self._process.pid
+
+    @property
     def environment(self) -> dict[str, str]:
         """The settings of an installation whose people log in here."""
         return {"OIDC_ISSUER": self.issuer, **SETTINGS}

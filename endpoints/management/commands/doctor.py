@@ -13,6 +13,7 @@ from typing import Any, Final
 import django
 import psycopg
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 from django.db import DatabaseError, connections
 from django.db.migrations.executor import MigrationExecutor
@@ -56,15 +57,15 @@ class Command(OwnCommand):
     help = (
         "Look at the whole installation and print what works, what does not and what to do about it: databases, "
         "migrations, Redis, worker, beat, the guarantees of the sandbox with PostgreSQL's memory limit, partitions "
-        "of the coming days, clocks and versions. It changes nothing. The exit status is 1 if something fails; "
-        "warnings leave it 0."
+        "of the coming days, clocks and versions, the provider of single sign-on. It changes nothing. The exit status "
+        "is 1 if something fails; warnings leave it 0."
     )
     examples = ("python manage.py doctor",)
     requires_system_checks = []  # it must run, and tell, where they fail
 
     def handle(self, *args: Any, **options: Any) -> None:
         findings = []
-        for check in (_parts, _migrations, _guarantees, _partitions, _clocks, _versions, _settings):
+        for check in (_parts, _migrations, _guarantees, _partitions, _clocks, _versions, _settings, _single_sign_on):
             for finding in _safely(check):
                 findings.append(finding)
                 self._print(finding)
@@ -229,6 +230,23 @@ def _settings() -> Iterator[Finding]:
         )
     else:
         yield Finding("Settings", Mark.OK, "DEBUG is off, HTTPS is required.")
+
+
+def _single_sign_on() -> Iterator[Finding]:
+    if not settings.OIDC_ISSUER:
+        return
+    from endpoints.access.identity_provider import PROVIDER, ProviderUnavailable, fetch_keys  # of the extra `sso`
+
+    try:
+        keys = fetch_keys(PROVIDER.metadata())
+        yield Finding("Single sign-on", Mark.OK, f"{settings.OIDC_NAME} responds, with {_number(len(keys), 'key')}.")
+    except ProviderUnavailable as error:
+        to_do = "start the provider, or correct OIDC_ISSUER; passwords work meanwhile."
+        yield Finding("Single sign-on", Mark.FAILURE, _line(error), to_do)
+    superusers = User.objects.filter(is_superuser=True, is_active=True, identity=None)
+    if settings.OIDC_ONLY and not any(person.has_usable_password() for person in superusers):
+        told = "OIDC_ONLY is on, and no superuser has a password: if the provider is gone, nobody can log in."
+        yield Finding("Single sign-on", Mark.WARNING, told, "python manage.py createsuperuser")
 
 
 def _number(count: int, what: str) -> str:

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
+import jwt
 import pytest
 from axes.models import AccessAttempt
 from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
 from django.test import Client
+from django.utils import timezone
 
 from config.setting_values import read_roles
 from endpoints.access import identity_provider
@@ -104,6 +106,14 @@ class TestLogin:
         session["any"] = "change"
         session.save()
         assert session.get_expiry_date() == end
+
+    def test_sessions_of_those_who_gave_up_are_forgotten(self, client: Client, provider: IdentityProvider) -> None:
+        begin(Client())
+        log_in(client, provider)
+        Session.objects.exclude(pk=client.session.session_key).update(expire_date=timezone.now())
+        begin(Client())
+        assert Session.objects.count() == 2
+        assert is_in(client)
 
     def test_somebody_who_is_in_gets_a_new_session_too(self, client: Client, provider: IdentityProvider) -> None:
         log_in(client, provider)
@@ -439,6 +449,29 @@ class TestForged:
         before = len(provider.redeemed())
         client.post(f"{LOGIN}?code=x&state=x", {"username": "anna", "password": "x"})
         assert len(provider.redeemed()) == before
+
+
+class TestCalls:
+    """Single sign-on is for the admin: nothing of it opens an endpoint."""
+
+    def test_neither_a_session_nor_a_token_of_the_provider_is_an_access_token(
+        self, client: Client, provider: IdentityProvider
+    ) -> None:
+        provider.add("anna-1", groups=["log-admins"])
+        log_in(client, provider)
+        address = "/api/endpoints/query/logs.all?project=acme"
+        token = jwt.encode({"iss": provider.issuer, "sub": "anna-1", "aud": CLIENT_ID}, "x" * 32)
+        headers = ({}, {"X-API-KEY": token}, {"Authorization": f"Bearer {token}"})
+        assert [client.get(address, headers=each).status_code for each in headers] == [401, 401, 401]
+
+    def test_a_viewer_of_the_provider_may_do_no_more_than_any_viewer(
+        self, client: Client, provider: IdentityProvider
+    ) -> None:
+        provider.add("anna-1", groups=["log-viewers"])
+        log_in(client, provider)
+        refused = ("/admin/endpoints/endpoint/add/", "/admin/endpoints/accesstoken/add/", "/admin/auth/user/")
+        assert [client.get(address).status_code for address in refused] == [403, 403, 403]
+        assert client.post("/admin/logs/rows/", {"source": "edge_logs"}).status_code in (302, 403)
 
 
 class TestProviderGone:

@@ -62,7 +62,9 @@ class LogSource(models.Model):
         editable=False,
         help_text="What clients may send in place of the name: /api/logs?source=UUID.",
     )
-    holds = models.CharField(max_length=200, help_text="What the table contains, such as: gateway request logs.")
+    holds = models.CharField(
+        "description", max_length=200, help_text="What the table contains, such as: gateway request logs."
+    )
     project_location = models.CharField(
         max_length=16,
         choices=ProjectLocation.choices,

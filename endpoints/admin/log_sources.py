@@ -77,7 +77,7 @@ class LogSourceAdmin(ConflictAdmin, MeasuredAdmin):
     form = LogSourceForm
     fields = _FIELDS
     inlines = (ExtractedColumnInline,)
-    list_display = ("named", *MeasuredAdmin.measured_columns, "kept_for", "project")
+    list_display = ("named", *MeasuredAdmin.measured_columns, "kept_for")
     list_per_page = 50  # each is measured
     search_fields = ("name", "uuid", "holds")
 

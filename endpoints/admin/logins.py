@@ -147,10 +147,10 @@ class FailedLoginAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no typ
         is_old = (now - attempt.attempt_time).total_seconds() >= settings.LOGIN_LOCKOUT_SECONDS
         return ("forgotten soon", "no longer counts") if is_old else ("counted", "counted")
 
-    @admin.action(description="Lift the lock-out and forget the failures", permissions=["delete"])
+    @admin.action(description="Lift the lock-out and clear the failures", permissions=["delete"])
     def lift(self, request: HttpRequest, queryset: QuerySet[AccessAttempt]) -> None:
         rows = lift_lock_outs(queryset)
-        self.message_user(request, f"{rows} forgotten; failures count from zero again.", messages.SUCCESS)
+        self.message_user(request, f"{rows} cleared; failures count from zero again.", messages.SUCCESS)
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         actions: dict[str, Any] = super().get_actions(request)

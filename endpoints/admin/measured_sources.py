@@ -155,7 +155,7 @@ def _loaded(end: LoadEnd | None) -> str | SafeString:
     if end is None:
         return "none noted"
     rows = f"{end.rows:,} new row{'' if end.rows == 1 else 's'}"
-    return format_html('{} <span class="ls-ago">{}</span>', _moment(utc(end.at), "%Y-%m-%d %H:%M:%S"), rows)
+    return _moment(utc(end.at), "%Y-%m-%d %H:%M:%S", more=f", {rows}")
 
 
 def _failed(end: LoadEnd) -> tuple[str, str]:
@@ -184,11 +184,11 @@ def _measure(source: LogSource) -> Measure | None:
     return measure
 
 
-def _moment(moment: datetime | None, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str | SafeString:
+def _moment(moment: datetime | None, form: str = "%Y-%m-%d %H:%M:%S UTC", *, more: str = "") -> str | SafeString:
     if moment is None:
         return "no rows"
     text = moment.astimezone(UTC).strftime(form)
-    return format_html('<span class="ls-moment">{}</span> <span class="ls-ago">{}</span>', text, _ago(moment))
+    return format_html('<span class="ls-moment">{}</span> <span class="ls-ago">{}{}</span>', text, _ago(moment), more)
 
 
 def _ago(moment: datetime) -> str:

@@ -57,6 +57,18 @@ CORRECTIONS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
         ("<div class=", '<div role="img" class='),
     ),
     "admin/search_form.html": ((' id="searchbar-submit"', ' id="searchbar-submit" aria-label="Search"'),),
+    "unfold/helpers/delete_submit_line.html": (('{% trans "No, take me back" %}', '{% trans "Cancel" %}'),),
+    "unfold/helpers/empty_results.html": (
+        (
+            '{% trans "No results found" %}',
+            "No {{ cl.opts.verbose_name_plural }}"
+            " {% if cl.query or cl.has_active_filters %}match{% else %}yet{% endif %}",
+        ),
+        ('{% trans "This page yielded into no results. Create a new item or reset your filters." %}', ""),
+    ),
+    "unfold/helpers/tab_actions.html": (
+        ("extra_attrs=\"x-on:click='showActions", "extra_attrs=\"aria-label='Actions' x-on:click='showActions"),
+    ),
     # Buttons of the layout that are spans with an icon.
     "unfold/helpers/welcomemsg.html": (
         _as_button("sidebarDesktopOpen", 'aria-label="Show or hide the menu"'),

@@ -135,8 +135,8 @@ def _use(endpoint: Endpoint) -> dict[str, Any]:
         ("from the cache", figures.percent(activity.cached_share)),
     ]
     figures_of_hour = [
-        ("50 % took up to (p50)", figures.duration(activity.durations.quantile_ms(0.5))),
-        ("95 % took up to (p95)", figures.duration(activity.durations.quantile_ms(0.95))),
+        ("median", figures.duration(activity.durations.quantile_ms(0.5))),
+        ("95th percentile", figures.duration(activity.durations.quantile_ms(0.95))),
     ]
     return {
         "use_known": True,

@@ -15,7 +15,7 @@ LIST = "/admin/logsources/logsource/"
 
 def inspected(page: Page) -> Locator:
     """Return what the page says of the table; on a busy machine it may have to be asked again, as the page says."""
-    table = page.get_by_role("region", name="In the table logs.edge_logs")
+    table = page.get_by_role("region", name="Table logs.edge_logs")
     for _ in range(5):
         if "in time" not in table.inner_text():
             break

@@ -26,7 +26,7 @@ def file(name: str, text: str) -> FilePayload:
 
 def upload(page: Page, *files: FilePayload) -> None:
     page.get_by_label("files", exact=False).set_input_files(list(files))
-    page.get_by_role("button", name="Show what would change").click()
+    page.get_by_role("button", name="Preview the changes").click()
 
 
 def exported(page: Page, name: str) -> str:

@@ -76,7 +76,7 @@ def test_it_shows_each_endpoint_with_its_day(admin_client: Client, endpoint: End
 
 
 def test_it_says_what_to_do_where_there_is_nothing(admin_client: Client) -> None:
-    assert "Nobody has called yet in the last 24 hours." in page(admin_client)
+    assert "No calls in the last 24 hours." in page(admin_client)
     Endpoint.objects.all().delete()
     text = page(admin_client)
     assert "There is no endpoint yet." in text

@@ -81,7 +81,7 @@ class TestLockOut:
             log_in(f"name {number}")
         locked = log_in(password=RIGHT)
         assert locked.status_code == 429
-        assert b"Logins from your network address are refused" in locked.content
+        assert b"Logins from your network address are locked" in locked.content
         assert log_in(password=RIGHT, address="192.0.2.2").status_code == 302
 
     def test_neither_user_agent_nor_forged_header_begins_a_new_count(self) -> None:

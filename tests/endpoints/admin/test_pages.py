@@ -139,18 +139,9 @@ def test_staff_without_permissions_see_an_empty_index(client: Client, one_of_eac
 
 def test_the_sidebar_groups_what_belongs_together(admin_client: Client) -> None:
     page = admin_client.get(reverse("admin:index")).content.decode()
-    positions = [page.index(title) for title in (">Endpoints<", ">Logs<", ">Scheduling<", ">People<") if title in page]
+    positions = [page.index(title) for title in (">Endpoints<", ">Logs<", ">People<") if title in page]
     sidebar = page[page.index('id="nav-sidebar"') :]
-    labels = [
-        "Access tokens",
-        "Signing keys",
-        "Log sources",
-        "Scheduled tasks",
-        "Intervals",
-        "Crontabs",
-        "Users",
-        "Groups",
-    ]
+    labels = ["Access tokens", "Signing keys", "Schedules", "Log sources", "Users", "Groups"]
     found = [sidebar.index(label) for label in labels]
     assert found == sorted(found)
     assert positions == sorted(positions)
@@ -161,7 +152,7 @@ def test_the_sidebar_shows_what_one_may_see(client: Client) -> None:
     person.user_permissions.add(Permission.objects.get(codename="view_endpoint"))
     client.force_login(person)
     page = client.get(reverse("admin:index")).content.decode()
-    assert "Scheduled tasks" not in page
+    assert "Intervals" not in page
     assert "Access tokens" not in page
     endpoint = Endpoint.objects.get(name="logs.all")
     change = client.get(reverse("admin:endpoints_endpoint_change", args=[endpoint.pk]))

@@ -107,7 +107,7 @@ def test_rotating_asks_first(admin_client: Client) -> None:
     key = create_signing_key(name="dashboard", allowed_origins=[APP])
     button = page_of(key, "rotate_this")
     assert button in text(admin_client, page_of(key))
-    assert "A new key of the same name signs from then on" in text(admin_client, button)
+    assert "A new key with the same name signs from now on" in text(admin_client, button)
     assert SigningKey.objects.count() == 1
     answer = admin_client.post(button, follow=True)
     new = SigningKey.objects.exclude(pk=key.pk).get()
@@ -123,7 +123,7 @@ def test_rotating_asks_first(admin_client: Client) -> None:
 def test_revoking_asks_first(admin_client: Client) -> None:
     key = create_signing_key(name="dashboard")
     button = page_of(key, "revoke_this")
-    assert "are refused from then on, permanently" in text(admin_client, button)
+    assert "stops working at once and for good" in text(admin_client, button)
     key.refresh_from_db()
     assert state_of(key) == "current"
     for _ in range(2):

@@ -188,8 +188,10 @@ class Explorer {
   /** Show the bars, and ask for their severities where they are numbers of rows. */
   counted(answer, range) {
     this.results.showHistogram(answer, this.search.exploration.lql);
-    if (!this.results.histogram.total) return;
-    this.search.beside("severities", range, (told) => this.results.showSeverities(told));
+    const { total } = this.results.histogram;
+    if (!total) return;
+    if (total > this.started.max_severity_rows) this.results.showSeverities({ counts: null });
+    else this.search.beside("severities", range, (told) => this.results.showSeverities(told));
   }
 
   showNotes(notes) {

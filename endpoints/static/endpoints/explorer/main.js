@@ -82,7 +82,7 @@ class Explorer {
       addFilter: (keys, value, negated) => void this.addFilter(keys, value, negated),
     });
     new Downloads({ addresses, formats, say, failed, exploration: () => this.downloaded() });
-    new SavedSearches({ addresses, say, failed, query: () => window.location.search });
+    new SavedSearches({ addresses, say, failed, query: () => this.query() });
   }
 
   /** Show what the page's address tells. */
@@ -144,8 +144,12 @@ class Explorer {
   /** Keep in the address how columns are shown. */
   lookChanged() {
     this.results.head();
-    const shown = readAddress(window.location.search, this.started.sources);
-    window.history.replaceState(null, "", writeAddress({ ...shown, look: this.look }));
+    window.history.replaceState(null, "", this.query());
+  }
+
+  /** The address's query of the search that is shown, complete. */
+  query() {
+    return writeAddress({ ...readAddress(window.location.search, this.started.sources), look: this.look });
   }
 
   showRunning() {
@@ -235,6 +239,7 @@ class Explorer {
       return;
     }
     this.results.failed(part);
+    if (part === "rows") this.topValues.failed();
     const isAlone = part === "histogram" && !this.hasFailed;
     showFailure(failure, this.search.exploration.lql, isAlone ? "No histogram: " : "");
     this.hasFailed = !isAlone;

@@ -44,6 +44,7 @@ from endpoints.admin.draft_views import PERMISSION
 from endpoints.admin.json_views import Refusal, own_run_id, read_body
 from endpoints.calling import calls
 from endpoints.defining.drafts import cancel_draft_run
+from endpoints.exploring.counts import MAX_SEVERITY_ROWS
 from endpoints.exploring.downloads import MAX_DOWNLOAD_ROWS, download_formats
 from endpoints.exploring.exploring import (
     MAX_DAYS,
@@ -170,6 +171,7 @@ def explorer_page(request: HttpRequest) -> HttpResponse:
             "max_days": MAX_DAYS,
             "levels": list(LEVELS),
             "severities": {severity: list(levels) for severity, levels in LEVELS_BY_SEVERITY.items()},
+            "max_severity_rows": MAX_SEVERITY_ROWS,
             "formats": list(download_formats()),
             "max_download_rows": MAX_DOWNLOAD_ROWS,
             "now": now().isoformat(timespec="milliseconds"),

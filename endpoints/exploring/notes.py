@@ -68,8 +68,11 @@ def text_notes(rules: Rules, period: Period) -> Iterator[str]:
     """Yield what the text alone shows; `period` is that of the bars."""
     for index, rule in enumerate(rules.filters):
         word = _bare_word(rule)
-        if word in _WORDS:
-            yield _about_word(word, rules.filters[max(0, index - 1) : index], rules.filters[index + 1 :])
+        before, after = rules.filters[max(0, index - 1) : index], rules.filters[index + 1 : index + 2]
+        # In small letters it is a word of a message, unless it stands beside a field.
+        is_meant = word == word.upper() or not all(map(_bare_word, (*before, *after)))
+        if word.upper() in _WORDS and is_meant:
+            yield _about_word(word, before, after)
     chart = rules.chart
     if chart is None:
         return
@@ -90,7 +93,7 @@ def _bare_word(rule: Filter) -> str:
 
 
 def _about_word(word: str, before: Sequence[object], after: Sequence[object]) -> str:
-    match _WORDS[word]:
+    match _WORDS[word.upper()]:
         case "OR":
             return f"“{word}” is looked for as a word of the message: LQL has no OR. {_alternative(before, after)}"
         case "AND":

@@ -12,6 +12,7 @@ casting          a value as written → a value of its field's type
 schema           the meaning of a query's paths in a table, and whether its values fit there
 intervals        times and shorthands → intervals between two moments, from one clock reading
 lowering         Rules → one SELECT over one sandbox table, every value bound
+counting         Rules → one SELECT that counts by value, or by time and severity
 filters          the conditions of that SELECT, with jsonpaths and bindings
 selects, charts  its columns
 faults           errors in a part of a query, and how text is quoted

@@ -75,7 +75,7 @@ def test_a_query_is_completed_refined_shared_and_undone(
 def test_the_histogram_narrows_the_range(open_page: OpenPage) -> None:
     page = open_page(WEEK, role="editor")
     rows(page)
-    bars = page.get_by_role("button", name=re.compile(r"UTC: [\d,]+ rows?$"))
+    bars = page.get_by_role("button", name=re.compile(r"UTC: [\d,]+ rows?"))
     assert 168 <= bars.count() <= 169
     bars.nth(100).click()
     rows(page)
@@ -83,7 +83,7 @@ def test_the_histogram_narrows_the_range(open_page: OpenPage) -> None:
     expect(page.get_by_role("heading", name="Rows per minute")).to_be_visible()
     narrowed = query(page)
     assert set(narrowed) == {"source", "start", "end"}
-    expect(page.get_by_label("From (UTC)")).to_have_value(narrowed["start"][:19].replace("T", " "))
+    expect(page.get_by_label("From (UTC)")).to_have_value(re.compile(re.escape(narrowed["start"][:16])))
     page.get_by_role("button", name="Zoom out").click()
     rows(page)
     assert query(page)["start"] < narrowed["start"]
@@ -99,7 +99,7 @@ def test_the_histogram_narrows_the_range(open_page: OpenPage) -> None:
     rows(page)
     expect(page.get_by_label("Time range", exact=True)).to_have_value("custom")
     page.get_by_text("The histogram as a table").click()
-    counted = page.get_by_role("table").get_by_role("row")
+    counted = page.get_by_role("group", name="The histogram as a table").get_by_role("row")
     expect(counted).to_have_count(121)  # two hours in minutes, and the head
 
 
@@ -141,9 +141,9 @@ def test_a_mistake_is_shown_at_its_place(open_page: OpenPage, check_accessibilit
     alert.get_by_role("button", name="Go to column 30").click()
     assert lql.evaluate("(field) => field.value.slice(field.selectionStart, field.selectionEnd)") == "/rest/v1"
     page.get_by_label("Time range", exact=True).select_option("custom")
-    page.get_by_label("From (UTC)").fill("yesterday")
+    page.get_by_label("From (UTC)").fill("")
     page.get_by_role("button", name="Run").click()
-    expect(page.get_by_text("Write the time as 2026-01-31 08:00:00, in UTC.")).to_be_visible()
+    expect(page.get_by_text("Choose a day and a time, or one of the ranges that end now.")).to_be_visible()
 
 
 def test_no_rows_say_where_there_are_some(open_page: OpenPage, check_accessibility: Callable[[Page], None]) -> None:

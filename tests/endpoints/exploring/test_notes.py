@@ -74,7 +74,7 @@ def test_a_doubtful_field_is_told(rows: None, lql: str, told: str) -> None:
         'm.code:"500"', "m.response.status_code:>=500", "m.response.status_code:~^5", "m.tags:@>a", "m.cached:true",
         "m.response:NULL", "m.level:~err", "m.level:warning..emergency", "s:*", "s:m.level@l", "c:avg(m.latency)",
         "c:count(*)", "c:countd(m.level)", "id:acme1", "event_message:ok", "t:today", 'm.latency:"12"',
-        '"OR"', "ok or", "c:avg(m.code)",
+        '"OR"', "ok or", "this or that", "or", "c:avg(m.code)",
     ],
 )  # fmt: skip
 def test_what_is_right_gets_no_note(rows: None, lql: str) -> None:
@@ -88,6 +88,7 @@ def test_what_is_right_gets_no_note(rows: None, lql: str) -> None:
         ("m.response.status_code:500 OR m.response.status_code:503", 'm.response.status_code:~"^(500|503)$"'),
         ("timeout OR refused", '~"timeout|refused"'),
         ("timeout || refused", '~"timeout|refused"'),
+        ("m.level:error or m.level:warning", 'm.level:~"^(error|warning)$"'),
     ],
 )
 def test_or_is_shown_in_lql_and_the_advice_works(rows: None, lql: str, advice: str) -> None:
@@ -104,6 +105,7 @@ def test_or_is_shown_in_lql_and_the_advice_works(rows: None, lql: str, advice: s
         ("m.level:error OR m.latency:>5", "such as m.level"),
         ("m.level:error AND m.latency:>5", "Leave it out"),
         ("NOT m.level:error", "A dash in front"),
+        ("not m.level:error", "A dash in front"),
     ],
 )
 def test_other_words_of_sql_are_told(rows: None, lql: str, told: str) -> None:

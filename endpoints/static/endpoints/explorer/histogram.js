@@ -42,7 +42,13 @@ export class Histogram {
     const found = Object.entries(counts ?? {}).filter(([, ofBars]) => ofBars.some((count) => count > 0));
     const fits = found.every(([, ofBars]) => ofBars.length === this.bars.length);
     this.severities = counts && fits ? found : null;
-    this.draw();
+    // In place: somebody may be choosing bars.
+    this.drawn.forEach((drawn, index) => {
+      drawn.setAttribute("aria-label", this.described(this.bars[index], index));
+      drawn.replaceChildren(drawn.firstElementChild, ...this.values(this.bars[index], index));
+    });
+    this.legend();
+    this.table();
     if (!counts) show(byId("lx-legend"), h("li", {}, "Too many rows to tell their severities: take a narrower range."));
   }
 
@@ -69,10 +75,14 @@ export class Histogram {
     return this.aggregate === "count" ? this.bars.reduce((sum, { value }) => sum + (value ?? 0), 0) : null;
   }
 
+  get most() {
+    return Math.max(0, ...this.bars.map(({ value }) => value ?? 0));
+  }
+
   chart() {
-    const most = Math.max(0, ...this.bars.map(({ value }) => value ?? 0));
+    const most = this.most;
     const width = this.bars.length;
-    this.drawn = this.bars.map((bar, index) => this.drawnBar(bar, index, most));
+    this.drawn = this.bars.map((bar, index) => this.drawnBar(bar, index));
     const label = `${width} bars; arrow keys move, Enter narrows the time range to a bar`;
     const box = { viewBox: `0 0 ${width} ${HEIGHT}`, preserveAspectRatio: "none" };
     const chart = svg("svg", { ...box, class: "lx-chart", role: "group", "aria-label": label }, this.drawn);
@@ -102,9 +112,8 @@ export class Histogram {
     return { x: (bar.start.getTime() - start) / unit, width: (bar.end.getTime() - bar.start.getTime()) / unit };
   }
 
-  drawnBar(bar, index, most) {
+  drawnBar(bar, index) {
     const { x, width } = this.extent(bar);
-    const height = most > 0 ? Math.max(bar.value ? 1.5 : 0, ((bar.value ?? 0) / most) * (HEIGHT - 2)) : 0;
     return svg(
       "g",
       {
@@ -118,23 +127,23 @@ export class Histogram {
         onblur: () => this.tell(null),
       },
       svg("rect", { class: "lx-back", x, y: 0, width, height: HEIGHT }),
-      this.parts(index, height, most).map(({ css, from, to }) =>
-        svg("rect", { class: `lx-value ${css}`, x: x + 0.08 * width, y: HEIGHT - to, width: 0.84 * width, height: to - from }),
-      ),
+      this.values(bar, index),
     );
   }
 
-  /** The parts of a bar from the ground: its severities, the most severe below, or all of it. */
-  parts(index, height, most) {
-    if (!this.severities) return [{ css: "", from: 0, to: height }];
-    let from = 0;
-    return this.severities.map(([severity, ofBars]) => {
-      const count = ofBars[index];
-      const to = Math.min(HEIGHT, from + (count ? Math.max(1.5, (count / most) * (HEIGHT - 2)) : 0));
-      const part = { css: `lx-severity-${severity}`, from, to };
-      from = to;
-      return part;
-    });
+  /** The visible parts of a bar from the ground: its severities, the most severe below, or all of it. */
+  values(bar, index) {
+    const { x, width } = this.extent(bar);
+    const { most, severities } = this;
+    const height = (value) => (value ? Math.max(1.5, (value / most) * (HEIGHT - 2)) : 0);
+    let top = HEIGHT;
+    const part = (css, value) => {
+      const tall = Math.min(top, height(value));
+      top -= tall;
+      return svg("rect", { class: `lx-value ${css}`, x: x + 0.08 * width, y: top, width: 0.84 * width, height: tall });
+    };
+    if (!severities) return [part("", bar.value)];
+    return severities.map(([severity, ofBars]) => part(`lx-severity-${severity}`, ofBars[index]));
   }
 
   tell(index) {

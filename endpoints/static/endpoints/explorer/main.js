@@ -82,7 +82,7 @@ class Explorer {
       addFilter: (keys, value, negated) => void this.addFilter(keys, value, negated),
     });
     new Downloads({ addresses, formats, say, failed, exploration: () => this.downloaded() });
-    new SavedSearches({ addresses, say, failed, query: () => window.location.search });
+    new SavedSearches({ addresses, say, failed, query: () => this.query() });
   }
 
   /** Show what the page's address tells. */
@@ -144,8 +144,12 @@ class Explorer {
   /** Keep in the address how columns are shown. */
   lookChanged() {
     this.results.head();
-    const shown = readAddress(window.location.search, this.started.sources);
-    window.history.replaceState(null, "", writeAddress({ ...shown, look: this.look }));
+    window.history.replaceState(null, "", this.query());
+  }
+
+  /** The address's query of the search that is shown, complete. */
+  query() {
+    return writeAddress({ ...readAddress(window.location.search, this.started.sources), look: this.look });
   }
 
   showRunning() {
@@ -188,8 +192,10 @@ class Explorer {
   /** Show the bars, and ask for their severities where they are numbers of rows. */
   counted(answer, range) {
     this.results.showHistogram(answer, this.search.exploration.lql);
-    if (!this.results.histogram.total) return;
-    this.search.beside("severities", range, (told) => this.results.showSeverities(told));
+    const { total } = this.results.histogram;
+    if (!total) return;
+    if (total > this.started.max_severity_rows) this.results.showSeverities({ counts: null });
+    else this.search.beside("severities", range, (told) => this.results.showSeverities(told));
   }
 
   showNotes(notes) {
@@ -233,6 +239,7 @@ class Explorer {
       return;
     }
     this.results.failed(part);
+    if (part === "rows") this.topValues.failed();
     const isAlone = part === "histogram" && !this.hasFailed;
     showFailure(failure, this.search.exploration.lql, isAlone ? "No histogram: " : "");
     this.hasFailed = !isAlone;

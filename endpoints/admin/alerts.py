@@ -1,4 +1,4 @@
-"""Make alerts, send a test message, replace a secret; each secret is shown once, on the page that answers its making."""
+"""Make alerts, send test messages, replace secrets; each secret is shown once, on the page that answers its making."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from endpoints.alerting.webhooks import WebhookRefused, read_target
 from endpoints.models import Alert, AlertCondition, AlertMessage
 
 _COLOURS: Final = {"firing": "danger", "quiet": "success", "not checked": "warning", "off": ""}
-_SECRET: Final = "alert_secret"  # name of a request attribute
+_SECRET: Final = "alert_secret"  # noqa: S105  # name of a request attribute
 _MESSAGES_SHOWN: Final = 20
 _UNITS: Final = {
     AlertCondition.FAILED_SHARE: "% of calls failed",

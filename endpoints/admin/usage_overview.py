@@ -142,7 +142,7 @@ def calls_page(request: HttpRequest) -> HttpResponse:
     choice, context = _begin(request, "Audit log of calls")
     now = datetime.now(UTC)
     before = now + timedelta(minutes=1)
-    with suppress(ValueError, OverflowError):
+    with suppress(ValueError, OverflowError, OSError):  # no number, or no time
         before = datetime.fromtimestamp(float(request.GET.get("before", "")), UTC)
     only_failed = request.GET.get("only") == "failed"
     RECORDER.settle()

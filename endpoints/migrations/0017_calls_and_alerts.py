@@ -75,7 +75,7 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(help_text='What the messages call it.', max_length=100, unique=True)),
                 ('enabled', models.BooleanField(default=True, help_text='Off: it is not checked, and sends nothing.')),
                 ('condition', models.CharField(choices=[('failed_share', 'Share of calls that failed (5xx), in per cent'), ('failed_count', 'Number of calls that failed (5xx)'), ('refused_count', 'Number of calls that were refused (4xx)'), ('value', "A value in the endpoint's result")], default='failed_share', max_length=20)),
-                ('threshold', models.FloatField(help_text='It fires when the value is above this; with `fires below`, below it.')),
+                ('threshold', models.FloatField(help_text='It fires when the value is above this; if “fires below” is on, when it is below.')),
                 ('fires_below', models.BooleanField(default=False, help_text='Only for a value in the result.')),
                 ('minutes', models.PositiveSmallIntegerField(default=5, help_text='Only for calls.', validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(60)], verbose_name='over the last (minutes)')),
                 ('minimum_calls', models.PositiveIntegerField(default=10, help_text='Only for a share: with fewer calls it does not fire.')),

@@ -456,8 +456,8 @@ class Alert(models.Model):
     sealed_secret = models.BinaryField(editable=False, default=bytes)
     is_firing = models.BooleanField(default=False, editable=False)
     told_firing = models.BooleanField(default=False, editable=False)  # the state of the last message
-    changed_at = models.DateTimeField(null=True, editable=False)
-    evaluated_at = models.DateTimeField(null=True, editable=False)
+    changed_at = models.DateTimeField("in this state since", null=True, editable=False)
+    evaluated_at = models.DateTimeField("last checked", null=True, editable=False)
     last_value = models.FloatField(null=True, editable=False)
     problem = models.CharField(max_length=300, blank=True, editable=False)  # why it could not be checked
 

@@ -446,7 +446,7 @@ class Alert(models.Model):
         Endpoint, on_delete=models.CASCADE, null=True, blank=True, help_text="Blank = the calls of every endpoint."
     )
     condition = models.CharField(max_length=20, choices=AlertCondition, default=AlertCondition.FAILED_SHARE)
-    threshold = models.FloatField(help_text="It fires when the value is above this; with `fires below`, below it.")
+    threshold = models.FloatField(help_text="It fires when the value is above this; if “fires below” is on, when it is below.")
     fires_below = models.BooleanField(default=False, help_text="Only for a value in the result.")
     minutes = models.PositiveSmallIntegerField(
         "over the last (minutes)",
@@ -477,8 +477,8 @@ class Alert(models.Model):
     sealed_secret = models.BinaryField(editable=False, default=bytes)
     is_firing = models.BooleanField(default=False, editable=False)
     told_firing = models.BooleanField(default=False, editable=False)  # the state of the last message
-    changed_at = models.DateTimeField(null=True, editable=False)
-    evaluated_at = models.DateTimeField(null=True, editable=False)
+    changed_at = models.DateTimeField("in this state since", null=True, editable=False)
+    evaluated_at = models.DateTimeField("last checked", null=True, editable=False)
     last_value = models.FloatField(null=True, editable=False)
     problem = models.CharField(max_length=300, blank=True, editable=False)  # why it could not be checked
 

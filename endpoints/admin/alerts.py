@@ -1,10 +1,9 @@
-"""Make alerts, send a test message, replace a secret; each secret is shown once, on the page that answers its making."""
+"""Make alerts, send test messages, replace secrets; each secret is shown once, on the page that answers its making."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -13,6 +12,7 @@ from django.urls import reverse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import action, display
+from unfold.widgets import UnfoldAdminTextareaWidget
 
 from endpoints.access.sealing import SealBroken
 from endpoints.admin import figures
@@ -22,7 +22,7 @@ from endpoints.alerting.webhooks import WebhookRefused, read_target
 from endpoints.models import Alert, AlertCondition, AlertMessage
 
 _COLOURS: Final = {"firing": "danger", "quiet": "success", "not checked": "warning", "off": ""}
-_SECRET: Final = "alert_secret"  # name of a request attribute
+_SECRET: Final = "alert_secret"  # noqa: S105  # name of a request attribute
 _MESSAGES_SHOWN: Final = 20
 _UNITS: Final = {
     AlertCondition.FAILED_SHARE: "% of calls failed",
@@ -47,7 +47,7 @@ class AlertForm(ConflictForm):
             "name", "enabled", "endpoint", "condition", "threshold", "minutes", "minimum_calls", "column",
             "fires_below", "arguments", "webhook_url", "remind_minutes",
         )  # fmt: skip
-        widgets = {"arguments": forms.Textarea(attrs={"rows": 3})}
+        widgets = {"arguments": UnfoldAdminTextareaWidget(attrs={"rows": 3})}
 
     def clean_webhook_url(self) -> str:
         url: str = self.cleaned_data["webhook_url"]
@@ -68,10 +68,10 @@ class AlertAdmin(ConflictAdmin):
     actions_detail = ("test_this", "new_secret")
     readonly_fields = ("state_in_words", "value", "changed_at", "evaluated_at", "sent")
     fieldsets = (
-        (None, {"fields": (("name", "enabled"), "endpoint", ("condition", "threshold"))}),
+        (None, {"fields": (("name", "enabled"), "endpoint", "condition", "threshold")}),
         ("Over calls", {"fields": (("minutes", "minimum_calls"),)}),
         ("Over a value in the result", {"fields": (("column", "fires_below"), "arguments")}),
-        ("Message", {"fields": (("webhook_url", "remind_minutes"),)}),
+        ("Message", {"fields": ("webhook_url", "remind_minutes")}),
     )
     state_fieldset = (
         "State",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from math import isinf
 from typing import Final
@@ -25,12 +25,14 @@ from prometheus_client.registry import Collector
 
 from config.deadlines import answer_within
 from endpoints.api.replies import error_response
+from endpoints.auditing.call_log import audit_counts
 from endpoints.cache import CacheUnavailable
 from endpoints.cache.usage import UPPER_BOUNDS_SECONDS, Activity, LoadCounts, load_counts
 from endpoints.calling.calls import call_activity, check_log_database, visible_endpoints
 from endpoints.calling.purging import CacheReport, cache_reports
 from endpoints.errors import DatabaseUnavailable, EndpointError, Overloaded, RouteNotFound
 from endpoints.log_database.servers import ServerState, log_servers
+from endpoints.models import Alert
 
 # --- Health -----------------------------------------------------------------------------------------------------------
 # Health checks: does this process live, and does everything that it needs answer?
@@ -140,7 +142,7 @@ class _CacheCollector(Collector):
         try:
             endpoints = visible_endpoints(None)
             reports, activities = cache_reports(endpoints), call_activity(endpoints)
-            loads = load_counts()
+            loads, audited = load_counts(), audit_counts()
         except CacheUnavailable:
             yield GaugeMetricFamily("endpoints_redis_up", "Whether Redis answers.", value=0)
             return
@@ -148,6 +150,22 @@ class _CacheCollector(Collector):
         yield from _families(reports)
         yield _durations(reports, activities)
         yield from _loads(loads)
+        yield _audited(audited)
+        yield _alerts()
+
+
+def _audited(counts: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily("endpoints_audited_calls", "Calls by their part in the audit log.", labels=("result",))
+    for result, number in counts.items():
+        family.add_metric((result,), number)
+    return family
+
+
+def _alerts() -> Metric:
+    family = GaugeMetricFamily("endpoints_alert_firing", "Whether an alert that is on fires.", labels=("alert",))
+    for name, is_firing in Alert.objects.filter(enabled=True).values_list("name", "is_firing"):
+        family.add_metric((name,), float(is_firing))
+    return family
 
 
 def _log_servers() -> Iterator[Metric]:

@@ -6,7 +6,7 @@ Counts and durations come from the sums by minute and hour, which contain every 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
@@ -120,6 +120,10 @@ class RecordedCall:
         known = self.argument_values
         return ", ".join(f"{name}={known[name]}" if name in known else name for name in self.argument_names)
 
+    def without_values(self) -> RecordedCall:
+        """Return it for people who may not see the values of arguments; a log source is no secret."""
+        return replace(self, argument_values={}) if self.endpoint_id else self
+
 
 @dataclass(frozen=True, slots=True)
 class SlowArguments:
@@ -225,14 +229,14 @@ def _recorded(row: Sequence[Any]) -> RecordedCall:
     return RecordedCall(*fields)
 
 
-def slowest_arguments(since: datetime, *, scope: Scope, limit: int) -> list[SlowArguments]:
+def slowest_arguments(since: datetime, *, scope: Scope, limit: int, with_values: bool) -> list[SlowArguments]:
     """Return the slowest answered calls since then, those with the same endpoint and arguments together.
 
-    Of the 500 slowest calls. Raises django.db.Error.
+    Of the 500 slowest calls; without values the names of the arguments are what is the same. Raises django.db.Error.
     """
     with connection.cursor() as cursor:
         cursor.execute(_SLOWEST, {"since": since, "limit": _SLOWEST_LOOKED_AT, **scope.parameters()})
-        rows = list(map(_recorded, cursor.fetchall()))
+        rows = [call if with_values else call.without_values() for call in map(_recorded, cursor.fetchall())]
     found: dict[tuple[str, str], SlowArguments] = {}
     for row in rows:
         key = (row.endpoint_id, row.arguments)

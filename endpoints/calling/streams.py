@@ -163,7 +163,10 @@ class Stream:
             version=self._endpoint.version,
         )
         usage.note_outcome(self._endpoint.pk.hex, call)
-        sent = {name: value for name, value in self._request.arguments.items() if value is not None}
+        # Without those of a bond: only people who may change access tokens see what one is bound to.
+        bound = self._caller.bound_arguments if self._caller is not None else {}
+        arguments = self._request.arguments.items()
+        sent = {name: value for name, value in arguments if value is not None and name not in bound}
         call_queue.note(
             (call, self._endpoint, request_id, "stream", call_queue.kept_arguments(sent), self._request.redact)
         )

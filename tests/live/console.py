@@ -37,9 +37,10 @@ from django_celery_beat.models import PeriodicTask  # noqa: E402
 from endpoints.access import access_tokens, signing_keys  # noqa: E402
 from endpoints.access.change_marker import changing  # noqa: E402
 from endpoints.access.secrets import NO_LIMIT, OwnLimits  # noqa: E402
+from endpoints.alerting.messages import give_secret  # noqa: E402
 from endpoints.calling import warming  # noqa: E402
 from endpoints.defining import saving, upkeep  # noqa: E402
-from endpoints.models import AccessToken, Endpoint, SigningKey  # noqa: E402
+from endpoints.models import AccessToken, Alert, Endpoint, SigningKey  # noqa: E402
 from endpoints.sql.parameters import DeclaredParameter, ParameterType  # noqa: E402
 from logsources.models import LogSource  # noqa: E402
 
@@ -141,6 +142,15 @@ def _admin() -> Client:
     return client
 
 
+def make_alert(*, endpoint: str, **values: Any) -> str:
+    """Make an alert of an endpoint and return its secret."""
+    alert = Alert(endpoint=Endpoint.objects.get(name=endpoint), **values)
+    secret = give_secret(alert)
+    alert.full_clean()
+    alert.save()
+    return secret
+
+
 def warming_seconds(*, name: str) -> list[float]:
     """Return the intervals at which the scheduler warms this endpoint: none or one."""
     endpoint_id = Endpoint.objects.get(name=name).pk
@@ -171,6 +181,7 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
         edit,
         create_operator,
         create_superuser,
+        make_alert,
         warming_seconds,
         warm,
     )

@@ -24,13 +24,17 @@ pytestmark = pytest.mark.django_db
 USAGE, CALLS = "/admin/usage/", "/admin/usage/calls/"
 
 
+def person(role: str) -> Client:
+    user = User.objects.create_user(f"test-{role}", is_staff=True)
+    user.groups.add(Group.objects.get(name=role))
+    client = Client()
+    client.force_login(user)
+    return client
+
+
 @pytest.fixture
 def viewer(db: None) -> Client:
-    person = User.objects.create_user("test-viewer", is_staff=True)
-    person.groups.add(Group.objects.get(name="viewer"))
-    client = Client()
-    client.force_login(person)
-    return client
+    return person("viewer")
 
 
 def define(name: str, **settings: Any) -> Endpoint:
@@ -52,7 +56,9 @@ def test_shows_calls_refusals_and_slow_arguments(audit_log: CallLog, viewer: Cli
     bound = ApiClient(issue_access_token(name="bound one", bound_arguments={"word": "mine"}).secret)
     bound.query("test.open", {"word": "yours"})
     audit_log.flush()
-    page = text(viewer, USAGE, over=over)
+    for address in (USAGE, CALLS):
+        assert "shown-" not in text(viewer, address, over=over)  # a viewer sees no bonds, and no values either
+    page = text(person("editor"), USAGE, over=over)
     assert "Calls: 3 calls; at most 3 in one bar." in page
     assert "word=shown-&lt;value&gt;" in page
     assert "hidden-value" not in page

@@ -86,12 +86,14 @@ def test_slowest_arguments_have_values_only_where_they_are_recorded(audit_log: C
         note(timedelta(minutes=1), plain, word=word, ms=50.0)
         note(timedelta(minutes=1), recording, word=word, ms=70.0 if word == "a" else 60.0)
     audit_log.flush()
-    found = slowest_arguments(NOW - timedelta(hours=1), scope=Scope(), limit=10)
+    found = slowest_arguments(NOW - timedelta(hours=1), scope=Scope(), limit=10, with_values=True)
     assert [(slow.slowest.endpoint, slow.slowest.arguments, slow.calls) for slow in found] == [
         ("test.recording", "word=a", 1),
         ("test.recording", "word=b", 1),
         ("test.read", "word", 2),
     ]
+    found = slowest_arguments(NOW - timedelta(hours=1), scope=Scope(), limit=10, with_values=False)
+    assert [(slow.slowest.arguments, slow.calls) for slow in found] == [("word", 2), ("word", 2)]
 
 
 def test_refusals_add_up_what_was_counted_together(audit_log: CallLog, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,7 @@ def _with_details(error: EndpointError) -> str:
         return f"PostgreSQL says {error.__cause__}"
     if isinstance(error, EndpointNotFound):
         # The message is for callers with an access token, which a command has not.
-        return f"There is no endpoint of this name or UUID. {_names_of_endpoints()}"
+        return f"There is no such endpoint. {_names_of_endpoints()}"
     if isinstance(error, InvalidParameters):
         return "; ".join(map(_detail, error.details)) or error.message
     details = "; ".join(filter(None, (_detail(_untold(detail)) for detail in error.details)))

@@ -172,7 +172,7 @@ def test_a_failure_is_one_line_with_all_details(typed: None, arguments: list[str
 
 def test_an_unknown_endpoint_is_told_without_speaking_of_access_tokens() -> None:
     assert str(failure("nope")) == (
-        "endpoint_not_found: There is no endpoint of this name or UUID. The endpoints are: logs.all, usage.api-counts."
+        "endpoint_not_found: There is no such endpoint. The endpoints are: logs.all, usage.api-counts."
     )
     Endpoint.objects.all().delete()
     assert str(failure("nope")).endswith("There is none yet: load_fixtures makes those that ship.")

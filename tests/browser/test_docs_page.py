@@ -14,8 +14,9 @@ from tests.browser.site import Site
 
 DOCS: Final = "/api/docs"
 READY: Final = "#docs-operations[data-ready=true]"
-# What axe finds in Swagger UI itself, which we take as it is; the rules, never the places, so that ours stay clean.
-OF_SWAGGER_UI: Final = frozenset({"aria-allowed-attr"})
+# What axe finds in Swagger UI itself, which we take as it is: grey version labels and white on the colours of methods,
+# the choice of a server without a name, buttons inside the summary of an operation.
+OF_SWAGGER_UI: Final = frozenset({"color-contrast", "select-name", "nested-interactive"})
 
 
 def type_secret(page: Page, secret: str) -> None:

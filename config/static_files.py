@@ -9,7 +9,7 @@ from __future__ import annotations
 from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 
-class CollectedFiles(CompressedManifestStaticFilesStorage):
+class CollectedFiles(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # it ships no types
     """Names a file by its hash if it was collected, and else as it is: the demo and the tests collect nothing."""
 
     # Our modules import each other by hashed names too; otherwise a browser could mix those of two versions. In the

@@ -32,8 +32,8 @@ Stored, parameterised SQL over log tables. Every operation needs an access token
 the access token that read it, and its arguments: what the access token is bound to need not be sent.
 
 Rows come as `{"result": [{column: value, …}, …]}`, or in another format of the operation if `Accept` prefers it.
-Every failure has the same body, with a code that is stable. Send a request again, after `Retry-After`, for 429 and
-503."""
+Every failure has the same body, with a code that is stable. For 429 and 503, send the request again after
+`Retry-After`."""
 _FOR_AGENTS: Final = """
 
 Agents call the same endpoints as tools of the Model Context Protocol: POST [/mcp](/mcp), with the same access token."""

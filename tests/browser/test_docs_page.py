@@ -14,8 +14,9 @@ from tests.browser.site import Site
 
 DOCS: Final = "/api/docs"
 READY: Final = "#docs-operations[data-ready=true]"
-# What axe finds in Swagger UI itself, which we take as it is; the rules, never the places, so that ours stay clean.
-OF_SWAGGER_UI: Final = frozenset({"aria-allowed-attr"})
+# What axe finds in Swagger UI itself, which we take as it is: grey version labels and white on the colours of methods,
+# the choice of a server without a name, buttons inside the summary of an operation.
+OF_SWAGGER_UI: Final = frozenset({"color-contrast", "select-name", "nested-interactive"})
 
 
 def type_secret(page: Page, secret: str) -> None:
@@ -24,7 +25,7 @@ def type_secret(page: Page, secret: str) -> None:
 
 
 def test_an_access_token_opens_its_operations_and_tries_them(open_page: OpenPage, site: Site) -> None:
-    secret = site.console.do("issue", name="reader of the docs", endpoints=["logs.all"])
+    secret = site.console.do("issue", name="reader of the docs", endpoint_names=["logs.all"])
     page = open_page(DOCS, role=None)
     addresses: list[str] = []
     page.on("request", lambda request: addresses.append(request.url))
@@ -89,4 +90,5 @@ def test_it_looks_right_and_has_no_barrier_of_ours(open_page: OpenPage) -> None:
     page = open_page(DOCS, role="viewer")
     expect(page.locator(READY)).to_be_visible()
     take_pictures(page, "docs")
-    assert [line for line in severe(page) if line.split()[1] not in OF_SWAGGER_UI] == []
+    found = {(line.split()[1], ".docs-" in line) for line in severe(page)}
+    assert found == {(rule, False) for rule in OF_SWAGGER_UI}

@@ -70,6 +70,7 @@ def test_a_page_names_a_collected_file_by_its_hash(collected: CollectedFiles) ->
     assert re.fullmatch(r"/static/endpoints/theme\.[0-9a-f]{12}\.css", address)
 
 
+@pytest.mark.django_db
 def test_a_hashed_name_is_sent_compressed_and_kept_for_years(collected: CollectedFiles) -> None:
     response = get(collected.url("endpoints/workbench/main.js"))
     assert response.status_code == 200
@@ -81,6 +82,7 @@ def test_a_hashed_name_is_sent_compressed_and_kept_for_years(collected: Collecte
     assert int(found[1]) >= 31_536_000
 
 
+@pytest.mark.django_db
 def test_a_plain_name_is_asked_for_again(collected: CollectedFiles) -> None:
     response = get("/static/endpoints/theme.css")
     assert response.status_code == 200
@@ -96,6 +98,7 @@ def test_without_collecting_every_file_keeps_its_name(tmp_path: Path) -> None:
     assert CollectedFiles(location=str(tmp_path)).url("endpoints/theme.css") == "/static/endpoints/theme.css"
 
 
+@pytest.mark.django_db
 def test_no_name_leads_out_of_the_folder(collected: CollectedFiles) -> None:
     for path in ("/static/../manage.py", "/static/endpoints/%2e%2e/%2e%2e/%2e%2e/manage.py", "/static//etc/passwd"):
         assert get(path).status_code == 404

@@ -27,6 +27,7 @@ function showOperations(spec, secret) {
     spec,
     domNode: operations,
     deepLinking: true,
+    defaultModelsExpandDepth: 0, // each operation shows its own
     // Otherwise ?url=… and ?configUrl=… could show a foreign document here, for an access token to be typed into.
     queryConfigEnabled: false,
     persistAuthorization: false,

@@ -169,6 +169,14 @@ def test_says_how_to_get_fewer_rows_where_sandbox_queries_are_allowed(agent: Age
     assert document == {"result": [{"n": 999}]}
 
 
+def test_says_that_the_stored_query_stopped_at_its_own_limit(agent: Agent) -> None:
+    sql = "SELECT n, @format AS format FROM generate_series(1, 9) AS n LIMIT 2"
+    save_endpoint(Endpoint(name="limited", sql=sql), [])
+    document = agent.call("limited", {"format": "csv"})["structuredContent"]
+    assert document["result"] == [{"n": 1, "format": "csv"}, {"n": 2, "format": "csv"}]
+    assert document["note"] == "The stored query stops at 2 rows; there may be more."
+
+
 # --- Errors -----------------------------------------------------------------------------------------------------------
 def test_errors_are_those_of_the_query_route(agent: Agent, api: ApiClient) -> None:
     sent = {"interval": "weekly"}

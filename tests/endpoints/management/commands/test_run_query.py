@@ -140,6 +140,8 @@ def test_redaction_is_asked_for(rows: None) -> None:
 def test_a_cut_result_says_so(db: None) -> None:
     save_endpoint(Endpoint(name="test.many", sql="SELECT generate_series(1, 9) AS a", max_rows=1), [])
     assert run("test.many")[1].startswith("1 row, cut at max rows, in ")
+    save_endpoint(Endpoint(name="test.limited", sql="SELECT generate_series(1, 9) AS a LIMIT 2"), [])
+    assert run("test.limited")[1].startswith("2 rows, stopped by its own LIMIT, in ")
 
 
 def test_a_list_repeats_its_name(typed: None) -> None:

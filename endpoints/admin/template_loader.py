@@ -66,6 +66,10 @@ CORRECTIONS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
         ),
         ('{% trans "This page yielded into no results. Create a new item or reset your filters." %}', ""),
     ),
+    # Beside the name of the service, which is the same link.
+    "unfold/helpers/site_icon.html": (
+        ('class="bg-primary-600 flex', 'aria-hidden="true" tabindex="-1" class="bg-primary-600 flex'),
+    ),
     "unfold/helpers/tab_actions.html": (
         ("extra_attrs=\"x-on:click='showActions", "extra_attrs=\"aria-label='Actions' x-on:click='showActions"),
     ),
@@ -78,7 +82,7 @@ CORRECTIONS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "unfold/helpers/navigation_user.html": (
         _as_button("openUserLinks = !openUserLinks", 'x-bind:aria-expanded="openUserLinks"'),
     ),
-    "unfold/widgets/password_toggle.html": (_as_button("showPassword", 'aria-label="Show the password"'),),
+    "unfold/widgets/password_toggle.html": (_as_button("showPassword", 'aria-label="Show or hide what you type"'),),
 }
 
 # The names of the icons are their text, which screen readers would read out: "chevron_right". What is clicked has a

@@ -80,6 +80,10 @@ def test_an_owner_adds_a_person_who_logs_in_and_changes_the_password(
 
 OTHER_PAGES = {
     "people": "/admin/auth/user/",
+    "schedules": "/admin/schedules/",
+    "signing-keys": "/admin/endpoints/signingkey/",
+    "failed-logins": "/admin/axes/accessattempt/",
+    "no-endpoints": "/admin/endpoints/endpoint/?q=nothing-matches",
     "groups": "/admin/auth/group/",
     "group-add": "/admin/auth/group/add/",
     "scheduled-tasks": "/admin/django_celery_beat/periodictask/",
@@ -117,6 +121,25 @@ def test_who_gets_no_page_is_told_why(
     check_accessibility(page)
     page.get_by_role("link", name="Back to dashboard").click()
     expect(page.get_by_role("link", name="Access tokens").first).to_be_visible()
+
+
+def test_an_owner_goes_from_the_schedules_to_a_form_behind_them(open_page: OpenPage) -> None:
+    page = open_page("/admin/schedules/")
+    row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="usage.api-counts"))
+    expect(row).to_contain_text("every 5 minutes")
+    row.get_by_role("link", name="Edit").click()
+    expect(page.get_by_role("button", name="Save", exact=True)).to_be_visible()
+
+
+def test_a_viewer_reads_the_schedules_and_edits_none(
+    open_page: OpenPage, check_accessibility: CheckAccessibility
+) -> None:
+    page = open_page("/admin/schedules/", role="viewer", width=390, dark=True)
+    expect(page.get_by_role("link", name="usage.api-counts")).to_be_visible()
+    expect(page.get_by_role("link", name="Edit")).to_have_count(0)
+    expect(page.get_by_role("link", name="Scheduled tasks")).to_have_count(0)
+    take_pictures(page, "schedules-viewer")
+    check_accessibility(page)
 
 
 def test_a_delete_is_asked_about(open_page: OpenPage, check_accessibility: CheckAccessibility) -> None:

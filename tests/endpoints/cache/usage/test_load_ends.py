@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from endpoints.access.access_tokens import issue_access_token
 from endpoints.cache import CacheUnavailable
 from endpoints.cache.usage import LoadEnds, forget_load_ends, load_ends, note_load_end
 from endpoints.cache.usage.load_ends import flush
@@ -65,6 +66,15 @@ def test_a_load_over_http_is_noted_and_one_that_is_refused(shipper: Client) -> N
     assert found.loaded is not None
     assert found.failed is not None
     assert (found.loaded.rows, found.failed.failure) == (1, "invalid_rows")
+
+
+@pytest.mark.django_db(databases=["default", "logs"])
+def test_who_may_not_load_into_a_source_notes_nothing_there(log_database: Any) -> None:
+    secret = issue_access_token(name="others", load_sources=["edge_logs"], may_load=True, no_endpoints=True).secret
+    client = Client(headers={"X-API-KEY": secret})
+    address = f"/api/logs?source={SOURCE}"
+    assert client.post(address, "[]", content_type="application/json").status_code in (403, 404)
+    assert ends() == LoadEnds()
 
 
 @pytest.mark.django_db(databases=["default", "logs"])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from endpoints.defining.drafts import DraftCancelled, cancel_draft_run
 from endpoints.errors import InvalidLQL, QueryTimeout
 from endpoints.exploring import counts
 from endpoints.exploring.counts import FieldCounts, explore_severities, explore_top_values
@@ -17,6 +20,8 @@ pytestmark = pytest.mark.django_db
 RUN = "a-run-of-a-test"
 NOON = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0) - timedelta(days=1)
 DAY = Exploration("edge_logs", "acme", NOON - timedelta(hours=12), NOON + timedelta(hours=12))
+# Back references have PostgreSQL try every way of cutting a message up.
+SLOW = r'~"(.+)(.+)(.+)\1\2\3$"'
 METADATA: list[dict[str, Any]] = [
     {"level": "error", "n": 1, "ok": True, "tags": ["a", "b"], "response": [{"status_code": 500}]},
     {"level": "ERROR", "n": 12345678901234567890, "ok": False, "tags": ["a"], "mail": "a@example.com"},
@@ -130,13 +135,26 @@ def test_the_query_reads_no_other_table(rows: None, lql: str) -> None:
         explore_severities(replace(DAY, lql=lql), run_id=RUN)
 
 
+def test_a_long_query_is_cancelled(insert_rows: Any) -> None:
+    insert_rows("edge_logs", [{"timestamp": NOON, "project": "acme", "event_message": "ab" * 400}])
+    deadline = time.monotonic() + 20
+
+    def cancel() -> None:
+        while not cancel_draft_run(RUN) and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+    canceller = threading.Thread(target=cancel)
+    canceller.start()
+    with pytest.raises(DraftCancelled):
+        top(replace(DAY, lql=SLOW), "id")
+    canceller.join()
+
+
 def test_a_long_query_ends_by_itself(insert_rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counts, "COUNTING_SECONDS", 1)
-    # Back references have PostgreSQL try every way of cutting a message up.
     insert_rows("edge_logs", [{"timestamp": NOON, "project": "acme", "event_message": "ab" * 400}])
-    slow = replace(DAY, lql=r'~"(.+)(.+)(.+)\1\2\3$"')
     with pytest.raises(QueryTimeout):
-        top(slow, "id")
+        top(replace(DAY, lql=SLOW), "id")
 
 
 # --- Severities -------------------------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ def test_shows_one_endpoint_or_one_access_token_alone(audit_log: CallLog, viewer
     api.query("test.other")
     audit_log.flush()
     page = text(viewer, USAGE, endpoint=str(one.pk))
-    assert "Calls: 1 calls" in page
+    assert "Calls: 1 call;" in page
     assert text(viewer, CALLS, endpoint=str(one.pk)).count("<time") == 1
     assert text(viewer, CALLS, token="ffffffffffff").count("<time") == 0
 

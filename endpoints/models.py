@@ -425,7 +425,9 @@ class Alert(models.Model):
         Endpoint, on_delete=models.CASCADE, null=True, blank=True, help_text="Blank = the calls of every endpoint."
     )
     condition = models.CharField(max_length=20, choices=AlertCondition, default=AlertCondition.FAILED_SHARE)
-    threshold = models.FloatField(help_text="It fires when the value is above this; if “fires below” is on, when it is below.")
+    threshold = models.FloatField(
+        help_text="It fires when the value is above this; if “fires below” is on, when it is below."
+    )
     fires_below = models.BooleanField(default=False, help_text="Only for a value in the result.")
     minutes = models.PositiveSmallIntegerField(
         "over the last (minutes)",

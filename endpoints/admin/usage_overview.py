@@ -279,7 +279,7 @@ def draw_charts(report: UsageReport, period: Period) -> list[Chart]:
     return [
         draw_bars(
             "Calls",
-            f"{figures.count(total.calls)} call{'' if total.calls == 1 else 's'}; at most {figures.count(most)} in one bar.",
+            f"{figures.count(total.calls)} {'call' if total.calls == 1 else 'calls'}; at most {figures.count(most)} in a bar.",
             axis,
             {"answered": answered, "refused": refused, "failed": failed},
             [("answered", "answered"), ("refused", "refused (4xx)"), ("failed", "failed (5xx)")],

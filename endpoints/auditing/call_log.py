@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from itertools import count
 from multiprocessing import util
 from time import time
 from typing import Any, Final
@@ -65,7 +66,10 @@ ON CONFLICT (day) DO UPDATE
 SET kept_rows = kept.kept_rows + excluded.kept_rows, left_out = kept.left_out + excluded.left_out
 RETURNING kept_rows
 """
+_OF_LOG_SOURCES: Final = frozenset(("explorer", "load"))
 NO_ENDPOINT: Final = "00000000-0000-0000-0000-000000000000"
+
+_sampled: Final = count()  # answered calls beyond half of a day's rows
 
 logger = structlog.get_logger(__name__)
 
@@ -122,10 +126,11 @@ class _Sum:
 # --- What a call becomes ----------------------------------------------------------------------------------------------
 def _entry(noted: NotedCall) -> _Entry:
     call, endpoint, request_id, kind, arguments, is_redacted = noted
-    if endpoint is None:  # of a log source; nobody else's names are known to be harmless
-        values = {name: as_text(value) for name, value in arguments.items() if name == "source" and value}
-        names = sorted(arguments) if kind in ("explorer", "load") else []
-        return _Entry(call, None, request_id, kind, names, values or None)
+    if endpoint is None:
+        if kind not in _OF_LOG_SOURCES:  # nothing is known of what was sent
+            return _Entry(call, None, request_id, kind, [], None)
+        source = {name: as_text(value) for name, value in arguments.items() if name == "source" and value}
+        return _Entry(call, None, request_id, kind, sorted(arguments), source or None)
     # What is not declared is ignored by the call, and may be anything.
     names = sorted(parameter.name for parameter in endpoint.parameters if parameter.name in arguments)
     if not endpoint.record_argument_values:
@@ -154,7 +159,6 @@ class CallLog:
         """Forget what waits: a forked child must not write its parent's calls again."""
         self._held: list[_Entry] = []
         self._is_failing = False
-        self._number = 0
         self._is_over = False
 
     def flush(self) -> None:
@@ -244,11 +248,11 @@ def _chosen(cursor: Any, day: date, entries: list[_Entry]) -> list[_Entry]:
     (before,) = cursor.fetchone()
     most = settings.ENDPOINTS_AUDIT_ROWS_A_DAY
     chosen: list[_Entry] = []
-    for number, entry in enumerate(entries):
+    for entry in entries:
         there = before + len(chosen)
         if there >= most:
             break
-        if there < most // 2 or entry.call.status >= FAILED_CLASS or number % SAMPLE == 0:
+        if there < most // 2 or entry.call.status >= FAILED_CLASS or next(_sampled) % SAMPLE == 0:
             chosen.append(entry)
     cursor.execute(_ADD_TO_DAY, [day, len(chosen), len(entries) - len(chosen)])
     return chosen

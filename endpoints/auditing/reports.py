@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 from django.db import connection
 
-from endpoints.auditing.call_log import NO_ENDPOINT
+from endpoints.auditing.call_entries import NO_ENDPOINT
 from endpoints.cache.usage import Durations
 from endpoints.cache.usage.recent_calls import BUCKETS
 

@@ -36,7 +36,7 @@ def test_calls_over_time_and_the_audit_log(
             caller.query("browser.charted", {"divisor": divisor})
     with site.installation.caller(secret="lqe_000000000000_" + "x" * 43) as caller:
         caller.query("browser.charted")
-    page = open_page("/admin/usage/", role="viewer")
+    page = open_page("/admin/usage/", role="editor")
     expect(page.get_by_role("link", name=re.compile("Usage$"))).to_be_visible()
     page.get_by_role("link", name="Last hour").click()
     page.get_by_role("combobox", name="Endpoint").select_option("browser.charted")

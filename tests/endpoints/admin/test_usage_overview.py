@@ -59,7 +59,7 @@ def test_shows_calls_refusals_and_slow_arguments(audit_log: CallLog, viewer: Cli
     for address in (USAGE, CALLS):
         assert "shown-" not in text(viewer, address, over=over)  # a viewer sees no bonds, and no values either
     page = text(person("editor"), USAGE, over=over)
-    assert "Calls: 3 calls; at most 3 in one bar." in page
+    assert "Calls: 3 calls; at most 3 in a bar." in page
     assert "word=shown-&lt;value&gt;" in page
     assert "hidden-value" not in page
     assert "argument not allowed" in page
@@ -75,7 +75,7 @@ def test_shows_one_endpoint_or_one_access_token_alone(audit_log: CallLog, viewer
     api.query("test.other")
     audit_log.flush()
     page = text(viewer, USAGE, endpoint=str(one.pk))
-    assert "Calls: 1 calls" in page
+    assert "Calls: 1 call;" in page
     assert text(viewer, CALLS, endpoint=str(one.pk)).count("<time") == 1
     assert text(viewer, CALLS, token="ffffffffffff").count("<time") == 0
 

@@ -100,7 +100,7 @@ def test_has_who_was_refused_and_why(audit_log: CallLog, api: ApiClient, client:
     define()
     bound = ApiClient(issue_access_token(name="bound", bound_arguments={"word": "mine"}).secret)
     bound.query("test.audited", {"word": "yours"})
-    api.query("test.unknown")
+    api.query("test.unknown", {"source": "yours"})
     client.get("/api/endpoints/query/test.audited", headers={"X-API-KEY": "lqe_000000000000_" + "x" * 43})
     client.delete("/api/endpoints/cache/test.audited")
     client.post("/mcp", {}, content_type="application/json")

@@ -136,6 +136,7 @@ sandbox_dialect = "postgresql"
 lql_chart_column = "aggregate"
 timestamps_as = "iso"
 redact_pii = false
+record_argument_values = false
 
 [[parameters]]
 name = "project"

@@ -1,0 +1,120 @@
+"""What a call becomes in the audit log: a row, and a part of the sums of its minute and hour. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import orjson
+
+from endpoints.auditing.call_queue import VALUE_CHARACTERS, CountedRefusals, NotedCall, as_text
+from endpoints.cache.usage.recent_calls import BUCKETS, RecentCall, bucket_of
+from endpoints.definition import Version
+from endpoints.results.redaction import redact_text
+
+FAILED_CLASS: Final = 400
+NO_ENDPOINT: Final = "00000000-0000-0000-0000-000000000000"
+_OF_LOG_SOURCES: Final = frozenset(("explorer", "load"))
+COLUMNS: Final = (
+    "at", "request_id", "kind", "endpoint_id", "endpoint", "version", "caller", "prefix", "argument_names",
+    "argument_values", "cache", "status", "error_code", "result_rows", "milliseconds", "calls",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A call, or several refused ones with one reason, as the audit log has it."""
+
+    call: RecentCall
+    endpoint: Version | None
+    request_id: str
+    kind: str
+    names: list[str]
+    values: dict[str, str] | None
+    calls: int = 1
+
+    @property
+    def at(self) -> datetime:
+        return datetime.fromtimestamp(self.call.at, UTC)
+
+    def row(self) -> tuple[Any, ...]:
+        call, endpoint = self.call, self.endpoint
+        return (
+            self.at, self.request_id, self.kind,
+            None if endpoint is None else endpoint.pk, "" if endpoint is None else endpoint.name, call.version,
+            call.access_token, call.access_token_prefix, self.names,
+            None if self.values is None else orjson.dumps(self.values).decode(),
+            call.cache, call.status, call.error_code, call.rows, call.milliseconds, self.calls,
+        )  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Sum:
+    """The calls of a minute or an hour with one endpoint and access token."""
+
+    calls: int = 0
+    refused: int = 0
+    failed: int = 0
+    cached: int = 0
+    durations: list[int] = field(default_factory=lambda: [0] * BUCKETS)
+
+    def add(self, entry: Entry) -> None:
+        self.calls += entry.calls
+        if entry.call.status >= 500:
+            self.failed += entry.calls
+        elif entry.call.status >= FAILED_CLASS:
+            self.refused += entry.calls
+            return
+        elif entry.call.cache in ("hit", "stale"):
+            self.cached += entry.calls
+        self.durations[bucket_of(entry.call.milliseconds)] += entry.calls
+
+
+# --- What a call becomes ----------------------------------------------------------------------------------------------
+def entry_of(noted: NotedCall) -> Entry:
+    call, endpoint, request_id, kind, arguments, is_redacted = noted
+    if endpoint is None:
+        if kind not in _OF_LOG_SOURCES:  # nothing is known of what was sent
+            return Entry(call, None, request_id, kind, [], None)
+        source = {name: as_text(value) for name, value in arguments.items() if name == "source" and value}
+        return Entry(call, None, request_id, kind, sorted(arguments), source or None)
+    # What is not declared is ignored by the call, and may be anything.
+    names = sorted(parameter.name for parameter in endpoint.parameters if parameter.name in arguments)
+    if not endpoint.record_argument_values:
+        return Entry(call, endpoint, request_id, kind, names, None)
+    hide = redact_text if is_redacted or endpoint.redact_pii else str
+    values = {name: _short(hide(as_text(arguments[name]))) for name in names}
+    return Entry(call, endpoint, request_id, kind, names, values)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= VALUE_CHARACTERS else f"{text[:VALUE_CHARACTERS]}…"
+
+
+def entry_of_refusals(counted: CountedRefusals) -> Entry:
+    return Entry(counted.call, counted.endpoint, "", counted.kind, [], None, counted.calls)
+
+
+# --- Sums -----------------------------------------------------------------------------------------------------------
+def sums_of(entries: Iterable[Entry], *, seconds: int) -> list[list[Any]]:
+    """Return the sums as rows in one order, so that two processes never wait for each other."""
+    sums: dict[tuple[int, str, str], _Sum] = {}
+    for entry in entries:
+        endpoint = NO_ENDPOINT if entry.endpoint is None else str(entry.endpoint.pk)
+        key = (int(entry.call.at) // seconds * seconds, endpoint, entry.call.access_token_prefix)
+        sums.setdefault(key, _Sum()).add(entry)
+    return [
+        [
+            datetime.fromtimestamp(start, UTC),
+            endpoint,
+            prefix,
+            one.calls,
+            one.refused,
+            one.failed,
+            one.cached,
+            one.durations,
+        ]
+        for (start, endpoint, prefix), one in sorted(sums.items())
+    ]

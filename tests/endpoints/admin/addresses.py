@@ -76,6 +76,7 @@ OTHERS = {
     "admin/(?P<url>.*)$": BOTH_EVERYBODY,  # nothing is there
     "admin:auth_user_password_change": Access(OWNERS, OWNERS),
     "admin:endpoints_accesstoken_revoke_this": Access(OWNERS, OWNERS),
+    "admin:endpoints_accesstoken_secret": Access(OWNERS, NOBODY),
     "admin:endpoints_signingkey_rotate_this": Access(OWNERS, OWNERS),
     "admin:endpoints_signingkey_revoke_this": Access(OWNERS, OWNERS),
     "admin:endpoints_endpoint_import_files": Access(EDITORS, EDITORS),

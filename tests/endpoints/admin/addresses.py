@@ -81,6 +81,7 @@ OTHERS = {
     "admin:endpoints_alert_new_secret": Access(OWNERS, OWNERS),
     "usage_overview": BOTH_EVERYBODY,
     "recorded_calls": BOTH_EVERYBODY,
+    "admin:endpoints_accesstoken_secret": Access(OWNERS, NOBODY),
     "admin:endpoints_signingkey_rotate_this": Access(OWNERS, OWNERS),
     "admin:endpoints_signingkey_revoke_this": Access(OWNERS, OWNERS),
     "admin:endpoints_endpoint_import_files": Access(EDITORS, EDITORS),

@@ -52,7 +52,7 @@ def test_a_file_goes_out_is_changed_and_comes_back_after_a_look(
     take_pictures(page, "import")
     check_accessibility(page)
     upload(page, file("test.transfer.sql", text))
-    expect(page.get_by_text("there is nothing to import")).to_be_visible()
+    expect(page.get_by_text("Nothing to import: every file equals the stored endpoint")).to_be_visible()
 
     changed = text.replace("1 AS one", "2 AS two").replace("max_rows = 1000", "max_rows = 50")
     new = text.replace('name = "test.transfer"', 'name = "test.arrived"')

@@ -224,3 +224,16 @@ def test_writes_nothing_if_it_is_switched_off(
     with django_assert_num_queries(0):
         audit_log.flush()
     assert not call_queue.QUEUE
+
+
+def test_a_stream_has_a_row_when_it_ends_without_what_its_access_token_is_bound_to(audit_log: CallLog) -> None:
+    parameters = [DeclaredParameter("word"), DeclaredParameter("other")]
+    sql = "SELECT @word::text AS word, @other::text AS other"
+    save_endpoint(Endpoint(name="test.streamed", sql=sql, stream_rows=1000, record_argument_values=True), parameters)
+    bound = ApiClient(issue_access_token(name="bound", bound_arguments={"word": "customer-name"}).secret)
+    answer = bound.query("test.streamed", {"other": "mine"}, Accept="application/x-ndjson")
+    assert b"customer-name" in b"".join(answer.streaming_content)
+    audit_log.flush()
+    (row,) = recorded()
+    assert (row["kind"], row["status"], row["result_rows"], row["argument_names"]) == ("stream", 200, 1, ["other"])
+    assert json.loads(row["argument_values"]) == {"other": "mine"}

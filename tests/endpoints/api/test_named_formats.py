@@ -133,7 +133,7 @@ def test_tenant_bound_arguments_and_redaction_hold(insert_rows: Callable[..., No
     assert bound.query("logs.all", {"format": name, "project": "globex"}).status_code == 403
 
 
-def test_a_sandbox_query_and_a_stream_are_files_too(api: ApiClient) -> None:
+def test_a_sandbox_query_and_a_stream_are_files_too(api: ApiClient, log_database: Any) -> None:
     sql = "select count(*) as n from edge_logs"
     answer = api.query("logs.all", {"project": "acme", "sql": sql, "format": "parquet"})
     assert pyarrow.parquet.read_table(io.BytesIO(answer.content)).to_pylist() == [{"n": 0}]

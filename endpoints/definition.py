@@ -86,7 +86,7 @@ class Definition:
         LIMITS,
     )
     max_rows: int = _setting(
-        1000, "Extra rows are dropped; the response says so.", LIMITS, minimum=1, maximum=MAX_ROWS_LIMIT
+        1000, "Extra rows are dropped and the response says so.", LIMITS, minimum=1, maximum=MAX_ROWS_LIMIT
     )
     statement_timeout_seconds: int = _setting(
         15,

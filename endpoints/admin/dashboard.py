@@ -168,7 +168,7 @@ def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
         if title == "Logs" and may_explore(request):
             items.append({"title": "Log explorer", "icon": "manage_search", "link": reverse("log_explorer")})
         if title == "Endpoints" and may_see_usage(request):
-            items.append({"title": "Usage", "icon": "query_stats", "link": reverse("usage_overview")})
+            items.append({"title": "Calls", "icon": "query_stats", "link": reverse("usage_overview")})
         if title == "Endpoints" and may_see_schedules(request):
             items.append({"title": "Schedules", "icon": "schedule", "link": reverse("schedules")})
         if items:

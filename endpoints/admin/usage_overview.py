@@ -99,7 +99,7 @@ def may_see_usage(request: HttpRequest) -> bool:
 
 def usage_page(request: HttpRequest) -> HttpResponse:
     """Show charts, endpoints, access tokens, the slowest calls and the refused ones of a period."""
-    choice, context = _begin(request, "Usage of endpoints")
+    choice, context = _begin(request, "Calls")
     now = datetime.now(UTC)
     RECORDER.settle()
     try:

@@ -28,6 +28,14 @@ _UPKEEP: Final = {
         "Heartbeat",
         "Tells the dashboard that beat sends tasks and a worker runs them.",
     ),
+    "endpoints.tasks.roll_call_partitions": (
+        "Partitions of the audit log",
+        "Creates the partitions of the coming days and drops the days that are no longer kept.",
+    ),
+    "endpoints.tasks.check_alerts": (
+        "Alerts",
+        "Checks every alert and sends the messages that wait.",
+    ),
     "celery.backend_cleanup": ("Task results", "Celery's own: removes old results of tasks, of which none are kept."),
 }
 

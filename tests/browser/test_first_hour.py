@@ -2,7 +2,7 @@
 
 It must be possible in ten minutes, reading included. What the README has people read up to its section HTTP, code too,
 is counted at 200 words a minute, and every field and click of the admin as five seconds: 3.4 minutes and 1. The waits
-are printed (`pytest -s`). Measured on two cores that seven other test runs were using: 5.4 minutes until the pinned
+are printed (`pytest -s`). Measured on two busy cores: 5.4 minutes until the pinned
 dependencies were installed, which this test leaves out; 2.0 until the demo was up with its 20,000 rows; 1.1 for what
 followed. A person who reads while it installs has rows after 9.5 minutes there.
 """

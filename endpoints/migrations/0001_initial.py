@@ -23,7 +23,7 @@ class Migration(migrations.Migration):
             name='Endpoint',
             fields=[
                 ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('name', models.CharField(help_text='The end of its address, /api/endpoints/query/name. Letters, digits, dots, dashes, underscores.', max_length=100, unique=True, validators=[django.core.validators.RegexValidator('\\A[A-Za-z][A-Za-z0-9_.-]{0,99}\\Z', 'A name starts with a letter and holds up to 100 letters, digits, dots, dashes and underscores.'), endpoints.models._refuse_uuid])),
+                ('name', models.CharField(help_text='The end of its address, /api/endpoints/query/name. Letters, digits, dots, dashes, underscores.', max_length=100, unique=True, validators=[django.core.validators.RegexValidator('\\A[A-Za-z][A-Za-z0-9_.-]{0,99}\\Z', 'A name starts with a letter and holds up to 100 letters, digits, dots, dashes and underscores.'), endpoints.models.validate_no_uuid])),
                 ('description', models.TextField(blank=True, help_text='What it answers, for the people who call it.')),
                 ('sql', models.TextField(help_text='One SELECT over the tables of schema logs; arguments are written @name and always bound.', verbose_name='SQL')),
                 ('tenant_parameter', models.CharField(blank=True, help_text='A required text parameter: PostgreSQL then shows the query only rows of that project. Blank = the query sees the rows of every project.', max_length=48, validators=[django.core.validators.RegexValidator('\\A[A-Za-z_][A-Za-z0-9_]{0,47}\\Z', 'A parameter name starts with a letter or underscore and holds up to 48 letters, digits and underscores.')])),
@@ -68,7 +68,7 @@ class Migration(migrations.Migration):
             name='EndpointVersion',
             fields=[
                 ('id', models.UUIDField(db_index=True, default=uuid.uuid4, editable=False)),
-                ('name', models.CharField(db_index=True, help_text='The end of its address, /api/endpoints/query/name. Letters, digits, dots, dashes, underscores.', max_length=100, validators=[django.core.validators.RegexValidator('\\A[A-Za-z][A-Za-z0-9_.-]{0,99}\\Z', 'A name starts with a letter and holds up to 100 letters, digits, dots, dashes and underscores.'), endpoints.models._refuse_uuid])),
+                ('name', models.CharField(db_index=True, help_text='The end of its address, /api/endpoints/query/name. Letters, digits, dots, dashes, underscores.', max_length=100, validators=[django.core.validators.RegexValidator('\\A[A-Za-z][A-Za-z0-9_.-]{0,99}\\Z', 'A name starts with a letter and holds up to 100 letters, digits, dots, dashes and underscores.'), endpoints.models.validate_no_uuid])),
                 ('description', models.TextField(blank=True, help_text='What it answers, for the people who call it.')),
                 ('sql', models.TextField(help_text='One SELECT over the tables of schema logs; arguments are written @name and always bound.', verbose_name='SQL')),
                 ('tenant_parameter', models.CharField(blank=True, help_text='A required text parameter: PostgreSQL then shows the query only rows of that project. Blank = the query sees the rows of every project.', max_length=48, validators=[django.core.validators.RegexValidator('\\A[A-Za-z_][A-Za-z0-9_]{0,47}\\Z', 'A parameter name starts with a letter or underscore and holds up to 48 letters, digits and underscores.')])),

@@ -50,7 +50,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='endpoint',
             name='name',
-            field=models.CharField(help_text='The end of its address, /api/endpoints/query/name. Letters, digits, dots, dashes, underscores.', max_length=100, unique=True, validators=[django.core.validators.RegexValidator('\\A[A-Za-z][A-Za-z0-9_.-]{0,99}\\Z', 'A name must start with a letter and may have at most 100 letters, digits, dots, dashes and underscores.'), endpoints.models._refuse_uuid]),
+            field=models.CharField(help_text='The end of its address, /api/endpoints/query/name. Letters, digits, dots, dashes, underscores.', max_length=100, unique=True, validators=[django.core.validators.RegexValidator('\\A[A-Za-z][A-Za-z0-9_.-]{0,99}\\Z', 'A name must start with a letter and may have at most 100 letters, digits, dots, dashes and underscores.'), endpoints.models.validate_no_uuid]),
         ),
         migrations.AlterField(
             model_name='endpoint',
@@ -105,7 +105,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='endpointversion',
             name='name',
-            field=models.CharField(db_index=True, help_text='The end of its address, /api/endpoints/query/name. Letters, digits, dots, dashes, underscores.', max_length=100, validators=[django.core.validators.RegexValidator('\\A[A-Za-z][A-Za-z0-9_.-]{0,99}\\Z', 'A name must start with a letter and may have at most 100 letters, digits, dots, dashes and underscores.'), endpoints.models._refuse_uuid]),
+            field=models.CharField(db_index=True, help_text='The end of its address, /api/endpoints/query/name. Letters, digits, dots, dashes, underscores.', max_length=100, validators=[django.core.validators.RegexValidator('\\A[A-Za-z][A-Za-z0-9_.-]{0,99}\\Z', 'A name must start with a letter and may have at most 100 letters, digits, dots, dashes and underscores.'), endpoints.models.validate_no_uuid]),
         ),
         migrations.AlterField(
             model_name='endpointversion',

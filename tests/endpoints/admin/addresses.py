@@ -105,6 +105,13 @@ OTHERS = {
     "log_explorer_filter": ONLY_POST_OF_EDITORS,
     "log_explorer_cancel": ONLY_POST_OF_EDITORS,
     "log_explorer_tail": ONLY_POST_OF_EDITORS,
+    "log_explorer_values": ONLY_POST_OF_EDITORS,
+    "log_explorer_severities": ONLY_POST_OF_EDITORS,
+    "log_explorer_notes": ONLY_POST_OF_EDITORS,
+    "log_explorer_download": ONLY_POST_OF_EDITORS,
+    "log_explorer_searches": Access(EDITORS, NOBODY),
+    "log_explorer_save_search": ONLY_POST_OF_EDITORS,
+    "log_explorer_delete_search": ONLY_POST_OF_EDITORS,
 }
 RULES: Mapping[str, Access] = {**dict(page for name, rules in MODELS.items() for page in rules.pages(name)), **OTHERS}
 

@@ -40,7 +40,7 @@ def test_who_may_try_gets_every_address_and_the_endpoint_it_is_about() -> None:
     page = change_page(client_of("view_endpoint", "change_endpoint", "run_draft"))
     start = start_of(page)
     assert start["id"] == str(Endpoint.objects.get(name="logs.all").pk)
-    assert set(start["addresses"]) == {*WORKS, "format"}
+    assert set(start["addresses"]) == {*WORKS, "format", "latest"}
     assert start["settings"] == list(SETTINGS_IN_DRAFTS)
     assert 'id="wb-try"' in page
 
@@ -49,7 +49,7 @@ def test_who_may_edit_and_not_try_gets_the_editor_alone() -> None:
     page = change_page(client_of("view_endpoint", "change_endpoint"))
     start = start_of(page)
     assert not start["may_try"]
-    assert set(start["addresses"]) == {"format"}
+    assert set(start["addresses"]) == {"format", "latest"}
     for gone in ('id="wb-try"', 'id="wb-problems"', 'id="wb-results"', 'id="wb-form"', "try_it.css"):
         assert gone not in page
     assert 'id="wb-format"' in page

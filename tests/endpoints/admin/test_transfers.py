@@ -101,7 +101,7 @@ def test_a_refused_file_is_told_and_cannot_be_confirmed(admin_client: Client) ->
     page = response.content.decode()
     assert response.status_code == 400
     assert "b.sql: refused" in page
-    assert "line 20, column 8: PostgreSQL: column" in page
+    assert "line 21, column 8: PostgreSQL: column" in page
     assert 'name="contents"' not in page
     assert not Endpoint.objects.filter(name__startswith="test.").exists()
 

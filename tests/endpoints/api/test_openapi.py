@@ -28,7 +28,10 @@ from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from tests.conftest import ApiClient
 from tests.endpoints.api.documents import DOCUMENT, document, operations_of, validate, validator
 
-pytestmark = pytest.mark.django_db
+# A thread of a connection pool takes a random number while hypothesis draws a case: what is drawn is the same.
+RANDOM = "ignore:Do not use the `random` module:hypothesis.errors.HypothesisDeprecationWarning"
+
+pytestmark = [pytest.mark.django_db, pytest.mark.filterwarnings(RANDOM)]
 ADDRESSES = ("logs.all", "name/logs.all", "usage.api-counts", "name/usage.api-counts")
 CANCEL = "/api/calls/{request_id}"
 

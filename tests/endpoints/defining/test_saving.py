@@ -52,7 +52,7 @@ FAULTS = [
     ("SELECT 'ü🦊' AS a, nothing", 'Line 1, column 19: PostgreSQL: column "nothing" does not exist.'),
     ("SELECT timestamp FROM edge_logs WHERE idd = 'x'", "Line 1, column 39: PostgreSQL: column "),
     ("SELECT no_such_function(@a)", "Line 1, column 8: PostgreSQL: function no_such_function(text) does not exist."),
-    ("SELECT @a\n  + 1", "Line 2, column 3: PostgreSQL: operator does not exist: text + integer."),
+    ("SELECT 'a'::text\n  + 1 AS b", "Line 2, column 3: PostgreSQL: operator does not exist: text + integer."),
     ("SELECT 1 AS a, 'x'::int AS b", "Line 1, column 16: PostgreSQL: invalid input syntax for type integer"),
     ("SELECT 1 AS a;\nSELECT 2", "Line 1, column 14: a second statement."),
     ("SELECT $1 AS a", "Line 1, column 8: write @name, not a numbered parameter."),

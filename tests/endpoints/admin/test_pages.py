@@ -19,7 +19,7 @@ from django_celery_beat.models import ClockedSchedule, CrontabSchedule, Interval
 
 from endpoints.access.access_tokens import issue_access_token
 from endpoints.access.signing_keys import create_signing_key
-from endpoints.models import AccessToken, Endpoint, SigningKey
+from endpoints.models import AccessToken, Alert, Endpoint, SigningKey
 from logsources.models import LogSource
 
 pytestmark = pytest.mark.django_db
@@ -33,6 +33,7 @@ def one_of_each(db: None, admin_user: User) -> dict[type[Model], Model]:
         Endpoint.objects.get(name="logs.all"),
         issue_access_token(name="one", endpoint_names=["logs.all"], bound_arguments={"project": "a"}).access_token,
         create_signing_key(name="one", allowed_origins=["https://app.example.org"]),
+        Alert.objects.create(name="one", threshold=5, webhook_url="https://hooks.example.org/alerts"),
         LogSource.objects.get(name="edge_logs"),
         admin_user,
         Group.objects.create(name="operators"),

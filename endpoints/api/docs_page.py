@@ -10,8 +10,12 @@ from typing import Final
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
+from django.views.decorators.csrf import csrf_exempt
 
+from endpoints.api.replies import error_response
+from endpoints.errors import MethodNotAllowed
+
+METHODS: Final = ("GET", "HEAD")
 # Texts of endpoints and the answers to calls come into this page; none of them may become a script, or leave it.
 # data: images are those in the style sheet of Swagger UI, which also writes styles into attributes.
 DOCS_POLICY: Final = "; ".join(
@@ -27,8 +31,11 @@ DOCS_POLICY: Final = "; ".join(
 )
 
 
-@require_safe
+@csrf_exempt  # another method is a 405 in the one error body; nothing changes here
 def docs_page(request: HttpRequest) -> HttpResponse:
+    """Return the page, the same for everybody."""
+    if request.method not in METHODS:
+        return error_response(request, MethodNotAllowed(str(request.method), METHODS))
     response = render(request, "endpoints/docs.html")
     response["Content-Security-Policy"] = DOCS_POLICY
     return response

@@ -259,7 +259,7 @@ def test_deleting_asks_first_and_takes_the_endpoint_away_from_callers(admin_clie
     assert not Endpoint.objects.filter(pk=endpoint.pk).exists()
     assert Endpoint.history.filter(id=endpoint.pk, history_type="-").exists()
     page = admin_client.get(reverse("admin:endpoints_accesstoken_changelist")).content.decode()
-    assert "nothing" in page
+    assert "no endpoint" in page
     assert not limited.endpoints.exists()
 
 

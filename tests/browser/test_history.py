@@ -24,7 +24,7 @@ def save_versions(site: Site, name: str) -> None:
 
 def open_history(page: Page, name: str) -> None:
     page.get_by_role("link", name=name, exact=True).click()
-    page.get_by_role("link", name="history History").click()
+    page.get_by_role("link", name="History", exact=True).click()
     expect(page.get_by_role("link", name="version 2")).to_be_visible()
 
 
@@ -64,7 +64,7 @@ def test_an_editor_sees_what_changed_and_puts_the_first_version_back(
     page.get_by_role("button", name="Restore as version 3").click()
     expect(page.get_by_text("Version 1 restored as version 3.")).to_be_visible()
     assert columns_of(site, "test.versions") == ["one", "project"]
-    page.get_by_role("link", name="history History").click()
+    page.get_by_role("link", name="History", exact=True).click()
     newest = page.get_by_role("row").filter(has_text="version 3")
     expect(newest).to_contain_text("restored from version 1")
     expect(newest).to_contain_text("editor")

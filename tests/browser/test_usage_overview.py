@@ -40,7 +40,7 @@ def test_calls_over_time_and_the_audit_log(
     expect(page.get_by_role("link", name="Calls", exact=True)).to_be_visible()
     page.get_by_role("link", name="Last hour").click()
     page.get_by_role("combobox", name="Endpoint").select_option("browser.charted")
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Show", exact=True).click()
     calls = page.get_by_role("img", name=re.compile("^Calls: 7 calls"))
 
     def are_shown() -> bool:  # a process writes the calls it has noted three seconds later
@@ -57,12 +57,12 @@ def test_calls_over_time_and_the_audit_log(
     check_accessibility(page)
 
     page.get_by_role("combobox", name="Endpoint").select_option("All endpoints")
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Show", exact=True).click()
     expect(page.get_by_role("region", name="Who was refused, and why")).to_contain_text("not authenticated")
 
     page.get_by_role("link", name="Audit log of calls").click()
     page.get_by_label("Only refused and failed calls").check()
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Show", exact=True).click()
     expect(page.get_by_role("cell", name=re.compile("stored query failed|invalid parameters")).first).to_be_visible()
     take_pictures(page, "audit-log")
     check_accessibility(page)

@@ -50,14 +50,16 @@ def preferred_format(accept: str) -> ResultFormat:
     return _remembered(accept) if len(accept) <= LONGEST_REMEMBERED else _preferred_format(accept)
 
 
-def named_format(name: str) -> ResultFormat:
-    """Return the format of this short name, in any case. Raises InvalidParameters, which lists those there are."""
-    for result_format in OFFERED:
-        if result_format.short_name == name.lower():
-            return result_format
+def named_format(name: str) -> ResultFormat | None:
+    """Return the format of this short name, in any case; None if it names none.
+
+    Raises InvalidParameters for one that this installation cannot write, with those that it can.
+    """
+    result_format = next((each for each in ResultFormat if each.short_name == name.lower()), None)
+    if result_format is None or result_format in OFFERED:
+        return result_format
+    reason = "needs the extra [arrow], which this service lacks"
     offered = [each.short_name for each in OFFERED]
-    lacks = name.lower() in {each.short_name for each in ResultFormat}
-    reason = "needs the extra [arrow], which this service lacks" if lacks else "is not one of the allowed values"
     raise InvalidParameters(details=[{"name": FORMAT, "reason": reason, "allowed_values": offered}])
 
 

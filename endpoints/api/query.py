@@ -158,12 +158,14 @@ def _accepted_format(accept: str) -> ResultFormat:
 def _in_named_format(call: Call, endpoint: Version, environ: Environ) -> Call:
     """Return a call that sends `format` in its format: an endpoint's own parameter of that name comes first.
 
-    Raises InvalidParameters, and NotAcceptable.
+    What names no format is ignored like any name that no parameter has (service.md section 3). Raises
+    InvalidParameters, and NotAcceptable.
     """
-    if any(parameter.name == FORMAT for parameter in endpoint.parameters):
+    is_own = any(parameter.name == FORMAT for parameter in endpoint.parameters)
+    result_format = None if is_own else named_format(call.named_format)
+    if result_format is None:
         preferred_format(environ.get("HTTP_ACCEPT", ""))  # decides now, and may allow none
         return _with_format(call, call.format, "")
-    result_format = named_format(call.named_format)
     return _with_format(call, result_format, result_format.short_name)
 
 

@@ -97,7 +97,7 @@ MOST_IGNORED: Final = 10  # names; nginx, for one, reads 4 kB of headers unless 
 LONGEST_IGNORED: Final = 64  # characters of a name, percent-encoded
 _AND_MORE: Final = "*"  # as itself in no percent-encoded name
 _CUT_ESCAPE: Final = re.compile(r"%[0-9A-F]?$")
-_OF_EVERY_ENDPOINT: Final = frozenset({"sql", "lql", "tail", "format", *PAGE_ARGUMENTS})
+_OF_EVERY_ENDPOINT: Final = frozenset({"sql", "lql", "tail", *PAGE_ARGUMENTS})
 
 
 def ignored_arguments(endpoint: Version, call: Call) -> str:
@@ -107,6 +107,8 @@ def ignored_arguments(endpoint: Version, call: Call) -> str:
     long name, and names beyond the tenth.
     """
     names = call.arguments.keys() - _OF_EVERY_ENDPOINT - {parameter.name for parameter in endpoint.parameters}
+    if call.named_format or not call.arguments.get("format"):
+        names.discard("format")
     if not names:
         return ""
     ignored = [_shown(name) for name in call.arguments if name and name in names]  # as they were sent

@@ -83,7 +83,7 @@ SOURCES: list[tuple[str, str, str, str, dict[str, Any]]] = [
     ("GET", "?list=a&list=b", '{"list": ["c"]}', JSON, {"list": ["a", "b"]}),
     ("GET", "?text=", "", "", {}),
     ("GET", "?text=" + quote("ünï & 'quotes' \"\\ %41 \n\t"), "", "", {"text": "ünï & 'quotes' \"\\ %41 \n\t"}),
-    ("GET", "?text=1&other=2&other=3&x-api-key=no&limit=1", "", "", {"text": "1"}),
+    ("GET", "?text=1&other=2&other=3&format=xml&x-api-key=no&limit=1", "", "", {"text": "1"}),
     ("GET", "?at=2025-06-02T10:15:02+02:00", "", "", {"at": "2025-06-02T08:15:02.000000Z"}),
     ("GET", "?at=2025-06-02T10:15:02%2B02:00", "", "", {"at": "2025-06-02T08:15:02.000000Z"}),
 ]

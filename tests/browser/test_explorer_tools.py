@@ -13,7 +13,7 @@ from tests.browser.conftest import OpenPage
 from tests.browser.pictures import take_pictures
 
 WEEK = "/admin/logs/?source=edge_logs&range=7d"
-COLUMNS = f"{WEEK}&lql=s:m.response.status_code@status+s:m.request.path"
+COLUMNS = f"{WEEK}&lql=m.response.status_code:>0+s:m.response.status_code@status+s:m.request.path"
 
 
 def wait_for_rows(page: Page) -> None:
@@ -124,7 +124,7 @@ def test_chosen_columns_are_sorted_and_sized(open_page: OpenPage, check_accessib
     assert query(page) == {
         "source": "edge_logs",
         "range": "7d",
-        "lql": "s:m.response.status_code@status s:m.request.path",
+        "lql": "m.response.status_code:>0 s:m.response.status_code@status s:m.request.path",
         "sort": "status:desc",
         "widths": f"status:{round(width['width']) - 10}",
     }

@@ -105,17 +105,17 @@ REFUSED = [
     (b"/* endpoint\nname = '\xff'\n*/\nSELECT 1", "line 2: the file is not UTF-8: invalid start byte"),
     (
         content(sql="SELECT 1 AS one,\n  nothing AS a", parameters=()),
-        'line 21, column 3: PostgreSQL: column "nothing" does not exist',
+        'line 22, column 3: PostgreSQL: column "nothing" does not exist',
     ),
-    (content(sql="SELECT 'a", parameters=()), "line 20, column 8: "),
-    (content(sql="SELECT 1 AS a"), "line 19: @level: is declared but not used in the SQL"),
+    (content(sql="SELECT 'a", parameters=()), "line 21, column 8: "),
+    (content(sql="SELECT 1 AS a"), "line 20: @level: is declared but not used in the SQL"),
     (content(name="has space"), "line 2: name: A name must start with a letter"),
     (content(max_rows=0), "line 5: max_rows: Ensure this value is greater than or equal to 1."),
     (content(warm_every_seconds=5), "line 11: warm_every_seconds: Warming fills the cache"),
     (content(tenant_parameter="level"), "line 4: tenant_parameter: The tenant parameter must be declared as required"),
     (
         content(parameters=(LEVEL, DeclaredParameter("x" * 60)), sql=f"SELECT @level AS a, @{'x' * 60} AS b"),
-        f"line 25: @{'x' * 60}: name: A parameter name must start",
+        f"line 26: @{'x' * 60}: name: A parameter name must start",
     ),
 ]
 
@@ -133,7 +133,7 @@ def test_a_faulty_file_is_refused_and_nothing_else_is_imported(text: bytes, reas
 def test_every_fault_of_a_file_is_told_once_in_the_order_of_lines() -> None:
     text = content(name="has space", max_rows=0, sql="\n\nSELECT nothing", parameters=())
     reasons = import_one(text).reasons
-    assert [reason.partition(":")[0] for reason in reasons] == ["line 2", "line 5", "line 20, column 8"]
+    assert [reason.partition(":")[0] for reason in reasons] == ["line 2", "line 5", "line 21, column 8"]
 
 
 def test_a_place_in_the_sql_is_its_place_in_the_file() -> None:

@@ -99,7 +99,7 @@ def picture_history(page: Page, site: Site) -> None:
     page.get_by_role("link", name=NAME, exact=True).click()
     page.get_by_role("link", name=re.compile("History")).click()
     page.get_by_role("link", name="version 1", exact=True).click()
-    page.get_by_role("link", name="Compare with the newest version").click()
+    page.get_by_role("link", name="Compare with the latest version").click()
     expect(page.get_by_role("button", name="Restore as version 3")).to_be_visible()
     take(page, "version", height=520)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from endpoints.models import AccessToken
+from endpoints.models import AccessToken, Endpoint
 
 # Enough time to issue the next one and to hand it to its user.
 EXPIRES_SOON: Final = timedelta(days=14)
@@ -36,7 +37,12 @@ def words_of_reach(token: AccessToken) -> str:
     """Return which endpoints it may call: "every endpoint", "errors.by-hour, logs.all" or "no endpoint"."""
     if token.every_endpoint:
         return "every endpoint"
-    return ", ".join(endpoint.name for endpoint in token.endpoints.all()) or "no endpoint"
+    return words_of_endpoints(token.endpoints.all())
+
+
+def words_of_endpoints(chosen: Iterable[Endpoint]) -> str:
+    """Return the names of chosen endpoints: "errors.by-hour, logs.all", or "no endpoint"."""
+    return ", ".join(endpoint.name for endpoint in chosen) or "no endpoint"
 
 
 def words_of_bonds(token: AccessToken) -> str:

@@ -29,6 +29,7 @@ from endpoints.access.token_states import (
     TokenState,
     state_of,
     words_of_bonds,
+    words_of_endpoints,
     words_of_further_rights,
     words_of_reach,
 )
@@ -178,8 +179,7 @@ class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, ReadableHistoryAdmin):
         earlier = getattr(token, "_history", None)  # set by simple_history on a state of the past
         if earlier is None or token.every_endpoint:
             return words_of_reach(token)
-        chosen = Endpoint.objects.filter(pk__in=earlier.endpoints.values_list("endpoint_id"))
-        return ", ".join(endpoint.name for endpoint in chosen) or "no endpoint"
+        return words_of_endpoints(Endpoint.objects.filter(pk__in=earlier.endpoints.values_list("endpoint_id")))
 
     @admin.display(description="own limits", empty_value="none but the defaults")
     def own_limits(self, token: AccessToken) -> str | None:

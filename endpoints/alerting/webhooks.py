@@ -99,8 +99,8 @@ def post(url: str, body: bytes, *, secret: str, message_id: str, timestamp: int)
     timer.daemon = True
     timer.start()
     connection = http.client.HTTPConnection(target.host, target.port)
-    connection.sock = _encrypted(connected, target, is_late) if target.scheme == "https" else connected
     try:
+        connection.sock = _encrypted(connected, target, is_late) if target.scheme == "https" else connected
         connection.request("POST", target.path, body, headers)
         status = connection.getresponse().status
     except (OSError, http.client.HTTPException) as error:

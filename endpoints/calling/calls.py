@@ -76,7 +76,7 @@ def note_answered_call(
     # As call_queue.note, without the call: every cached answer comes by here.
     if len(QUEUE) == LIMIT:
         call_queue.count_dropped(1)
-    kind = kind or ("sql" if call.sandbox_sql else "lql" if call.sandbox_lql else "query")
+    kind = kind or call.sandbox_language or "query"
     arguments = call.arguments if call.weight else kept_arguments(call.arguments)
     QUEUE.append((recent, answer.endpoint, request_id, kind, arguments, call.redact))
 
@@ -111,7 +111,7 @@ def note_failed_call(
     if caller is not None and endpoint is not None:
         usage.note_outcome(endpoint.pk.hex, recent)
     sent = call or _NO_CALL
-    kind = kind or ("sql" if sent.sandbox_sql else "lql" if sent.sandbox_lql else "query")
+    kind = kind or sent.sandbox_language or "query"
     noted = (recent, endpoint, request_id, kind, kept_arguments(sent.arguments), sent.redact)
     if error.status in REFUSALS or endpoint is None:
         call_queue.note_refusal(noted)

@@ -45,6 +45,11 @@ class Call:
     page_token: str = ""
     named_format: str = ""  # what `format` was sent as; an endpoint may have a parameter of this name
 
+    @property
+    def sandbox_language(self) -> str:
+        """Return "sql", "lql", or "" without a sandbox query."""
+        return "sql" if self.sandbox_sql else "lql" if self.sandbox_lql else ""
+
 
 _RequestKey = tuple[int, Call, tuple[tuple[str, str], ...]]
 _remembered: Final[Remembered[_RequestKey, tuple[Version, QueryRequest, str]]] = Remembered(
@@ -66,7 +71,7 @@ def read_request(endpoint: Version, call: Call, caller: Caller | None) -> QueryR
         read_lql(call.sandbox_lql)
     request = QueryRequest(
         arguments=_arguments(endpoint, call, caller),
-        sandbox_language="sql" if call.sandbox_sql else "lql" if call.sandbox_lql else "",
+        sandbox_language=call.sandbox_language,
         sandbox_text=call.sandbox_sql or call.sandbox_lql,
         redact=endpoint.redact_pii or call.redact,
         format=call.format,

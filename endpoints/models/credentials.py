@@ -7,20 +7,15 @@ from datetime import datetime
 
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
-from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 from simple_history.models import HistoricalRecords
 
-from endpoints.models.endpoint import Endpoint, validate_parameter_name
+from endpoints.models.endpoint import Endpoint, validate_endpoint_name, validate_parameter_name
 from logsources.partitions import MAX_SOURCE_NAME_LENGTH
 from logsources.tables import MAX_KEY_CHARACTERS
 
-validate_key_name = RegexValidator(
-    r"\A[A-Za-z][A-Za-z0-9_.-]{0,99}\Z",
-    "A name must start with a letter and may have at most 100 letters, digits, dots, dashes and underscores.",
-)
 # RFC 6454 section 6.2, as browsers send it: scheme and host in lower case, no default port, nothing behind.
 _ORIGIN = re.compile(r"(https?)://([a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(?::([1-9][0-9]{0,4}))?", re.ASCII)
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
@@ -132,7 +127,7 @@ class SigningKey(models.Model):
 
     name = models.CharField(
         max_length=100,
-        validators=[validate_key_name],
+        validators=[validate_endpoint_name],
         help_text="What issuers call it; it stays when the key is rotated.",
     )
     kid = models.CharField("key id", max_length=16, unique=True, editable=False)

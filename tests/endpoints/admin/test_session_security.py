@@ -34,6 +34,12 @@ def test_pages_cannot_be_framed_or_sniffed(client: Client, person: User, logged_
     assert response["Cross-Origin-Opener-Policy"] == "same-origin"
 
 
+def test_a_login_page_that_was_opened_by_itself_leads_to_the_dashboard(client: Client, person: User) -> None:
+    response = client.post(LOGIN, {"username": "person", "password": "a pass phrase"})
+    assert (response.status_code, response["Location"]) == (302, reverse("admin:index"))
+    assert client.get(response["Location"]).status_code == 200
+
+
 def test_pages_behind_the_login_are_not_kept(client: Client, person: User) -> None:
     log_in(client)
     control = client.get(reverse("admin:index"))["Cache-Control"]

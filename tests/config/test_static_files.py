@@ -10,7 +10,7 @@ import pytest
 from django.contrib.staticfiles import finders
 from django.contrib.staticfiles.storage import staticfiles_storage
 from django.core.management import call_command
-from django.test import Client
+from django.test import Client, override_settings
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from config.static_files import CollectedFiles
@@ -25,8 +25,7 @@ IMPORT = re.compile(r"""\b(?:from|import)\s*\(?\s*["'](\.[^"']+)["']""")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Our own files, collected; those of others take ten times as long."""
     folder = tmp_path_factory.mktemp("static")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(staticfiles_storage, "_wrapped", CollectedFiles(location=str(folder)))
+    with override_settings(STATIC_ROOT=str(folder)):
         call_command("collectstatic", interactive=False, verbosity=0, ignore_patterns=list(OTHERS))
     return folder
 
@@ -34,12 +33,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def collected(folder: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> CollectedFiles:
     """The storage of a web process that starts after the files were collected."""
-    settings.STATIC_ROOT = str(folder)
+    settings.STATIC_ROOT = str(folder)  # Django makes the storage anew, now and when the test is over
     settings.WHITENOISE_AUTOREFRESH = False
-    storage = CollectedFiles(location=str(folder))
-    monkeypatch.setattr(staticfiles_storage, "_wrapped", storage)
     # Only what was collected: looking through everything of others is what a test client is spared elsewhere.
     monkeypatch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", lambda self: None)
+    storage: CollectedFiles = staticfiles_storage
     return storage
 
 

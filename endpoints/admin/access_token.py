@@ -8,11 +8,10 @@ from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils import timezone
 from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
@@ -38,7 +37,7 @@ from endpoints.admin.access_token_form import AccessTokenForm
 from endpoints.admin.call_examples import example_arguments
 from endpoints.admin.edit_conflicts import ConflictAdmin
 from endpoints.admin.history import ReadableHistoryAdmin
-from endpoints.admin.shown_once import forget, hand_over, take
+from endpoints.admin.shown_once import SecretPageAdmin
 from endpoints.calling.installation import ago
 from endpoints.models import AccessToken, Endpoint
 
@@ -98,7 +97,6 @@ class RevokingAdmin(ModelAdmin):  # type: ignore[misc]
 
 # --- Access token -----------------------------------------------------------------------------------------------------
 _ISSUED = "new_access_token_issued"  # name of a request attribute
-_SECRET_URL_NAME = "endpoints_accesstoken_secret"  # noqa: S105  # a name
 _COLOURS = {
     TokenState.VALID.value: "success",
     TokenState.EXPIRES_SOON.value: "warning",
@@ -108,8 +106,9 @@ _COLOURS = {
 
 
 @admin.register(AccessToken)
-class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, ReadableHistoryAdmin):
+class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, SecretPageAdmin, ReadableHistoryAdmin):
     form = AccessTokenForm
+    shown_once_template = "endpoints/access_token_secret.html"
     list_display = ("name", "prefix", "state", "reach", "bonds", "may_load", "expiry", "last_use")
     list_filter = (StateFilter,)
     search_fields = ("name", "prefix")
@@ -228,43 +227,19 @@ class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, ReadableHistoryAdmin):
                 request, f"{endpoint} has no parameter @{name}: this access token cannot call it.", messages.WARNING
             )
 
-    def get_urls(self) -> list[URLPattern]:
-        shown = self.admin_site.admin_view(self.show_secret)
-        return [path("<path:object_id>/secret/", shown, name=_SECRET_URL_NAME), *super().get_urls()]
-
     def response_add(
         self, request: HttpRequest, obj: AccessToken, post_url_continue: str | None = None
     ) -> HttpResponse:
-        """Send the browser to the page that shows the secret: reloading that one issues nothing."""
-        page = reverse(f"admin:{_SECRET_URL_NAME}", args=[obj.pk])
-        response = HttpResponseRedirect(page)
-        hand_over(request, response, getattr(request, _ISSUED), page=page)
-        return response
+        return self.lead_to_secret(request, obj, getattr(request, _ISSUED))
 
-    def show_secret(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show the secret to who has just issued the access token, once; afterwards say that it was shown."""
-        if not self.has_add_permission(request):
-            raise PermissionDenied
-        token = self.get_object(request, object_id)
-        if token is None:
-            raise Http404("There is no such access token.")
-        if request.method != "GET":  # a HEAD would use up the only time
-            return HttpResponseNotAllowed(["GET"])
-        secret = take(request)
-        context = {
-            **self.admin_site.each_context(request),
-            "title": f"Access token {token.name}",
-            "opts": self.opts,
-            "access_token": token,
-            "secret": secret,
-            "reach": words_of_reach(token),
-            "bonds": words_of_bonds(token),
-            "rights": words_of_further_rights(token),
-            "example_url": self._example_url(request, token),
+    def secret_context(self, request: HttpRequest, row: AccessToken) -> dict[str, Any]:
+        return {
+            "title": f"Access token {row.name}",
+            "reach": words_of_reach(row),
+            "bonds": words_of_bonds(row),
+            "rights": words_of_further_rights(row),
+            "example_url": self._example_url(request, row),
         }
-        response = TemplateResponse(request, "endpoints/access_token_secret.html", context)
-        forget(request, response)
-        return response
 
     def _example_url(self, request: HttpRequest, token: AccessToken) -> str:
         chosen = Endpoint.objects.all() if token.every_endpoint else token.endpoints.all()

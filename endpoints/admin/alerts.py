@@ -1,4 +1,4 @@
-"""Make alerts, send test messages, replace secrets; each secret is shown once, on the page that answers its making."""
+"""Make alerts, send test messages, replace secrets; a secret is shown once, on the page that follows its making."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 from endpoints.access.sealing import SealBroken
 from endpoints.admin import figures
 from endpoints.admin.edit_conflicts import ConflictAdmin, ConflictForm
+from endpoints.admin.shown_once import SecretPageAdmin
 from endpoints.alerting.messages import give_secret, move_secret, send_test
 from endpoints.alerting.webhooks import WebhookRefused, read_target
 from endpoints.models import Alert, AlertCondition, AlertMessage
@@ -59,8 +60,9 @@ class AlertForm(ConflictForm):
 
 
 @admin.register(Alert)
-class AlertAdmin(ConflictAdmin):
+class AlertAdmin(ConflictAdmin, SecretPageAdmin):
     form = AlertForm
+    shown_once_template = "endpoints/alert_secret.html"
     list_display = ("name", "state", "condition_in_words", "of_endpoint", "value", "changed_at")
     list_filter = ("enabled", "is_firing")
     list_select_related = ("endpoint",)
@@ -117,7 +119,6 @@ class AlertAdmin(ConflictAdmin):
 
     def save_model(self, request: HttpRequest, obj: Alert, form: Any, change: bool) -> None:
         if not change:
-            # Neither in the session nor in a message: both are stored.
             setattr(request, _SECRET, give_secret(obj))
             super().save_model(request, obj, form, change)
             return
@@ -129,7 +130,13 @@ class AlertAdmin(ConflictAdmin):
         obj.save(update_fields=[*form.fields, "sealed_secret"])
 
     def response_add(self, request: HttpRequest, obj: Alert, post_url_continue: str | None = None) -> HttpResponse:
-        return self._secret_page(request, obj, getattr(request, _SECRET))
+        return self.lead_to_secret(request, obj, getattr(request, _SECRET))
+
+    def may_see_secret(self, request: HttpRequest) -> bool:
+        return bool(self.has_change_permission(request))
+
+    def secret_context(self, request: HttpRequest, row: Alert) -> dict[str, Any]:
+        return {"title": f"Secret of the alert {row.name}"}
 
     # --- Test messages and new secrets --------------------------------------------------------------------------------
     @action(description="Send a test message", url_path="test", permissions=["change"], icon="send")  # type: ignore[untyped-decorator]
@@ -145,7 +152,7 @@ class AlertAdmin(ConflictAdmin):
             self.message_user(request, f"The test message was not delivered: {message.problem}.", messages.ERROR)
         return HttpResponseRedirect(_page(alert))
 
-    @action(description="New secret", url_path="secret", permissions=["change"], icon="key")  # type: ignore[untyped-decorator]
+    @action(description="New secret", url_path="new-secret", permissions=["change"], icon="key")  # type: ignore[untyped-decorator]
     def new_secret(self, request: HttpRequest, object_id: str) -> HttpResponse:
         alert = self._alert(request, object_id)
         if request.method != "POST":
@@ -153,7 +160,7 @@ class AlertAdmin(ConflictAdmin):
         secret = give_secret(alert)
         alert.save(update_fields=["sealed_secret"])
         self.log_change(request, alert, "Made a new secret.")
-        return self._secret_page(request, alert, secret)
+        return self.lead_to_secret(request, alert, secret)
 
     def _alert(self, request: HttpRequest, object_id: str) -> Alert:
         alert: Alert | None = self.get_object(request, object_id)
@@ -171,17 +178,6 @@ class AlertAdmin(ConflictAdmin):
             "back": _page(alert),
         }
         return TemplateResponse(request, "endpoints/alert_question.html", context)
-
-    def _secret_page(self, request: HttpRequest, alert: Alert, secret: str) -> HttpResponse:
-        context = {
-            **self.admin_site.each_context(request),
-            "title": "Secret of the alert",
-            "opts": self.opts,
-            "alert": alert,
-            "secret": secret,
-            "page": _page(alert),
-        }
-        return TemplateResponse(request, "endpoints/alert_secret.html", context)
 
 
 def _outcome(message: AlertMessage) -> str:

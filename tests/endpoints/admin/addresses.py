@@ -79,6 +79,7 @@ OTHERS = {
     "admin:endpoints_accesstoken_revoke_this": Access(OWNERS, OWNERS),
     "admin:endpoints_alert_test_this": Access(OWNERS, OWNERS),
     "admin:endpoints_alert_new_secret": Access(OWNERS, OWNERS),
+    "admin:endpoints_alert_secret": Access(OWNERS, NOBODY),
     "usage_overview": BOTH_EVERYBODY,
     "recorded_calls": BOTH_EVERYBODY,
     "admin:endpoints_accesstoken_secret": Access(OWNERS, NOBODY),

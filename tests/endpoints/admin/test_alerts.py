@@ -17,6 +17,7 @@ from tests.endpoints.alerting.receiver import Receiver, receiving
 
 pytestmark = pytest.mark.django_db
 LIST = "/admin/endpoints/alert/"
+SECRET = re.compile(r"lqa_[A-Za-z0-9_-]{43}")
 
 
 @pytest.fixture
@@ -50,14 +51,17 @@ def form(url: str, **fields: str) -> dict[str, str]:
     }
 
 
-def secret_on(page: Any) -> str:
-    found = re.search(r"lqa_[A-Za-z0-9_-]{43}", page.content.decode())
+def secret_behind(owner: Client, answer: Any) -> str:
+    """Follow the answer to a POST, as browsers do."""
+    assert answer.status_code == 302
+    assert SECRET.search(answer.content.decode()) is None
+    found = SECRET.search(owner.get(answer["Location"]).content.decode())
     assert found
     return found[0]
 
 
 def test_its_secret_is_shown_once_and_signs(owner: Client, receiver: Receiver) -> None:
-    secret = secret_on(owner.post(f"{LIST}add/", form(receiver.url)))
+    secret = secret_behind(owner, owner.post(f"{LIST}add/", form(receiver.url)))
     alert = Alert.objects.get()
     page = f"{LIST}{alert.pk}/change/"
     assert secret not in owner.get(page).content.decode()
@@ -68,15 +72,26 @@ def test_its_secret_is_shown_once_and_signs(owner: Client, receiver: Receiver) -
 
 
 def test_the_secret_stays_with_another_address_and_goes_with_a_new_one(owner: Client, receiver: Receiver) -> None:
-    first = secret_on(owner.post(f"{LIST}add/", form(receiver.url)))
+    first = secret_behind(owner, owner.post(f"{LIST}add/", form(receiver.url)))
     alert = Alert.objects.get()
     owner.post(f"{LIST}{alert.pk}/change/", form(f"{receiver.url}&moved"))
     owner.post(f"{LIST}{alert.pk}/test/")
-    second = secret_on(owner.post(f"{LIST}{alert.pk}/secret/"))
+    second = secret_behind(owner, owner.post(f"{LIST}{alert.pk}/new-secret/"))
     owner.post(f"{LIST}{alert.pk}/test/")
     for secret, (path, headers, body) in zip((first, second), receiver.received, strict=True):
         assert path.endswith("&moved")
         assert headers["X-Alert-Signature"] == signature(secret, int(headers["X-Alert-Timestamp"]), body)
+
+
+def test_reloading_the_page_of_a_secret_makes_nothing(owner: Client, receiver: Receiver) -> None:
+    shown = owner.post(f"{LIST}add/", form(receiver.url))["Location"]
+    assert SECRET.search(owner.get(shown).content.decode())
+    sealed = Alert.objects.get().sealed_secret
+    again = owner.get(shown).content.decode()
+    assert "The secret was shown once" in again
+    assert f"{LIST}{Alert.objects.get().pk}/new-secret/" in again
+    assert SECRET.search(again) is None
+    assert [alert.sealed_secret for alert in Alert.objects.all()] == [sealed]
 
 
 def test_a_failed_test_says_why(owner: Client, receiver: Receiver) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from operator import add
 from typing import Any, Final
 
 import orjson
@@ -16,6 +17,9 @@ from endpoints.results.redaction import redact_text
 
 FAILED_CLASS: Final = 400
 NO_ENDPOINT: Final = "00000000-0000-0000-0000-000000000000"
+_MINUTE: Final = 60
+_HOUR: Final = 3600
+_Key = tuple[int, str, str]  # start in seconds since 1970, endpoint, prefix of the access token
 _OF_LOG_SOURCES: Final = frozenset(("explorer", "load"))
 COLUMNS: Final = (
     "at", "request_id", "kind", "endpoint_id", "endpoint", "version", "caller", "prefix", "argument_names",
@@ -71,6 +75,13 @@ class _Sum:
             self.cached += entry.calls
         self.durations[bucket_of(entry.call.milliseconds)] += entry.calls
 
+    def add_sum(self, other: _Sum) -> None:
+        self.calls += other.calls
+        self.refused += other.refused
+        self.failed += other.failed
+        self.cached += other.cached
+        self.durations = list(map(add, self.durations, other.durations))
+
 
 # --- What a call becomes ----------------------------------------------------------------------------------------------
 def entry_of(noted: NotedCall) -> Entry:
@@ -98,13 +109,27 @@ def entry_of_refusals(counted: CountedRefusals) -> Entry:
 
 
 # --- Sums -----------------------------------------------------------------------------------------------------------
-def sums_of(entries: Iterable[Entry], *, seconds: int) -> list[list[Any]]:
-    """Return the sums as rows in one order, so that two processes never wait for each other."""
-    sums: dict[tuple[int, str, str], _Sum] = {}
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """The sums of some calls, as rows in one order, so that two processes never wait for each other."""
+
+    minutes: list[list[Any]]
+    hours: list[list[Any]]
+
+
+def sums_of(entries: Iterable[Entry]) -> Sums:
+    minutes: dict[_Key, _Sum] = {}
     for entry in entries:
         endpoint = NO_ENDPOINT if entry.endpoint is None else str(entry.endpoint.pk)
-        key = (int(entry.call.at) // seconds * seconds, endpoint, entry.call.access_token_prefix)
-        sums.setdefault(key, _Sum()).add(entry)
+        key = (int(entry.call.at) // _MINUTE * _MINUTE, endpoint, entry.call.access_token_prefix)
+        minutes.setdefault(key, _Sum()).add(entry)
+    hours: dict[_Key, _Sum] = {}
+    for (start, endpoint, prefix), one in minutes.items():
+        hours.setdefault((start // _HOUR * _HOUR, endpoint, prefix), _Sum()).add_sum(one)
+    return Sums(minutes=_rows(minutes), hours=_rows(hours))
+
+
+def _rows(sums: dict[_Key, _Sum]) -> list[list[Any]]:
     return [
         [
             datetime.fromtimestamp(start, UTC),

@@ -151,8 +151,9 @@ def _write(entries: Sequence[Entry], *, dropped: int) -> int:
         with cursor.copy(_COPY) as copy:
             for entry in kept:
                 copy.write_row(entry.row())
-        for period, seconds in (("minute", 60), ("hour", 3600)):
-            cursor.executemany(_ADD.format(period=period), sums_of(entries, seconds=seconds))
+        sums = sums_of(entries)
+        cursor.executemany(_ADD.format(period="minute"), sums.minutes)
+        cursor.executemany(_ADD.format(period="hour"), sums.hours)
     return left_out
 
 

@@ -18,17 +18,37 @@ ONE_WAIT_SECONDS = 0.25
 PATIENCE_SECONDS = 0.5  # what a busy machine may add to it
 
 
+class BreakerOfTheTest(connection._Breaker):
+    """Deaf to threads that earlier tests have left: they ask Redis at any moment, or are just being answered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._others = set(threading.enumerate()) - {threading.current_thread()}
+
+    def _is_asked_by_the_test(self) -> bool:
+        thread = threading.current_thread()
+        return thread not in self._others and thread.name not in ("permits", "usage")
+
+    def check(self) -> None:
+        if self._is_asked_by_the_test():
+            super().check()
+
+    def note_silence(self, error: Exception) -> None:
+        if self._is_asked_by_the_test():
+            super().note_silence(error)
+
+    def note_answer(self) -> None:
+        if self._is_asked_by_the_test():
+            super().note_answer()
+
+    def note_refusal(self, error: Exception) -> None:
+        if self._is_asked_by_the_test():
+            super().note_refusal(error)
+
+
 @pytest.fixture(autouse=True)
-def only_the_test_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads that earlier tests have left ask Redis at any moment, and would be the one that tries again."""
-    asked = connection._ask
-
-    def asked_by_the_test(*arguments: Any) -> Any:
-        if threading.current_thread().name in ("permits", "usage"):
-            raise CacheUnavailable("not asked for a thread of another test")
-        return asked(*arguments)
-
-    monkeypatch.setattr(connection, "_ask", asked_by_the_test)
+def only_the_test_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_breaker", BreakerOfTheTest())
 
 
 def refuse(error: Exception) -> Any:

@@ -43,7 +43,7 @@ from endpoints.results.outcomes import OverBudget, ResultFormat, Statement, Time
 from endpoints.sql.composition import limit_bytes_of_chunks
 
 # How long a stream rests after each chunk, in times of the work for it: others get the interpreter and PostgreSQL.
-RESTS: Final = 3.0
+RESTS: Final = 8.0
 
 logger = structlog.get_logger(__name__)
 

@@ -20,6 +20,7 @@ from endpoints.admin.explorer import may_explore
 from endpoints.admin.figures import Sparkline, draw_sparkline
 from endpoints.admin.schedules import may_see_schedules
 from endpoints.admin.usage import USAGE_URL_NAME
+from endpoints.admin.usage_figures import CallFigures, call_figures
 from endpoints.admin.usage_overview import may_see_usage
 from endpoints.cache import CacheUnavailable
 from endpoints.cache.usage import Activity
@@ -54,13 +55,7 @@ class EndpointRow:
     name: str
     page: str
     usage: str
-    calls: str
-    refused: str
-    failed: str
-    has_failed: bool
-    cached: str
-    median: str
-    slow: str
+    figures: CallFigures | None
     sparkline: Sparkline | None
 
 
@@ -108,19 +103,22 @@ def _endpoints(now: datetime) -> dict[str, Any]:
 
 
 def _row(endpoint: Endpoint, activity: Activity | None, *, now: datetime) -> EndpointRow:
-    durations = activity.durations if activity else None
     return EndpointRow(
         name=endpoint.name,
         page=reverse("admin:endpoints_endpoint_change", args=[endpoint.pk]),
         usage=reverse(f"admin:{USAGE_URL_NAME}", args=[endpoint.pk]),
-        calls=figures.count(sum(activity.calls)) if activity else figures.UNKNOWN,
-        refused=figures.count(sum(activity.refused)) if activity else figures.UNKNOWN,
-        failed=figures.count(sum(activity.failed)) if activity else figures.UNKNOWN,
-        has_failed=bool(activity and any(activity.failed)),
-        cached=figures.percent(activity.cached_share if activity else None),
-        median=figures.duration(durations.quantile_ms(0.5) if durations else None),
-        slow=figures.duration(durations.quantile_ms(0.95) if durations else None),
+        figures=_figures(activity) if activity else None,
         sparkline=draw_sparkline(activity, now=now) if activity else None,
+    )
+
+
+def _figures(activity: Activity) -> CallFigures:
+    return call_figures(
+        calls=sum(activity.calls),
+        refused=sum(activity.refused),
+        failed=sum(activity.failed),
+        cached_share=activity.cached_share,
+        durations=activity.durations,
     )
 
 

@@ -8,14 +8,13 @@ from datetime import datetime
 from endpoints.admin import figures
 from endpoints.admin.charts import Axis, Chart, draw_bars, draw_lines
 from endpoints.auditing.reports import Figures, Period, UsageReport
+from endpoints.cache.usage import Durations
 
 
 @dataclass(frozen=True, slots=True)
-class FigureRow:
-    """An endpoint or an access token with its figures; `page` shows it alone."""
+class CallFigures:
+    """Figures of some calls in words; the templates call_figures_head.html and call_figures.html make cells of them."""
 
-    name: str
-    page: str
     calls: str
     refused: str
     failed: str
@@ -26,58 +25,61 @@ class FigureRow:
 
 
 @dataclass(frozen=True, slots=True)
+class FigureRow:
+    """An endpoint or an access token with its figures; `page` shows it alone."""
+
+    name: str
+    page: str
+    figures: CallFigures
+
+
+@dataclass(frozen=True, slots=True)
 class PointRow:
     """A point of the charts as a row of their table."""
 
     at: datetime
-    calls: str
-    refused: str
-    failed: str
-    cached: str
-    median: str
-    slow: str
+    figures: CallFigures
+
+
+def call_figures(
+    *, calls: int, refused: int, failed: int, cached_share: float | None, durations: Durations
+) -> CallFigures:
+    return CallFigures(
+        calls=figures.count(calls),
+        refused=figures.count(refused),
+        failed=figures.count(failed),
+        has_failed=bool(failed),
+        cached=figures.percent(cached_share),
+        median=figures.duration(durations.quantile_ms(0.5)),
+        slow=figures.duration(durations.quantile_ms(0.95)),
+    )
 
 
 def figure_row(name: str, page: str, of: Figures) -> FigureRow:
-    return FigureRow(
-        name=name,
-        page=page,
-        calls=figures.count(of.calls),
-        refused=figures.count(of.refused),
-        failed=figures.count(of.failed),
-        has_failed=bool(of.failed),
-        cached=figures.percent(of.cached_share),
-        median=figures.duration(of.durations.quantile_ms(0.5)),
-        slow=figures.duration(of.durations.quantile_ms(0.95)),
+    return FigureRow(name, page, _in_words(of))
+
+
+def _in_words(of: Figures) -> CallFigures:
+    return call_figures(
+        calls=of.calls, refused=of.refused, failed=of.failed, cached_share=of.cached_share, durations=of.durations
     )
 
 
 def facts_of(total: Figures) -> list[tuple[str, str]]:
+    words = _in_words(total)
     return [
-        ("calls", figures.count(total.calls)),
-        ("refused (4xx)", figures.count(total.refused)),
-        ("failed (5xx)", figures.count(total.failed)),
-        ("from the cache", figures.percent(total.cached_share)),
-        ("median", figures.duration(total.durations.quantile_ms(0.5))),
-        ("95th percentile", figures.duration(total.durations.quantile_ms(0.95))),
+        ("calls", words.calls),
+        ("refused (4xx)", words.refused),
+        ("failed (5xx)", words.failed),
+        ("from the cache", words.cached),
+        ("median", words.median),
+        ("95th percentile", words.slow),
     ]
 
 
 def point_rows(report: UsageReport, period: Period) -> list[PointRow]:
     moments = Axis(report.start, period.step, period.points).moments()
-    return [
-        PointRow(
-            at=at,
-            calls=figures.count(point.calls),
-            refused=figures.count(point.refused),
-            failed=figures.count(point.failed),
-            cached=figures.percent(point.cached_share),
-            median=figures.duration(point.durations.quantile_ms(0.5)),
-            slow=figures.duration(point.durations.quantile_ms(0.95)),
-        )
-        for at, point in zip(moments, report.points, strict=True)
-        if point.calls
-    ]
+    return [PointRow(at, _in_words(point)) for at, point in zip(moments, report.points, strict=True) if point.calls]
 
 
 def draw_charts(report: UsageReport, period: Period) -> list[Chart]:

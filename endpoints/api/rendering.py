@@ -48,7 +48,7 @@ def render_answer(environ: Environ, call: Call, answer: Answer, *, started: floa
     if outcome.notes:
         headers["X-Result-Notes"] = "; ".join(outcome.notes)
     if outcome.next_page:
-        headers["Link"] = link_to_next_page(call, answer.parameters, outcome.next_page)
+        headers["Link"] = link_to_next_page(call, answer.endpoint.parameters, outcome.next_page)
     if answer.ignored:
         headers["X-Ignored-Arguments"] = answer.ignored
     if call.named_format:
@@ -94,7 +94,7 @@ def _as_file(call: Call, answer: Answer) -> str:
 
     The name of an endpoint has letters, digits and `._-` alone.
     """
-    return f'attachment; filename="{answer.endpoint_name}.{call.format.short_name}"'
+    return f'attachment; filename="{answer.endpoint.name}.{call.format.short_name}"'
 
 
 @lru_cache(maxsize=8)

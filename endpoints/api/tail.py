@@ -76,9 +76,8 @@ def _try_again(
 
 
 def _reply(page: Page, tail: Tail, caller: Caller, request_id: str, call: Call) -> Reply:
-    outcome, endpoint = page.outcome, tail.endpoint
-    served = Served(outcome, "", CacheState.BYPASS)
-    answer = Answer(served, endpoint.pk.hex, endpoint.name, endpoint.version, endpoint=endpoint)
+    outcome = page.outcome
+    answer = Answer(Served(outcome, "", CacheState.BYPASS), tail.endpoint)
     # Without the wait, which says nothing about how fast the endpoint is.
     seconds = outcome.database_seconds + outcome.encoding_seconds
     note_answered_call(answer, caller, status=200, seconds=seconds, request_id=request_id, call=call, kind="tail")

@@ -70,9 +70,9 @@ def note_answered_call(
         rows=answer.outcome.row_count,
         milliseconds=seconds * 1000,
         cache=answer.served.state.value,
-        version=answer.endpoint_version,
+        version=answer.endpoint.version,
     )
-    usage.note_outcome(answer.endpoint_id, recent)
+    usage.note_outcome(answer.endpoint.pk.hex, recent)
     # As call_queue.note, without the call: every cached answer comes by here.
     if len(QUEUE) == LIMIT:
         call_queue.count_dropped(1)
@@ -177,13 +177,9 @@ class Answer:
     """
 
     served: Served
-    endpoint_id: str  # 32 digits
-    endpoint_name: str
-    endpoint_version: int
-    parameters: tuple[DeclaredParameter, ...] = ()
+    endpoint: Version
     stream: Stream | None = None
     ignored: str = ""  # names of arguments that the endpoint does not have, for a header
-    endpoint: Version | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -247,16 +243,7 @@ def run_endpoint(
     else:
         served = serve(endpoint, request, caller, awaited=awaited, environ=environ)
     structlog.contextvars.bind_contextvars(cache=served.state.value)
-    return Answer(
-        served=served,
-        endpoint_id=endpoint.pk.hex,
-        endpoint_name=endpoint.name,
-        endpoint_version=endpoint.version,
-        parameters=endpoint.parameters,
-        stream=stream,
-        ignored=ignored,
-        endpoint=endpoint,
-    )
+    return Answer(served, endpoint, stream, ignored)
 
 
 def cancel_call(request_id: str, *, caller: Caller) -> None:

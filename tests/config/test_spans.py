@@ -296,4 +296,4 @@ def test_the_setting_without_the_packages_says_what_to_install() -> None:
     without = "import sys; sys.modules['opentelemetry.sdk'] = None; import config.settings"
     loaded = load(without, ENDPOINTS_SPANS="true")
     assert loaded.returncode != 0
-    assert "install those of requirements-extras.lock" in loaded.stderr
+    assert "install those of requirements.lock" in loaded.stderr

@@ -130,8 +130,12 @@ class DebianMachine:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Root's, with nothing of the test run; pip stays as this machine has configured it."""
-        kept = {name: value for name, value in os.environ.items() if name.startswith("PIP_") or "proxy" in name.lower()}
+        """Root's, with nothing of the test run; pip and uv stay as this machine has configured them."""
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name.startswith(("PIP_", "UV_")) or "proxy" in name.lower()
+        }
         return {
             **kept,
             "PATH": f"{self.root}/programs:{self.root}/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin",

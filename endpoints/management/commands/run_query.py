@@ -92,8 +92,7 @@ def _check_binary(name: str, stdout: OutputWrapper) -> None:
     """Raise CommandError if a binary format cannot be written, or would be written to a terminal."""
     if _FORMATS[name] not in offered_formats():
         raise CommandError(
-            f"--format {name} needs pyarrow, which is not installed here: install the packages of "
-            "requirements-extras.lock.",
+            f"--format {name} needs pyarrow, which is not installed here: install the packages of requirements.lock.",
             returncode=USAGE_EXIT_CODE,
         )
     if stdout.isatty():

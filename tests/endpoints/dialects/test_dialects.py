@@ -38,7 +38,7 @@ def test_an_installed_dialect_is_accepted() -> None:
 def test_a_missing_one_is_refused_with_the_way_to_install_it() -> None:
     with pytest.raises(ValidationError) as refused:
         BIGQUERY.clean_fields()
-    install = "BigQuery is not installed here: install the packages of requirements-extras.lock."
+    install = "BigQuery is not installed here: install the packages of requirements.lock."
     assert refused.value.message_dict == {"sandbox_dialect": [install]}
 
 

@@ -356,7 +356,7 @@ def test_without_the_extra_the_command_names_it(name: str, monkeypatch: pytest.M
     with pytest.raises(CommandError) as error:
         run_binary("logs.all", "project=acme", "--format", name)
     assert f"--format {name} needs pyarrow, which is not installed here" in str(error.value)
-    assert "requirements-extras.lock" in str(error.value)
+    assert "requirements.lock" in str(error.value)
     assert error.value.returncode == 2
 
 

@@ -21,10 +21,10 @@ from logsources.ndjson import BYTE_ORDER_MARK, BadJSON, exact_decoder, may_lose_
 # process waiting, 30 ms for 6 MB.
 _STEP_BYTES: Final = 65_536
 # An unclosed string ends with its line, because no string spans lines: so each byte is looked at once.
-_STRING: Final = rb'"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+"?'
+_STRING: Final = rb'"[^"\\\n]*+(?>(?:\\[^\n][^"\\\n]*+)*)"?'
 _STRINGS: Final = re.compile(_STRING)
 # A step never ends inside a string.
-_STEP: Final = re.compile(rb'(?:[^"]{1,1024}+|' + _STRING + rb"){1,64}+")
+_STEP: Final = re.compile(rb'(?>(?:[^"]{1,1024}+|' + _STRING + rb"){1,64})")
 
 
 def holds_more_than(most: int, marks: Sequence[bytes], text: bytes) -> bool:

@@ -63,7 +63,7 @@ TABLE_FORMS: Final = ("a table name of letters, digits and `_`",)
 CHART_FORMS: Final = ("an aggregate such as `count(*)` or `avg(m.latency)`", "`group_by(t::minute)`")
 SELECT_FORMS: Final = ("`*`", "a path such as `m.status`", "a path with an alias such as `m.status@status`")
 
-_NUMBER: Final = re.compile(r"[+-]?[0-9]++(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]{1,3})?+")
+_NUMBER: Final = re.compile(r"[+-]?[0-9]++(?>(?:\.[0-9]++)?)(?>(?:[eE][+-]?[0-9]{1,3})?)")
 _ESCAPED: Final = re.compile(r'\\(["\\])')
 
 

@@ -150,7 +150,7 @@ _NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?")  #
 _PLAIN_TEXT: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _NOT_TEXT: Final = frozenset(("NULL", "true", "false"))
 # Quoted text is skipped as a whole: a word in it is not a clause.
-_QUOTED: Final = r'"[^"\\]*+(?:\\[\s\S][^"\\]*+)*+"|:\([^)]*+\)'
+_QUOTED: Final = r'"[^"\\]*+(?>(?:\\[\s\S][^"\\]*+)*)"|:\([^)]*+\)'
 _CHART_CLAUSES: Final = re.compile(_QUOTED + r"|(?<!\S)(?P<clause>(?:chart|c):[A-Za-z0-9_]+\(\S*)")
 _PERIOD_CLAUSES: Final = re.compile(_QUOTED + r"|(?<!\S)(?P<clause>(?:chart|c):group_by\(\S*)")
 

@@ -37,22 +37,22 @@ _UTF8_ESCAPE = "%[89A-Fa-f][0-9A-Fa-f]"
 # Escapes of a delimiter: their digits belong to no address ("%20198.51.100.7").
 _DELIMITER_ESCAPES = frozenset(f"{ord(character):02x}" for character in "\t\n\r \"#&'(),/:;<=>?@[\\]{|}")
 
-_LABEL = rf"(?:[0-9_\-{_LETTER}]|{_UTF8_ESCAPE})++"
+_LABEL = rf"(?>(?:[0-9_\-{_LETTER}]|{_UTF8_ESCAPE})+)"
 # The part of an e-mail address from its @ on. The greedy loop gives back each label at most once, and no match crosses
 # the next @, so all matches together read each character a fixed number of times.
 _EMAIL_DOMAIN = re.compile(
     r"(?:@|%(?:25)?40|\\u0040)"
     r"(?:(?![1-9]x\.(?:png|jpe?g|gif|webp|svg)(?!\w))"  # icon@2x.png is an image for dense screens
-    rf"(?:{_LABEL}[.\u3002\uff0e\uff61])+(?:xn--[0-9A-Za-z\-]++|(?:[{_LETTER}]|{_UTF8_ESCAPE}){{2,}}+)"
-    r"|\[(?:IPv6:)?+(?P<literal>[0-9A-Fa-f:.]{2,50})\])"
+    rf"(?:{_LABEL}[.\u3002\uff0e\uff61])+(?:xn--[0-9A-Za-z\-]++|(?>(?:[{_LETTER}]|{_UTF8_ESCAPE}){{2,}}))"
+    r"|\[(?>(?:IPv6:)?)(?P<literal>[0-9A-Fa-f:.]{2,50})\])"
 )
 # The part before the @, read backwards: "(?!…)" stops at an escaped delimiter, so %3Drobin loses only robin.
 _DELIMITERS_BACKWARDS = "|".join(sorted(code[::-1] for code in _DELIMITER_ESCAPES))
 _LOCAL_PART_BACKWARDS = re.compile(
     r'"\\[^"\r\n]{1,64}+"\\'  # \"a b\"@ inside a JSON text inside the value
     r'|"(?!\\)(?:"\\|[^"\r\n]){1,64}"'
-    rf"|(?:(?!(?i:{_DELIMITERS_BACKWARDS})%|[nrt]\\|[0-9A-Fa-f]{{4}}u\\)"
-    rf"(?:[0-9A-Fa-f]{{2}}%|[0-9._+~\-{_LETTER}]|(?<=[{_LETTER}])'(?=[{_LETTER}])))++"
+    rf"|(?>(?:(?!(?i:{_DELIMITERS_BACKWARDS})%|[nrt]\\|[0-9A-Fa-f]{{4}}u\\)"
+    rf"(?:[0-9A-Fa-f]{{2}}%|[0-9._+~\-{_LETTER}]|(?<=[{_LETTER}])'(?=[{_LETTER}])))+)"
 )
 
 # An octet, with leading zeros in decimal or octal: inet_aton reads 0300 as 192.
@@ -61,21 +61,21 @@ _IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}")
 
 # A zone, unless it is an escaped delimiter or already part of the next address.
 _ZONE = (
-    r"(?P<zone>%(?:25|(?!2[0-9A-Fa-f]|3[A-Fa-f]|40|5[Dd]|7[CDcd]))[\w\-]++(?:\.[\w\-]++)*+"
-    r"(?!:[0-9A-Fa-f]*+:))?+"
+    r"(?>(?P<zone>%(?:25|(?!2[0-9A-Fa-f]|3[A-Fa-f]|40|5[Dd]|7[CDcd]))[\w\-]++(?>(?:\.[\w\-]++)*)"
+    r"(?!:[0-9A-Fa-f]*+:))?)"
 )
-_IPV4_TAIL = rf"(?P<tail>(?:\.{_OCTET}){{3}}(?!\.?[0-9]))?+"
+_IPV4_TAIL = rf"(?>(?P<tail>(?:\.{_OCTET}){{3}}(?!\.?[0-9]))?)"
 # The look-behinds let a match start only where a run starts; otherwise a long run would be read once per character.
 _IPV6_RUN = re.compile(
     rf"(?<![0-9A-Fa-f:])(?P<run>[0-9A-Fa-f]*+:[0-9A-Fa-f]*+:[0-9A-Fa-f:]*+){_IPV4_TAIL}{_ZONE}", re.ASCII
 )
 _IPV6_ENCODED_RUN = re.compile(
-    r"(?<![0-9A-Fa-f])(?P<run>[0-9A-Fa-f]*+%3[Aa][0-9A-Fa-f]*+%3[Aa](?:[0-9A-Fa-f]|%3[Aa])*+)" + _IPV4_TAIL + _ZONE,
+    r"(?<![0-9A-Fa-f])(?P<run>[0-9A-Fa-f]*+%3[Aa][0-9A-Fa-f]*+%3[Aa](?>(?:[0-9A-Fa-f]|%3[Aa])*))" + _IPV4_TAIL + _ZONE,
     re.ASCII,
 )
 _ENCODED_COLON = re.compile("%3[Aa]")
 _IPV6_COMPRESSED = re.compile(
-    r"(?:[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4})*+)?+::(?:[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4})*+)?+"
+    r"(?>(?:[0-9A-Fa-f]{1,4}(?>(?::[0-9A-Fa-f]{1,4})*))?)::(?>(?:[0-9A-Fa-f]{1,4}(?>(?::[0-9A-Fa-f]{1,4})*))?)"
 )
 _IPV6_FULL = re.compile(r"(?:[0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4}")
 # With a decimal digit, and with three groups or a first group that networks use (2000::/3, fc00::/7, fe80::/10).
@@ -93,7 +93,7 @@ _BARE_BEFORE = re.compile(r"(?:\A\s*|[=,\[]|(?<![(+\\])(?<![(+] )\\?[\"'])\Z")
 _BARE_AFTER = re.compile(r"(?:\s*\Z|[\],;&\"'\\\s)]|/[0-9])")
 
 # The closing quote is optional: so a literal without one is found once, not again from each quote inside it.
-_STRING_LITERAL = re.compile(r'"(?:[^"\\]++|\\.)*+(?P<closed>"(?P<key>[ \t\r\n]*+:)?+)?+', re.DOTALL)
+_STRING_LITERAL = re.compile(r'"(?>(?:[^"\\]++|\\.)*)(?>(?P<closed>"(?>(?P<key>[ \t\r\n]*+:)?))?)', re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 

@@ -87,6 +87,8 @@ class Lexeme(NamedTuple):
 
 # ── The rules, one pattern a kind. No two can match at the same place, so their order does not matter.
 # "/" and "$" mean only themselves in them ("[$]", never an anchor): see _shadow.
+# A group that repeats without backtracking is `(?>(?:…)*)`, not `(?:…)*+`: Python before 3.11.5, such as Debian 12's, takes
+# characters behind what the latter matches. Nothing in this project may use it (tests/test_patterns.py).
 _NON_ASCII = r"\x80-\ud7ff\ue000-\U0010ffff"  # without lone surrogates
 _NAME_START = rf"[A-Za-z_{_NON_ASCII}]"
 _NAME = rf"{_NAME_START}[A-Za-z0-9_${_NON_ASCII}]*+"
@@ -94,27 +96,27 @@ _TAG = rf"{_NAME_START}[A-Za-z0-9_{_NON_ASCII}]*+"
 
 # 'a' <newline> 'b' is one literal, and the later pieces are read by the first one's rules: in E'a' <newline> '\''
 # the backslash escapes. Line comments may come between, block comments may not.
-_CONTINUATION = r"(?:[ \t\f]++|--[^\n\r]*+)*+[\n\r](?:[ \t\n\r\f]++|--[^\n\r]*+[\n\r])*+'"
-_PLAIN_BODY = r"[^']*+(?:''[^']*+)*+"
-_ESCAPE_BODY = r"[^'\\]*+(?:(?:''|\\[\s\S])[^'\\]*+)*+"
+_CONTINUATION = r"(?>(?:[ \t\f]++|--[^\n\r]*+)*)[\n\r](?>(?:[ \t\n\r\f]++|--[^\n\r]*+[\n\r])*)'"
+_PLAIN_BODY = r"[^']*+(?>(?:''[^']*+)*)"
+_ESCAPE_BODY = r"[^'\\]*+(?>(?:(?:''|\\[\s\S])[^'\\]*+)*)"
 
 
 def _literal(body: str) -> str:
     # A piece that is never closed makes the whole literal fail: otherwise it would be read again, by plain rules.
-    return f"'{body}'(?:{_CONTINUATION}{body}')*+(?!{_CONTINUATION})"
+    return f"'{body}'(?>(?:{_CONTINUATION}{body}')*)(?!{_CONTINUATION})"
 
 
 def _block_comment(depth: int) -> str:
     nested = "(?!)"  # matches nothing
     for _ in range(depth):
-        nested = rf"/\*[^*/]*+(?:(?:\*(?!/)|/(?!\*)|{nested})[^*/]*+)*+\*/"
+        nested = rf"/\*[^*/]*+(?>(?:(?:\*(?!/)|/(?!\*)|{nested})[^*/]*+)*)\*/"
     return nested
 
 
-_DIGITS = "[0-9](?:_?[0-9])*+"
+_DIGITS = "[0-9](?>(?:_?[0-9])*)"
 _NUMBER = (
-    r"(?>0[xX](?:_?[0-9A-Fa-f])++|0[oO](?:_?[0-7])++|0[bB](?:_?[01])++"
-    rf"|(?:{_DIGITS}(?:\.(?!\.)(?:{_DIGITS})?+)?+|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?+)"  # "1..2" is 1 .. 2
+    r"(?>0[xX](?>(?:_?[0-9A-Fa-f])+)|0[oO](?>(?:_?[0-7])+)|0[bB](?>(?:_?[01])+)"
+    rf"|(?:{_DIGITS}(?>(?:\.(?!\.)(?>(?:{_DIGITS})?))?)|\.{_DIGITS})(?>(?:[eE][+-]?{_DIGITS})?))"  # "1..2" is 1 .. 2
     rf"(?![$]|{_NAME_START})"  # trailing junk: an error in PostgreSQL too; "$" only after most forms, but never useful
 )
 
@@ -125,7 +127,7 @@ _ANY_SIGN = rf"{_NOT_ENDED}[~!@#%^&|`?+\-*/<>=]"
 _OPERATOR = (
     rf"(?!(?:{_ANY_SIGN}){{{MAX_OPERATOR_CHARACTERS + 1}}})(?:"
     + rf"(?:{'|'.join(map(re.escape, sorted(OPERATORS_ENDING_IN_AT, key=len, reverse=True)))})(?=[A-Za-z_])"
-    + rf"|(?:{_SIGN})*+{_SPECIAL_SIGN}(?:{_ANY_SIGN})*+"  # may end in + or -
+    + rf"|(?>(?:{_SIGN})*){_SPECIAL_SIGN}(?>(?:{_ANY_SIGN})*)"  # may end in + or -
     + rf"|(?:{_SIGN})*{_NOT_ENDED}[*/<>=]"  # may not: backs off to the last other sign
     + rf"|{_NOT_ENDED}[+-])"
 )
@@ -138,15 +140,15 @@ _RULES: Final[dict[Kind, str]] = {
     Kind.STRING: _literal(_PLAIN_BODY),
     Kind.NUMBER: _NUMBER,
     Kind.PARAMETER: rf"""@[A-Za-z_][A-Za-z0-9_]*+(?![$'"{_NON_ASCII}])""",
-    Kind.QUOTED_IDENTIFIER: r'"(?:[^"]|"")++"',
+    Kind.QUOTED_IDENTIFIER: r'"(?>(?:[^"]|"")+)"',
     Kind.COMMENT: rf"--[^\n\r]*+|{_block_comment(MAX_COMMENT_DEPTH)}",
-    Kind.DOLLAR_STRING: rf"[$](?P<tag>(?:{_TAG})?+)[$][\s\S]*?[$](?P=tag)[$]",
+    Kind.DOLLAR_STRING: rf"[$](?P<tag>(?>(?:{_TAG})?))[$][\s\S]*?[$](?P=tag)[$]",
     Kind.POSITIONAL: rf"[$][0-9]++(?!{_NAME_START})",
     Kind.ESCAPE_STRING: f"[eE]{_literal(_ESCAPE_BODY)}",
     Kind.BIT_STRING: "[bBxX]" + _literal("[^']*+"),  # a doubled quote is no quote in these
     Kind.NATIONAL_STRING: f"[nN]{_literal(_PLAIN_BODY)}",
     Kind.UNICODE_STRING: f"[uU]&{_literal(_PLAIN_BODY)}",
-    Kind.UNICODE_IDENTIFIER: r'[uU]&"(?:[^"]|"")++"',
+    Kind.UNICODE_IDENTIFIER: r'[uU]&"(?>(?:[^"]|"")+)"',
 }
 
 # Why a text is refused, by the text at the fault; the first match is reported.

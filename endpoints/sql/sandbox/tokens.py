@@ -27,7 +27,7 @@ _UNWANTED: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\
 _WORD: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _QUOTED: Final = re.compile(r'"[ !#-\[\]-~]+"')  # printable ASCII but the double quote and the backslash
 _NUMBER: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")  # the same in 15 and in 18
-_STRING: Final = re.compile("'(?:[^']|'')*+'")  # one piece, not several continued over line ends
+_STRING: Final = re.compile("'(?>(?:[^']|'')*)'")  # one piece, not several continued over line ends
 # Roughly the lexemes of a text, counted fast: a text that surely has too many never reaches the lexer.
 _ROUGH_LEXEME: Final = re.compile(
     r"--[^\n\r]*+|/[*][\s\S]*?[*]/|'[^']*+'|\"[^\"]*+\"|[A-Za-z_][A-Za-z0-9_]*+|[0-9]++|\s++|."

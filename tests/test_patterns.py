@@ -1,8 +1,8 @@
 """Regular expressions match alike on every Python that is supported.
 
-Python before 3.11.5, Debian 12's 3.11.2 among them, matches too much where a group repeats possessively (`(?:…)*+`): such
-a quantifier keeps the end of an attempt that failed. `(?>(?:…)*)` means the same and is right everywhere; a possessive
-quantifier of one character or class (`[0-9]*+`) is right too.
+Python before 3.11.5, Debian 12's 3.11.2 among them, matches too much where a group repeats possessively (`(?:…)*+`):
+such a quantifier keeps the end of an attempt that failed. `(?>(?:…)*)` means the same and is right everywhere; a
+possessive quantifier of one character or class (`[0-9]*+`) is right too.
 """
 
 from __future__ import annotations

@@ -87,8 +87,8 @@ class Lexeme(NamedTuple):
 
 # ── The rules, one pattern a kind. No two can match at the same place, so their order does not matter.
 # "/" and "$" mean only themselves in them ("[$]", never an anchor): see _shadow.
-# A group that repeats without backtracking is `(?>(?:…)*)`, not `(?:…)*+`: Python before 3.11.5, such as Debian 12's, takes
-# characters behind what the latter matches. Nothing in this project may use it (tests/test_patterns.py).
+# A group that repeats without backtracking is `(?>(?:…)*)`, not `(?:…)*+`: Python before 3.11.5, such as Debian 12's,
+# takes characters behind what the latter matches. Nothing in this project may use it (tests/test_patterns.py).
 _NON_ASCII = r"\x80-\ud7ff\ue000-\U0010ffff"  # without lone surrogates
 _NAME_START = rf"[A-Za-z_{_NON_ASCII}]"
 _NAME = rf"{_NAME_START}[A-Za-z0-9_${_NON_ASCII}]*+"

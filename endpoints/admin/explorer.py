@@ -9,7 +9,7 @@ Addresses, below ``/admin/logs/``; as URL names ``log_explorer`` and ``log_explo
     POST rows/        {EXPLORATION, "mark": null or {"timestamp": time, "rows": n}, "run_id": RUN_ID}
                       -> {"result_json": text, "row_count": n (shown), "more": boolean, "seconds": x}
     POST histogram/   {EXPLORATION, "run_id": RUN_ID}
-                      -> {"aggregate": "count", "period": "minute", "bars": [[start, end, number or null], …]}
+                      -> {"aggregate": "count", "period": "minute", "bars": [[start, end, digits or null], …]}
     POST tail/        {EXPLORATION, "page_token": text}
                       -> {"result_json": text, "row_count": n}; see `explorer_tail`
     POST filter/      {"lql": text, "path": [key, …], "value": VALUE, "negated": boolean} -> {"lql": text}
@@ -19,6 +19,7 @@ Addresses, below ``/admin/logs/``; as URL names ``log_explorer`` and ``log_explo
     EXPLORATION = "source": text, "project": text ("" for every project), "start": time, "end": time, "lql": text,
                   "redact": boolean
     VALUE = {"kind": "text" | "number" | "boolean" | "null", "text": text}
+    digits = text: JavaScript's numbers have too few
     RUN_ID as in `draft_views`; failures as in `json_views`, for one part of the exploration with details [{"field": …}]
 
 `mark` is where the rows shown so far end: rows with that very timestamp come again; id, project and timestamp identify

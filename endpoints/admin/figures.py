@@ -29,9 +29,11 @@ def percent(share: float | None) -> str:
 
 
 def duration(milliseconds: float | None) -> str:
-    """Return a duration in the unit that fits: 0.8 ms, 12 ms, 1.25 s."""
+    """Return a duration in the unit that fits, never as nought: 0.049 ms, 0.8 ms, 12 ms, 1.25 s."""
     if milliseconds is None:
         return UNKNOWN
+    if milliseconds < 1:
+        return f"{milliseconds:.2g} ms"
     if milliseconds < 10:
         return f"{milliseconds:.1f} ms"
     if milliseconds < 999.5:

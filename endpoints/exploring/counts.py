@@ -5,24 +5,23 @@ Each is one query over a limited number of rows, under the exploration's role, p
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final
-
-import orjson
+from typing import Final
 
 from endpoints.defining.drafts import DraftRun
 from endpoints.exploring.exploring import (
     MAX_BARS,
     MAX_DAYS,
+    Digits,
     Exploration,
     InvalidExploration,
     check_range,
     fill_bars,
+    read_exactly,
     run_exploration,
     search_starts,
 )
@@ -90,25 +89,15 @@ def explore_top_values(exploration: Exploration, path: str, *, run_id: str) -> F
             counting=counting,
             seconds=COUNTING_SECONDS,
         )
-        found = _read_values(run)
-        if found and int(found[0]["counted"]["text"]) >= COUNTED_ROWS:
+        found = read_exactly(run)
+        if found and int(found[0]["counted"]) >= COUNTED_ROWS:
             break
     counts: Counter[FieldValue] = Counter()
     for one in found:
-        counts[_field_value(one["value"])] += int(one["rows"]["text"])
-    counted = int(found[0]["counted"]["text"]) if found else 0
-    different = int(found[0]["different"]["text"]) if found else 0
+        counts[_field_value(one["value"])] += int(one["rows"])
+    counted = int(found[0]["counted"]) if found else 0
+    different = int(found[0]["different"]) if found else 0
     return FieldCounts(tuple(counts.most_common()), counted, different, counted >= COUNTED_ROWS, run)
-
-
-def _read_values(run: DraftRun) -> list[dict[str, Any]]:
-    """Return the rows of the result; a number is a dictionary with its text, which keeps its digits."""
-    found: list[dict[str, Any]] = json.loads(run.body, parse_int=_written, parse_float=_written)["result"]
-    return found
-
-
-def _written(text: str) -> dict[str, str]:
-    return {"text": text}
 
 
 def _field_value(value: object) -> FieldValue:
@@ -117,8 +106,8 @@ def _field_value(value: object) -> FieldValue:
             return FieldValue("null", "NULL")
         case bool():
             return FieldValue("boolean", "true" if value else "false")
-        case {"text": text}:
-            return FieldValue("number", str(text))
+        case Digits():
+            return FieldValue("number", str(value))
         case _:
             return FieldValue("text", str(value))
 
@@ -136,16 +125,16 @@ def explore_severities(exploration: Exploration, *, run_id: str) -> SeverityBars
         counting=counting,
         seconds=COUNTING_SECONDS,
     )
-    values: dict[str, dict[datetime, int | float | None]] = {severity: {} for severity in SEVERITIES}
-    for one in orjson.loads(run.body)["result"]:
+    values: dict[str, dict[datetime, str]] = {severity: {} for severity in SEVERITIES}
+    for one in read_exactly(run):
         values[one["severity"]][datetime.fromisoformat(one["timestamp"]).astimezone(UTC)] = one["count"]
-    if sum(count or 0 for of_severity in values.values() for count in of_severity.values()) > MAX_SEVERITY_ROWS:
+    if sum(int(count) for of_severity in values.values() for count in of_severity.values()) > MAX_SEVERITY_ROWS:
         return SeverityBars(period, None, run)
     counts = {severity: _bars(exploration, period, values[severity]) for severity in SEVERITIES}
     return SeverityBars(period, counts, run)
 
 
-def _bars(exploration: Exploration, period: Period, values: Mapping[datetime, int | float | None]) -> list[int]:
+def _bars(exploration: Exploration, period: Period, values: Mapping[datetime, str]) -> list[int]:
     histogram = fill_bars(
         values, start=exploration.start, end=exploration.end, period=period, aggregate=Aggregate.COUNT
     )

@@ -5,12 +5,11 @@ So role, row security, limits and redaction are those of any consumer, and an ex
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Final
-
-import orjson
+from typing import Any, Final
 
 from endpoints.calling.query_requests import Call
 from endpoints.defining.drafts import Draft, DraftRun, run_draft
@@ -34,16 +33,20 @@ WIDTHS: Final[Mapping[Period, timedelta]] = {
 }
 # Without rows these are 0; an average of no rows is none.
 _ZERO_OF_NOTHING: Final = frozenset((Aggregate.COUNT, Aggregate.COUNT_DISTINCT))
+_NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")  # numbers that JSON has as texts
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bucket: `start` to `end` (exclusive), cut to the range; `value` None if an aggregate has no rows."""
+    """One bucket: `start` to `end` (exclusive), cut to the range.
+
+    `value` is a number with the digits of PostgreSQL, None if an aggregate has no rows.
+    """
 
     start: datetime
     end: datetime
-    value: int | float | None
+    value: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ def fitting_period(start: datetime, end: datetime) -> Period:
 
 
 def fill_bars(
-    values: Mapping[datetime, int | float | None],
+    values: Mapping[datetime, str | None],
     *,
     start: datetime,
     end: datetime,
@@ -77,7 +80,7 @@ def fill_bars(
 ) -> Histogram:
     """Return the histogram of a range: buckets that have no value get 0 or None, as the aggregate has it."""
     width = WIDTHS[period]
-    nothing = 0 if aggregate in _ZERO_OF_NOTHING else None
+    nothing = "0" if aggregate in _ZERO_OF_NOTHING else None
     bars: list[Bar] = []
     bucket = start - (start - _EPOCH) % width
     while bucket < end:
@@ -225,11 +228,21 @@ def explore_histogram(exploration: Exploration, *, run_id: str) -> Histogram:
     period = check_range(exploration)
     lql, aggregate = chart_query(exploration.lql, period=period)
     run = run_exploration(exploration, lql, max_rows=1000, run_id=run_id)
-    buckets = orjson.loads(run.body)["result"]
     values = {
-        datetime.fromisoformat(one["timestamp"]).astimezone(UTC): _number(one[aggregate.value]) for one in buckets
+        datetime.fromisoformat(one["timestamp"]).astimezone(UTC): _number(one[aggregate.value])
+        for one in read_exactly(run)
     }
     return fill_bars(values, start=exploration.start, end=exploration.end, period=period, aggregate=aggregate)
+
+
+class Digits(str):
+    """A number as PostgreSQL wrote it: a float would lose digits."""
+
+
+def read_exactly(run: DraftRun) -> list[dict[str, Any]]:
+    """Return the rows of a result in JSON, each number as Digits."""
+    found: list[dict[str, Any]] = json.loads(run.body, parse_int=Digits, parse_float=Digits)["result"]
+    return found
 
 
 def run_exploration(
@@ -285,9 +298,9 @@ def shown_columns(exploration: Exploration) -> list[str]:
     return ["timestamp", "id"] if exploration.project is not None else ["timestamp", "project", "id"]
 
 
-def _number(value: object) -> int | float | None:
-    """Return what a bar can show; a moment is not a height."""
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+def _number(value: object) -> str | None:
+    """Return what a bar can tell; a moment is not a height."""
+    return str(value) if isinstance(value, Digits) or value in _NOT_FINITE else None
 
 
 def _identifier(name: str) -> str:

@@ -193,6 +193,38 @@ def test_a_long_query_is_really_ended(open_page: OpenPage) -> None:
     rows(page)
 
 
+def test_the_histogram_and_the_rows_show_the_digits_of_the_database(open_page: OpenPage, site: Site) -> None:
+    installation = site.installation
+    digits = ["9007199254740993", "-9007199254740993", "0.0004", "-1e-7", "123456789012345678901234567890.5"]
+    shown = [*digits[:3], "-0.0000001", digits[4]]
+    row = '{"project":"digits","event_message":"%s","timestamp":"2026-01-05T10:0%d:00Z","metadata":{"n":%s}}'
+    body = "\n".join(row % (one, minute, one) for minute, one in enumerate(digits)).encode()
+    with installation.caller(secret=installation.console.do("issue", name="digits", may_load=True)) as caller:
+        answer = caller.request(
+            "POST", "/api/logs?source=edge_logs", body=body, **{"content-type": "application/x-ndjson"}
+        )
+        assert answer.status == 200
+    hour = "source=edge_logs&start=2026-01-05T10:00:00Z&end=2026-01-05T10:10:00Z&project=digits"
+    page = open_page(f"/admin/logs/?{hour}&lql=c:max(m.n)", role="editor")
+    rows(page)
+    expect(page.get_by_role("heading", name="max(m.n) per minute")).to_be_visible()
+    bars = page.locator("#lx-bars [role=button]")
+    for number, text in enumerate(shown):
+        expect(bars.nth(number)).to_have_attribute("aria-label", re.compile(rf"UTC: max\(m\.n\) {re.escape(text)}$"))
+    expect(page.locator(".lx-most")).to_have_text(f"{shown[1]} to {shown[4]}")
+    page.get_by_text("The histogram as a table").click()
+    expect(page.locator("#lx-table tbody td:nth-child(3)")).to_have_text([*shown, *["–"] * 5])
+    take_pictures(page, "log-explorer-digits")
+
+    page.goto(f"/admin/logs/?{hour}&lql=s:m.n@n")
+    rows(page)
+    expect(page.locator("table.lx-grid tbody td:nth-child(2)")).to_have_text(shown[::-1])
+    page.locator("table.lx-grid").get_by_role("button", name="n", exact=True).click()
+    expect(page.locator("table.lx-grid tbody td:nth-child(2)")).to_have_text(
+        [shown[1], shown[3], shown[2], shown[0], shown[4]]
+    )
+
+
 def test_new_rows_appear_while_it_is_live(open_page: OpenPage, site: Site) -> None:
     installation = site.installation
     secret = installation.console.do("issue", name="live loader", may_load=True)

@@ -146,6 +146,75 @@ def test_a_chart_is_chosen_by_the_columns_and_can_be_changed(open_page: OpenPage
     expect(page.get_by_role("tabpanel", name="Chart")).to_contain_text("A chart needs a time")
 
 
+WRONG_IN_A_DOUBLE = """select * from (values ('big', 9007199254740993, 1e-7::float8), ('even', 9007199254740992, 1e21),
+  ('long', 123456789012345678901234567890.123456789, 'NaN'), ('none', null, 'Infinity'), ('tiny', 0.0004, -0.0004),
+  ('trailing', 1.10, 2)) as v (k, n, x)"""
+
+
+TICKS = """() => window.Chart.getChart(document.querySelector(".wb-canvas canvas"))
+    .scales.y.ticks.map(({ label }) => label)"""
+
+
+def test_the_axis_of_tiny_numbers_begins_at_nought_and_ends_above_them(open_page: OpenPage) -> None:
+    page = open_page(NEW_ENDPOINT)
+    for least, expected in (("0.0004", "0.0004"), ("1e-9::float8", "1e-9"), ("1234567", "1,400,000")):
+        type_sql(page, f"select * from (values ('a', {least}), ('b', 0)) as v (k, n)")
+        run(page)
+        expect(said_of_the_run(page)).to_contain_text("2 rows")
+        panel(page, "Chart")
+        ticks = page.evaluate(TICKS)
+        assert (ticks[0], ticks[-1]) == ("0", expected), least
+        assert len(ticks) == len(set(ticks)) > 3, ticks
+        panel(page, "Table")
+
+
+def test_charts_and_tables_show_the_digits_of_the_database(open_page: OpenPage) -> None:
+    page = open_page(NEW_ENDPOINT)
+    type_sql(page, WRONG_IN_A_DOUBLE)
+    run(page)
+    expect(said_of_the_run(page)).to_contain_text("6 rows")
+    table = page.get_by_role("tabpanel", name="Table").locator("tbody")
+    table.page.get_by_role("button", name="n", exact=True).click()
+    expect(table.locator("td:nth-child(3)")).to_have_text(
+        ["0.0004", "1.10", "9007199254740992", "9007199254740993", "123456789012345678901234567890.123456789", "null"]
+    )
+    table.page.get_by_role("button", name="x", exact=True).click()
+    expect(table.locator("td:nth-child(4)")).to_have_text(["-0.0004", "1e-07", "2", "1e+21", "Infinity", "NaN"])
+
+    chart = page.get_by_role("tabpanel", name="Chart")
+    panel(page, "Chart")
+    said = "Bar chart of n, x across k: 9 values from -0.0004 to 123456789012345678901234567890.123456789."
+    left = "Not drawn: 3 values (NULL, NaN or too large)."
+    expect(page.get_by_role("img", name=f"{said} {left}")).to_be_visible()
+    expect(chart.locator("figcaption")).to_have_text(f"{said} {left}")
+    chart.get_by_text("The same as numbers").click()
+    expect(chart.locator("tbody td:nth-child(3)")).to_have_text(
+        [
+            "9007199254740993",
+            "9007199254740992",
+            "123456789012345678901234567890.123456789",
+            "0.0004",
+            "1.10",
+            "1e-07",
+            "1e+21",
+            "-0.0004",
+            "2",
+        ]
+    )
+    tooltips = """() => {
+        const chart = window.Chart.getChart(document.querySelector(".wb-canvas canvas"));
+        chart.tooltip.setActiveElements([{datasetIndex: 0, index: 0}, {datasetIndex: 1, index: 0}], {x: 0, y: 0});
+        chart.update("none");
+        return [chart.tooltip.title, chart.tooltip.body.flatMap(({ lines }) => lines)].flat();
+    }"""
+    for shape in ("Bars", "Line"):
+        chart.get_by_role("combobox", name="Chart").select_option(shape)
+        assert page.evaluate(tooltips) == ["big", "n: 9007199254740993", "x: 1e-07"], shape
+        ticks = page.evaluate(TICKS)
+        assert len(ticks) == len(set(ticks)), ticks
+    take_pictures(page, "endpoint-chart-of-digits")
+
+
 def test_consumers_queries_are_tried_with_the_list_of_their_tables(
     open_page: OpenPage, check_accessibility: Callable[[Page], None]
 ) -> None:

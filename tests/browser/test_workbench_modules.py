@@ -140,6 +140,106 @@ def test_json_is_laid_out_with_every_digit(page: Page, text: str) -> None:
         assert laid_out.startswith('{\n  "result": [\n    {\n')
 
 
+DIGITS: Final = [
+    "9007199254740993",
+    "-9007199254740993",
+    "123456789012345678901234567890.12345678901234567890",
+    "0.0004",
+    "-0.00000000000000000001",
+    "1e-07",
+    "1e+21",
+    "1.10",
+    "-0.0",
+    "1e400",
+]
+
+
+@pytest.mark.parametrize("tells_source", [True, False])
+def test_json_is_read_and_written_with_every_digit_by_every_browser(page: Page, tells_source: bool) -> None:
+    digits = ",".join(DIGITS)
+    text = f'{{"result":[{{"a":{DIGITS[0]},"b":{{"c":[{digits}]}},"d 1.0":"1.10, \\"2\\": 9007199254740993"}}]}}'
+    found = page.evaluate(
+        """async ([address, text, tellsSource]) => {
+            if (!tellsSource) {
+                const parse = JSON.parse;
+                JSON.parse = (text, revive) => parse(text, revive && ((key, value) => revive(key, value)));
+                delete JSON.rawJSON;
+            }
+            const { parseExactly, writeExactly } = await import(address);
+            const read = parseExactly(text);
+            return [writeExactly(read), read.result[0].b.c.map(String), read.result[0].b.c.map(({ value }) => value)];
+        }""",
+        [f"{FOLDER}/shared/exact_json.js", text, tells_source],
+    )
+    assert found[:2] == [text, DIGITS]
+    assert found[2][:9] == [float(digits) for digits in DIGITS[:9]]
+
+
+def test_numbers_are_added_to_the_last_digit(page: Page) -> None:
+    cases = [
+        (["9007199254740993"], "9007199254740993"),
+        (["1.10"], "1.10"),
+        ([], "0"),
+        (["0.1", "0.2"], "0.3"),
+        (["9007199254740993", "9007199254740993"], "18014398509481986"),
+        (["123456789012345678901234567890", "0.0004"], "123456789012345678901234567890.0004"),
+        (["1e+21", "1"], "1000000000000000000001"),
+        (["1e-07", "-3e-07"], "-0.0000002"),
+        (["5", "-5.00"], "0"),
+        (["-0.0", "0"], "0"),
+        (["1.5", "8.5"], "10"),
+    ]
+    for texts, total in cases:
+        assert ask(page, "shared/exact_json", "sumExactly", texts) == total, texts
+
+
+def test_numbers_are_compared_to_the_last_digit(page: Page) -> None:
+    ascending = [
+        "-1e401", "-1e400", "-9007199254740993", "-9007199254740992", "-0.10", "-1e-07", "0", "1e-400", "0.0004",
+        "0.00041", "9.5", "10", "9007199254740992", "9007199254740993", "9007199254740993.1", "1e+21", "1e400",
+    ]  # fmt: skip
+    for one, other in pairwise(ascending):
+        assert ask(page, "shared/exact_json", "compareExactly", one, other) < 0, (one, other)
+        assert ask(page, "shared/exact_json", "compareExactly", other, one) > 0, (one, other)
+    for one, other in (("1.0", "1"), ("-0.0", "0"), ("1e+21", "1000000000000000000000"), ("0.10", "1e-1")):
+        assert ask(page, "shared/exact_json", "compareExactly", one, other) == 0, (one, other)
+
+
+def test_what_is_not_nought_is_not_written_as_nought(page: Page) -> None:
+    cases = [
+        (0, 2, "0.00"),
+        (12.345, 1, "12.3"),
+        (0.004, 2, "0.004"),
+        (0.00012, 3, "0.0001"),
+        (-0.04, 1, "-0.04"),
+        (1e-9, 2, "1e-9"),
+    ]
+    for value, decimals, written in cases:
+        assert ask(page, "shared/dom", "rounded", value, decimals) == written
+
+
+def test_drawn_values_keep_their_digits(page: Page) -> None:
+    """Numbers go to the page as texts here, as it would lose their digits on its way through Playwright."""
+    named = columns(("k", TEXT), ("n", "numeric"))
+    rows = [{"k": str(number), "n": digits} for number, digits in enumerate([*DIGITS[:9], "NaN", "Infinity", None])]
+    bars = {"shape": "bar", "across": "k", "values": ["n"], "split": ""}
+    drawing = ask(page, "workbench/chart_data", "draw", bars, named, rows)
+    (series,) = drawing["series"]
+    assert [point["text"] for point in series["points"]] == DIGITS[:9]
+    assert [point["value"] for point in series["points"]] == [float(digits) for digits in DIGITS[:9]]
+    assert drawing["left"] == "3 values (NULL, NaN or too large)"
+
+
+def test_places_that_differ_in_their_last_digit_are_two(page: Page) -> None:
+    named = columns(("id", NUMBER), ("n", NUMBER))
+    rows = [{"id": digits, "n": 1} for digits in ("9007199254740993", "9007199254740992", None, "1.0", "1.00")]
+    for shape in ("line", "bar"):
+        choice = {"shape": shape, "across": "id", "values": ["n"], "split": ""}
+        (series,) = ask(page, "workbench/chart_data", "draw", choice, named, rows)["series"]
+        places = [(point["label"], point["text"]) for point in series["points"]]
+        assert places == [("1.0", "2"), ("9007199254740992", "1"), ("9007199254740993", "1")], shape
+
+
 def test_completion_offers_what_fits_at_the_cursor(page: Page) -> None:
     parameters = [{"name": "project", "type": "text"}]
     sql = "select * from logs.edge_logs as t where t.id = @project"

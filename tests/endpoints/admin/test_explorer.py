@@ -82,7 +82,7 @@ def test_rows_behind_a_mark(admin_client: Client, rows: None) -> None:
 def test_a_histogram_answers_as_described(admin_client: Client, rows: None) -> None:
     answer = post(admin_client, "histogram", project="", lql="m.level:error").json()
     assert (answer["aggregate"], answer["period"], len(answer["bars"])) == ("count", "minute", 120)
-    assert answer["bars"][0] == [NOON.isoformat(), (NOON + timedelta(minutes=1)).isoformat(), 2]
+    assert answer["bars"][0] == [NOON.isoformat(), (NOON + timedelta(minutes=1)).isoformat(), "2"]
 
 
 def test_fields_answer_as_described(admin_client: Client, rows: None) -> None:

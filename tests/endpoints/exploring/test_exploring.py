@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import orjson
 import pytest
 
 from endpoints.calling.query_requests import Call
@@ -131,16 +132,37 @@ def test_pages_lose_no_row_of_the_same_moment(insert_rows: Any, apart: timedelta
 def test_a_histogram_counts_what_the_rows_are(rows: None) -> None:
     histogram = explore_histogram(replace(DAY, lql="m.level:error"), run_id=RUN)
     assert histogram.period is Period.HOUR
-    assert {bar.start: bar.value for bar in histogram.bars if bar.value} == {NOON: 1, NOON + timedelta(hours=1): 2}
+    assert {bar.start: bar.value for bar in histogram.bars if bar.value != "0"} == {
+        NOON: "1",
+        NOON + timedelta(hours=1): "2",
+    }
     assert len(histogram.bars) == 24
 
 
 def test_a_chart_of_the_query_takes_the_place_of_the_count(rows: None) -> None:
     histogram = explore_histogram(replace(DAY, lql="c:max(m.n) s:m.n"), run_id=RUN)
     assert {bar.start: bar.value for bar in histogram.bars if bar.value is not None} == {
-        NOON: 1,
-        NOON + timedelta(hours=1): 3,
+        NOON: "1",
+        NOON + timedelta(hours=1): "3",
     }
+
+
+def test_bars_have_every_digit(insert_rows: Any) -> None:
+    digits = ["9007199254740993", "-0.0004", "123456789012345678901234567890.5", "-" + 40 * "9"]
+    insert_rows(
+        "edge_logs",
+        [
+            {
+                "timestamp": NOON + timedelta(hours=n),
+                "project": "acme",
+                "id": str(n),
+                "metadata": orjson.Fragment(f'[{{"n": {one}}}]'),
+            }
+            for n, one in enumerate(digits)
+        ],
+    )
+    histogram = explore_histogram(replace(DAY, lql="c:max(m.n)"), run_id=RUN)
+    assert [bar.value for bar in histogram.bars if bar.value is not None] == digits
 
 
 def test_the_latest_moment_is_no_bar(rows: None) -> None:

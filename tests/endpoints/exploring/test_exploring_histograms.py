@@ -37,10 +37,10 @@ def test_refuses_ranges_that_are_empty_or_too_long(length: timedelta) -> None:
 
 def test_buckets_without_rows_are_there_and_the_outer_ones_are_cut_to_the_range() -> None:
     start, end = NOON + timedelta(minutes=20), NOON + timedelta(hours=2, minutes=10)
-    counted = {NOON: 3, NOON + timedelta(hours=2): 1}
+    counted = {NOON: "3", NOON + timedelta(hours=2): "1"}
     bars = fill_bars(counted, start=start, end=end, period=Period.HOUR, aggregate=Aggregate.COUNT).bars
     one, two = NOON + timedelta(hours=1), NOON + timedelta(hours=2)
-    assert bars == (Bar(start, one, 3), Bar(one, two, 0), Bar(two, end, 1))
+    assert bars == (Bar(start, one, "3"), Bar(one, two, "0"), Bar(two, end, "1"))
 
 
 def test_an_average_of_nothing_is_none() -> None:

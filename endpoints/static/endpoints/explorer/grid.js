@@ -4,7 +4,7 @@
  */
 
 import { h, show } from "../shared/dom.js";
-import { ExactNumber } from "../shared/exact_json.js";
+import { compareExactly, ExactNumber, writeExactly } from "../shared/exact_json.js";
 
 const FIRST = ["timestamp", "project"];
 const WIDTHS = { timestamp: 200, project: 120 };
@@ -146,7 +146,8 @@ function sorted(lines, { name, isDescending }) {
   const keyed = lines.map((line) => ({ line, key: keyOf(line.row[name]) }));
   keyed.sort((one, other) => {
     if (one.key === null || other.key === null) return (one.key === null) - (other.key === null);
-    if (typeof one.key !== typeof other.key) return typeof one.key === "number" ? -1 : 1;
+    if (typeof one.key !== typeof other.key) return typeof one.key === "string" ? 1 : -1;
+    if (typeof one.key !== "string") return sign * compareExactly(one.key.text, other.key.text);
     return sign * ((one.key > other.key) - (one.key < other.key));
   });
   return keyed.map(({ line }) => line);
@@ -154,10 +155,10 @@ function sorted(lines, { name, isDescending }) {
 
 function keyOf(value) {
   if (value === null || value === undefined) return null;
-  return value instanceof ExactNumber ? value.value : typeof value === "string" ? value : JSON.stringify(value);
+  return value instanceof ExactNumber || typeof value === "string" ? value : writeExactly(value);
 }
 
 function written(value) {
   if (value === null || value === undefined) return h("span", { class: "lx-null" }, "null");
-  return typeof value === "string" ? value : JSON.stringify(value);
+  return typeof value === "string" ? value : writeExactly(value);
 }

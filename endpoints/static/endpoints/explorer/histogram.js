@@ -4,6 +4,7 @@
  */
 
 import { byId, counted, h, show, svg, table } from "../shared/dom.js";
+import { extremes } from "../shared/exact_json.js";
 import { hasRoom } from "../shared/time_axis.js";
 import { between, timeTicks, writeMoment, zoneName } from "./zone.js";
 
@@ -26,10 +27,13 @@ export class Histogram {
     byId("lx-histogram").hidden = true;
   }
 
-  /** Show the answer of the service; `aggregate` is count, of rows, or as it was written, avg(m.latency). */
+  /** Show the answer of the service; `aggregate` is count, of rows, or as it was written, avg(m.latency). A value is text. */
   show({ period, bars }, aggregate) {
     this.aggregate = aggregate;
-    this.bars = bars.map(([start, end, value]) => ({ start: new Date(start), end: new Date(end), value }));
+    this.bars = bars.map(([start, end, text]) => {
+      const value = Number.isFinite(Number(text ?? NaN)) ? Number(text) : null; // what is drawn; NaN has no height
+      return { start: new Date(start), end: new Date(end), text, value };
+    });
     this.here = this.anchor = this.bars.length - 1;
     this.severities = null;
     byId("lx-histogram").hidden = false;
@@ -79,8 +83,22 @@ export class Histogram {
     return Math.max(0, ...this.bars.map(({ value }) => value ?? 0));
   }
 
+  get least() {
+    return Math.min(0, ...this.bars.map(({ value }) => value ?? 0));
+  }
+
+  /** Which values are drawn: from nought, or from the least one if that is negative, to the greatest. */
+  get span() {
+    const [least, most] = extremes(["0", ...this.bars.filter(({ value }) => value !== null).map(({ text }) => text)]);
+    return this.least < 0 ? `${this.written(least)} to ${this.written(most)}` : this.most ? this.written(most) : "";
+  }
+
+  /** A count with separators; other values with the digits of the database. */
+  written(text) {
+    return this.aggregate === "count" ? Number(text).toLocaleString("en") : text;
+  }
+
   chart() {
-    const most = this.most;
     const width = this.bars.length;
     this.drawn = this.bars.map((bar, index) => this.drawnBar(bar, index));
     const label = `${width} bars; arrow keys move, Enter narrows the time range to a bar`;
@@ -88,7 +106,7 @@ export class Histogram {
     const chart = svg("svg", { ...box, class: "lx-chart", role: "group", "aria-label": label }, this.drawn);
     chart.addEventListener("keydown", (event) => this.key(event));
     chart.addEventListener("pointerleave", () => this.tell(null));
-    return h("div", { class: "lx-plot" }, h("span", { class: "lx-most" }, most ? written(most) : ""), chart);
+    return h("div", { class: "lx-plot" }, h("span", { class: "lx-most" }, this.span), chart);
   }
 
   /** The line of times below the bars. */
@@ -131,15 +149,15 @@ export class Histogram {
     );
   }
 
-  /** The visible parts of a bar from the ground: its severities, the most severe below, or all of it. */
+  /** The visible parts of a bar from the ground: its severities, the most severe below, or all of it; down if negative. */
   values(bar, index) {
     const { x, width } = this.extent(bar);
-    const { most, severities } = this;
-    const height = (value) => (value ? Math.max(1.5, (value / most) * (HEIGHT - 2)) : 0);
-    let top = HEIGHT;
+    const { most, least, severities } = this;
+    const height = (value) => (value ? Math.max(1.5, (Math.abs(value) / (most - least)) * (HEIGHT - 2)) : 0);
+    let top = HEIGHT - (least && height(least));
     const part = (css, value) => {
-      const tall = Math.min(top, height(value));
-      top -= tall;
+      const tall = value < 0 ? height(value) : Math.min(top, height(value));
+      if (value > 0) top -= tall;
       return svg("rect", { class: `lx-value ${css}`, x: x + 0.08 * width, y: top, width: 0.84 * width, height: tall });
     };
     if (!severities) return [part("", bar.value)];
@@ -156,21 +174,22 @@ export class Histogram {
   }
 
   /** A bar in words, for who does not see it. */
-  described({ start, end, value }, index) {
-    const what = () => (this.aggregate === "count" ? counted(value, "row") : `${this.aggregate} ${written(value)}`);
+  described(bar, index) {
+    const { start, end, text, value } = bar;
+    const what = () => (this.aggregate === "count" ? counted(value, "row") : `${this.aggregate} ${text}`);
     const parts = (this.severities ?? []).filter(([, ofBars]) => ofBars[index] > 0);
     const severities = parts.map(([severity, ofBars]) => `${ofBars[index].toLocaleString("en")} ${severity}`).join(", ");
-    return `${between(start, end)}: ${value === null ? "nothing" : what()}${severities && `, ${severities}`}`;
+    return `${between(start, end)}: ${text === null ? "nothing" : what()}${severities && `, ${severities}`}`;
   }
 
   table() {
     if (!byId("lx-table-details").open) return;
     const severities = this.severities ?? [];
-    const lines = this.bars.map(({ start, end, value }, index) => [
-      writeMoment(start),
-      writeMoment(end),
-      value === null ? "–" : written(value),
-      ...severities.map(([, ofBars]) => written(ofBars[index])),
+    const lines = this.bars.map((bar, index) => [
+      writeMoment(bar.start),
+      writeMoment(bar.end),
+      bar.text === null ? "–" : this.written(bar.text),
+      ...severities.map(([, ofBars]) => ofBars[index].toLocaleString("en")),
     ]);
     const what = this.aggregate === "count" ? "Rows" : this.aggregate;
     const headings = [`From (${zoneName()})`, "To", what, ...severities.map(([severity]) => severity)];
@@ -227,8 +246,4 @@ export class Histogram {
     const [first, last] = this.chosen();
     this.narrow({ start: this.bars[first].start, end: this.bars[last].end });
   }
-}
-
-function written(value) {
-  return value.toLocaleString("en", { maximumFractionDigits: 3 });
 }

@@ -1,6 +1,6 @@
 /** The log explorer: fields above, bars and rows below, all of it told by the page's address. */
 
-import { byId, counted, h, show } from "../shared/dom.js";
+import { byId, counted, h, rounded, show } from "../shared/dom.js";
 import { failureOf, post, stopwatch } from "../shared/http.js";
 import { aliasesOf, isRelative, readAddress, saveAddress, writeAddress } from "./address.js";
 import { clearFailure, Controls, showFailure, showUnreadable, Unreadable } from "./controls.js";
@@ -182,7 +182,7 @@ class Explorer {
   found(rows, answer, isFirst) {
     this.knowledge.seen.add(this.results.showRows(rows, answer, isFirst));
     if (isFirst && !rows.length) this.results.showEmpty(this.range, this.knowledge.source, this.knowledge.known.newest);
-    this.say(`${counted(rows.length, "row")} in ${answer.seconds.toFixed(2)} s`);
+    this.say(`${counted(rows.length, "row")} in ${rounded(answer.seconds, 2)} s`);
     if (!isFirst) return;
     this.followOrStop();
     if (this.search.exploration.lql.trim()) this.search.beside("notes", {}, (told) => this.showNotes(told.notes));

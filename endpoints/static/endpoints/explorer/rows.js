@@ -2,6 +2,7 @@
 
 import { copyButton } from "../shared/copying.js";
 import { button, byId, h } from "../shared/dom.js";
+import { writeExactly } from "../shared/exact_json.js";
 import { columnsOf, Grid } from "./grid.js";
 import { isObject, scalar } from "./knowledge.js";
 import { writeMoment } from "./zone.js";
@@ -133,7 +134,7 @@ export class RowList {
 
   unfolded(row) {
     const own = ownPart(row);
-    const copy = copyButton("lx-button lx-small", "Copy JSON", () => JSON.stringify(own, null, 2));
+    const copy = copyButton("lx-button lx-small", "Copy JSON", () => writeExactly(own, 2));
     const lookAround = () => this.actions.around(new Date(row.timestamp));
     const around = button("lx-button lx-small", lookAround, "Show surrounding rows");
     const actions = h("div", { class: "lx-actions" }, copy, around);
@@ -149,7 +150,7 @@ function keyOf(row) {
 function message(row) {
   if (typeof row.event_message === "string") return row.event_message || "(no message)";
   const selected = Object.entries(row).filter(([name]) => !BASE.has(name) && !SEVERITY_COLUMN.test(name));
-  return selected.map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`).join("  ");
+  return selected.map(([name, value]) => `${name}=${typeof value === "string" ? value : writeExactly(value)}`).join("  ");
 }
 
 /** The values by which the service tells severities: in the row's metadata, or beside columns that were chosen. */

@@ -1,6 +1,6 @@
 /** The most frequent values of a field, with a button each to filter for it or to filter it out. */
 
-import { button, byId, counted, h, show, table } from "../shared/dom.js";
+import { button, byId, counted, h, rounded, show, table } from "../shared/dom.js";
 
 export class TopValues {
   /** `ask` gets the path of a field and what to do with the answer; `addFilter` as the rows have it. */
@@ -61,6 +61,7 @@ export class TopValues {
 
   line({ kind, text, rows }, all) {
     const share = (100 * rows) / all;
+    const told = share >= 99.95 && share < 100 ? "> 99.9" : rounded(share, 1); // only all is 100 %
     const filter = (sign, label, negated) => {
       const go = () => this.addFilter(this.path.split("."), { kind, text }, negated);
       const one = button("lx-mini", go, sign);
@@ -73,7 +74,7 @@ export class TopValues {
     return [
       h("span", { class: `lx-scalar lx-${kind}` }, kind === "null" ? "missing or null" : text === "" ? '""' : text),
       rows.toLocaleString("en"),
-      h("span", { class: "lx-share" }, h("span", { class: "lx-share-room" }, meter), `${share.toFixed(1)} %`),
+      h("span", { class: "lx-share" }, h("span", { class: "lx-share-room" }, meter), `${told} %`),
       h("span", { class: "lx-minis" }, filter("+", "Filter for", false), filter("−", "Filter out", true)),
     ];
   }

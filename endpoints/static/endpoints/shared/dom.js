@@ -48,6 +48,12 @@ export function counted(count, noun) {
   return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 }
 
+/** A number with so many decimals, or with its first digit where these are all nought and the number is not. */
+export function rounded(value, decimals) {
+  const text = value.toFixed(decimals);
+  return value && !Number(text) ? String(Number(value.toPrecision(1))) : text;
+}
+
 /**
  * Tabs by the pattern of the ARIA authoring practices: one is in the tab order, arrow keys choose among them.
  * The list has role tablist, its tabs name their panels in aria-controls. What is returned chooses a tab from elsewhere.

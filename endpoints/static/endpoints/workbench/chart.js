@@ -1,6 +1,7 @@
 /** The result as a chart: what to draw is proposed and can be changed; the same numbers follow as text. */
 
 import { counted, h, show, table } from "../shared/dom.js";
+import { extremes } from "../shared/exact_json.js";
 import { between, timeTicks, writeMoment } from "../shared/time_axis.js";
 import { draw, kindOf, suggest } from "./chart_data.js";
 
@@ -78,9 +79,8 @@ function describe({ shape, across, values, split }, { series, left, isTime }) {
   const what = split ? `${values[0] ?? "rows"} by ${split}` : values.join(", ") || "rows";
   const title = `${shape === "line" ? "Line chart" : "Bar chart"} of ${what} across ${across}`;
   if (!points.length) return `${title}: no value to draw.`;
-  const numbers = points.map(({ value }) => value);
-  const [least, most] = [numbers.reduce((a, b) => Math.min(a, b)), numbers.reduce((a, b) => Math.max(a, b))];
-  const range = `from ${least.toLocaleString("en")} to ${most.toLocaleString("en")}`;
+  const [least, most] = extremes(points.map(({ text }) => text));
+  const range = `from ${least} to ${most}`;
   const gaps = series.reduce((sum, one) => sum + one.points.length - valued(one.points).length, 0);
   const missing = gaps ? ` ${counted(gaps, "bucket")} without a row ${gaps === 1 ? "is a gap" : "are gaps"}.` : "";
   const extent = isTime ? `, ${between(points[0].across, points.at(-1).across)}` : "";
@@ -94,8 +94,8 @@ function valued(points) {
 
 function pointsTable({ across }, { series, isTime }) {
   const all = series.flatMap(({ name, points }) => valued(points).map((point) => ({ name, ...point })));
-  const place = (point) => (isTime ? `${writeMoment(point.across)} UTC` : String(point.across));
-  const line = (point) => [place(point), point.name, h("td", { class: "wb-number" }, point.value.toLocaleString("en"))];
+  const place = (point) => (isTime ? `${writeMoment(point.across)} UTC` : point.label);
+  const line = (point) => [place(point), point.name, h("td", { class: "wb-number" }, point.text)];
   const numbers = table("wb-table", [across, "series", "value"], all.slice(0, SHOWN_POINTS).map(line));
   const rest = all.length - SHOWN_POINTS;
   return h("div", { class: "wb-scroll" }, numbers, rest > 0 ? h("p", { class: "wb-hint" }, `and ${counted(rest, "more value")}`) : null);
@@ -149,6 +149,7 @@ function lineData({ series }) {
   return {
     datasets: series.map(({ name, points }, index) => ({
       label: name,
+      points,
       data: points.map(({ across, value }) => ({ x: across, y: value })),
       borderColor: COLOURS[index],
       backgroundColor: COLOURS[index],
@@ -165,15 +166,23 @@ function isAlone(points, index) {
 }
 
 function barData({ series, isTime }) {
-  const places = [...new Set(series.flatMap(({ points }) => points.map(({ across }) => across)))];
-  if (isTime) places.sort((one, other) => Number(one) - Number(other));
+  const places = [...new Map(series.flatMap(({ points }) => points.map((point) => [point.key, point]))).values()];
+  if (isTime) places.sort((one, other) => Number(one.across) - Number(other.across));
   return {
-    labels: places.map((place) => (isTime ? writeMoment(place) : String(place))),
+    labels: places.map(({ across, label }) => (isTime ? writeMoment(across) : label)),
     datasets: series.map(({ name, points }, index) => {
-      const values = new Map(points.map(({ across, value }) => [across, value]));
-      return { label: name, data: places.map((place) => values.get(place) ?? null), backgroundColor: COLOURS[index] };
+      const byKey = new Map(points.map((point) => [point.key, point]));
+      const drawn = places.map(({ key }) => byKey.get(key) ?? null);
+      return { label: name, points: drawn, data: drawn.map((point) => point?.value ?? null), backgroundColor: COLOURS[index] };
     }),
   };
+}
+
+/** A number of an axis; Chart.js itself writes one digit of the great and the small ones, which makes some the same. */
+function writeTick(value) {
+  const size = Math.abs(value);
+  const isUsual = size === 0 || (size >= 1e-4 && size < 1e15);
+  return isUsual ? value.toLocaleString("en", { maximumSignificantDigits: 12 }) : String(Number(value.toPrecision(12)));
 }
 
 function options(choice, { series, isTime }) {
@@ -183,22 +192,24 @@ function options(choice, { series, isTime }) {
     type: isCategory ? "category" : "linear",
     title: { display: true, text: isTime ? `${choice.across} (UTC)` : choice.across },
     grid: {},
-    ticks: { maxRotation: 45, autoSkip: true },
+    ticks: { maxRotation: 45, autoSkip: true, ...(isCategory ? {} : { callback: writeTick }) },
   };
   if (isTimeLine) {
     across.afterBuildTicks = (axis) => (axis.ticks = timeTicks(axis.min, axis.max, axis.maxWidth));
     across.ticks.callback = (_value, index, ticks) => ticks[index].text;
   }
-  const title = (items) => (isTimeLine ? `${writeMoment(items[0].parsed.x)} UTC` : items[0].label);
+  const pointOf = ({ dataset, dataIndex }) => dataset.points[dataIndex];
+  const title = (items) => (isTimeLine ? `${writeMoment(items[0].parsed.x)} UTC` : pointOf(items[0])?.label ?? items[0].label);
+  const label = (item) => `${item.dataset.label}: ${pointOf(item).text}`;
   // Counts have no halves.
   const isWhole = series.every(({ points }) => valued(points).every((point) => Number.isInteger(point.value)));
-  const value = { beginAtZero: true, title: { display: false }, grid: {}, ticks: { precision: isWhole ? 0 : 6 } };
+  const value = { beginAtZero: true, title: { display: false }, grid: {}, ticks: { callback: writeTick, ...(isWhole ? { precision: 0 } : {}) } };
   return {
     animation: false,
     maintainAspectRatio: false,
     interaction: { mode: "index", intersect: false },
     locale: "en",
     scales: { x: across, y: value },
-    plugins: { legend: { display: series.length > 1, labels: { boxWidth: 12 } }, tooltip: { callbacks: { title } } },
+    plugins: { legend: { display: series.length > 1, labels: { boxWidth: 12 } }, tooltip: { callbacks: { title, label } } },
   };
 }

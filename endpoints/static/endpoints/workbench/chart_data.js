@@ -1,5 +1,7 @@
 /** What of a result can be drawn, and how: pure, from columns and rows to points. */
 
+import { counted } from "../shared/dom.js";
+import { compareExactly, numberKey, sumExactly } from "../shared/exact_json.js";
 import { isRoundStep, roundStep } from "../shared/time_axis.js";
 import { isNumeric } from "./table.js";
 
@@ -9,7 +11,11 @@ import { isNumeric } from "./table.js";
  * What is drawn; `values` are number columns, none for the count of rows; `split` makes one series of each of its values.
  * @typedef {{shape: "line" | "bar", across: string, values: string[], split: string}} Choice
  */
-/** A value of null is a bucket without a row: a line has a gap there. @typedef {{across: number | string, value: number | null}} Point */
+/**
+ * `value` is where it is drawn, `text` its digits; both are null in a bucket without a row, where a line has a gap. Points
+ * of one `key` stand at the same place: `across` is where that is drawn, `label` its digits.
+ * @typedef {{key: number | string, across: number | string, label: string, value: number | null, text: string | null}} Point
+ */
 /** @typedef {{isTime: boolean, series: {name: string, points: Point[]}[], left: string}} Drawing */
 
 const MOST_SERIES = 8;
@@ -53,14 +59,15 @@ export function draw(choice, columns, rows) {
   const isTime = kind === "time";
   const places = placing(choice, rows, kind);
   const groups = grouped(choice, rows);
-  const series = groups.shown.map(({ name, value, rows: of }) => ({ name, points: summed(of, places, value) }));
-  for (const { points } of series) if (kind !== "category") points.sort((one, other) => Number(one.across) - Number(other.across));
+  const series = groups.shown.map(({ name, value, rows: of }) => ({ name, ...summed(of, places, value) }));
+  for (const { points } of series) if (kind !== "category") points.sort((one, other) => compareExactly(one.label, other.label));
   if (isTime) leaveGaps(series);
-  const drawn = [...new Set(series.flatMap(({ points }) => points.map(({ across }) => across)))];
-  const left = [groups.left && `${groups.left} more series`];
+  const drawn = [...new Set(series.flatMap(({ points }) => points.map(({ key }) => key)))];
+  const undrawable = series.reduce((sum, one) => sum + one.undrawable, 0);
+  const left = [groups.left && `${groups.left} more series`, undrawable && `${counted(undrawable, "value")} (NULL, NaN or too large)`];
   if (choice.shape === "bar" && drawn.length > MOST_BARS) {
     const kept = new Set(drawn.slice(0, MOST_BARS));
-    for (const one of series) one.points = one.points.filter(({ across }) => kept.has(across));
+    for (const one of series) one.points = one.points.filter(({ key }) => kept.has(key));
     left.push(`${drawn.length - MOST_BARS} more values of ${choice.across}`);
   }
   return { isTime, series, left: left.filter(Boolean).join(" and ") };
@@ -72,9 +79,9 @@ function leaveGaps(series) {
   const all = rhythm(moments);
   if (all === null) return;
   for (const one of series) {
-    const values = new Map(one.points.map(({ across, value }) => [across, value]));
+    const points = new Map(one.points.map((point) => [point.across, point]));
     const own = all.filter((moment) => moment >= one.points[0]?.across && moment <= one.points.at(-1).across);
-    one.points = own.map((across) => ({ across, value: values.get(across) ?? null }));
+    one.points = own.map((across) => points.get(across) ?? { ...placeAt(across), value: null, text: null });
   }
 }
 
@@ -104,12 +111,22 @@ function startOfMonth(number) {
   return Date.UTC(Math.floor(number / 12), number % 12);
 }
 
-/** Where a row stands on the horizontal axis; `empty` are places that count as nought where no row stands. */
+/** Where a row stands on the horizontal axis, null for nowhere; `empty` are places that count as nought without a row. */
 function placing({ across, values }, rows, kind) {
-  if (kind === "category") return { place: (row) => String(row[across]), empty: [] };
-  if (kind === "number") return { place: (row) => Number(row[across]), empty: [] };
+  if (kind === "category") return { place: (row) => placeAt(String(row[across])), empty: [] };
+  if (kind === "number") return { place: (row) => placeOf(String(row[across])), empty: [] };
   const moment = (row) => (row[across] === null ? NaN : Date.parse(row[across]));
-  return values.length ? { place: moment, empty: [] } : buckets(rows.map(moment).filter(Number.isFinite), moment);
+  const place = (row) => (Number.isFinite(moment(row)) ? placeAt(moment(row)) : null);
+  return values.length ? { place, empty: [] } : buckets(rows.map(moment).filter(Number.isFinite), moment);
+}
+
+function placeAt(across) {
+  return { key: across, across, label: String(across) };
+}
+
+/** The place of a number: those that a double cannot tell apart stand at two. */
+function placeOf(label) {
+  return Number.isFinite(Number(label)) ? { key: numberKey(label), across: Number(label), label } : null;
 }
 
 /** Rows counted over time stand in buckets of a round length. */
@@ -119,12 +136,12 @@ function buckets(moments, moment) {
   const step = roundStep(most - least, BUCKETS);
   const start = (value) => Math.floor(value / step) * step;
   const empty = [];
-  for (let value = start(least); value <= most; value += step) empty.push(value);
-  return { place: (row) => start(moment(row)), empty };
+  for (let value = start(least); value <= most; value += step) empty.push(placeAt(value));
+  return { place: (row) => (Number.isFinite(moment(row)) ? placeAt(start(moment(row))) : null), empty };
 }
 
 function grouped({ values, split }, rows) {
-  const value = (name) => (name === undefined ? () => 1 : (row) => (row[name] === null ? NaN : Number(row[name])));
+  const value = (name) => (name === undefined ? () => "1" : (row) => String(row[name]));
   if (!split) {
     const names = values.length ? values : [undefined];
     return { shown: names.map((name) => ({ name: name ?? "rows", value: value(name), rows })), left: 0 };
@@ -134,13 +151,22 @@ function grouped({ values, split }, rows) {
   return { shown: all.slice(0, MOST_SERIES), left: Math.max(0, all.length - MOST_SERIES) };
 }
 
+/** The points, each with the sum of the values at its place, and how many values have no place or no height. */
 function summed(rows, { place, empty }, value) {
-  const sums = new Map(empty.map((across) => [across, 0]));
+  const found = new Map(empty.map((at) => [at.key, { at, texts: [] }]));
+  let undrawable = 0;
   for (const row of rows) {
-    const across = place(row);
-    if (typeof across === "number" && !Number.isFinite(across)) continue;
-    const number = value(row);
-    if (Number.isFinite(number)) sums.set(across, (sums.get(across) ?? 0) + number);
+    const [at, text] = [place(row), value(row)];
+    if (at === null || !Number.isFinite(Number(text))) {
+      undrawable += 1;
+      continue;
+    }
+    if (!found.has(at.key)) found.set(at.key, { at, texts: [] });
+    found.get(at.key).texts.push(text);
   }
-  return [...sums].map(([across, sum]) => ({ across, value: sum }));
+  const points = [...found.values()].map(({ at, texts }) => {
+    const text = sumExactly(texts);
+    return { ...at, value: Number(text), text };
+  });
+  return { points, undrawable };
 }

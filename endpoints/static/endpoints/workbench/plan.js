@@ -3,7 +3,7 @@
  * database's plan of a cluster has no times, because the query is not run for it.
  */
 
-import { counted, h } from "../shared/dom.js";
+import { counted, h, rounded } from "../shared/dom.js";
 
 /**
  * @typedef {{node: string, relation: string, alias: string, index: string, details: string[], rows_estimated: number,
@@ -115,7 +115,7 @@ function estimate({ rows_actual: actual, rows_estimated: estimated }) {
 }
 
 function milliseconds(value) {
-  return value >= 1000 ? `${(value / 1000).toFixed(2)} s` : `${value.toFixed(value >= 10 ? 0 : 2)} ms`;
+  return value >= 1000 ? `${(value / 1000).toFixed(2)} s` : `${rounded(value, value >= 10 ? 0 : 2)} ms`;
 }
 
 function all(node) {

@@ -1,7 +1,7 @@
 /** What a run or an explanation brought, in tabs. */
 
 import { copyButton } from "../shared/copying.js";
-import { byId, counted, h, show, table, tabs } from "../shared/dom.js";
+import { byId, counted, h, rounded, show, table, tabs } from "../shared/dom.js";
 import { layOut, parseExactly } from "../shared/exact_json.js";
 import { showChart } from "./chart.js";
 import { planView } from "./plan.js";
@@ -44,7 +44,7 @@ export class Results {
     this.choose("wb-tab-plan");
     if (answer.execution_ms === null) return "Explained, and not run.";
     const total = answer.planning_ms + answer.execution_ms;
-    return `Explained: ${answer.execution_ms.toFixed(1)} ms of ${total.toFixed(1)} ms were spent running it.`;
+    return `Explained: ${rounded(answer.execution_ms, 1)} ms of ${rounded(total, 1)} ms were spent running it.`;
   }
 }
 
@@ -52,7 +52,7 @@ function describeRun(run, cacheSeconds) {
   const saved = cacheSeconds ? `kept ${cacheSeconds.toLocaleString("en")} s` : "caching off";
   const parts = [
     counted(run.row_count, "row"),
-    `${run.seconds.toFixed(3)} s, ${run.database_seconds.toFixed(3)} s of them in PostgreSQL`,
+    `${rounded(run.seconds, 3)} s, ${rounded(run.database_seconds, 3)} s of them in PostgreSQL`,
     `cache: ${run.cache}, as for every draft (once saved: ${saved})`,
   ];
   if (run.truncated) parts.push("extra rows are dropped and the response says so");

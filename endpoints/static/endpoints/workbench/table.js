@@ -1,7 +1,7 @@
 /** Rows as a table that scrolls in its own box, as many at a time as a browser draws quickly; each unfolds into JSON. */
 
 import { button, counted, h } from "../shared/dom.js";
-import { ExactNumber, layOut } from "../shared/exact_json.js";
+import { compareExactly, ExactNumber, layOut, writeExactly } from "../shared/exact_json.js";
 
 const ROWS_AT_ONCE = 200;
 const CUT_CHARACTERS = 300; // in a cell; the row unfolded shows them all
@@ -40,7 +40,7 @@ export function isNumeric(type) {
 /** A value as text; null and nested values as JSON writes them. */
 export function asText(value) {
   if (typeof value === "string") return value;
-  return value instanceof ExactNumber ? value.text : JSON.stringify(value) ?? "null";
+  return value instanceof ExactNumber ? value.text : writeExactly(value) ?? "null";
 }
 
 function line(columns, row, number) {
@@ -64,7 +64,7 @@ function unfold(fold, folded, columns, row) {
 
 function whole(value) {
   if (value === null || value === undefined) return h("span", { class: "wb-null" }, "null");
-  return h("pre", { class: "wb-value" }, isNested(value) ? layOut(JSON.stringify(value)) : asText(value));
+  return h("pre", { class: "wb-value" }, isNested(value) ? layOut(writeExactly(value)) : asText(value));
 }
 
 function isNested(value) {
@@ -120,7 +120,14 @@ class Sorting {
 }
 
 function compare(one, other) {
-  if (one instanceof ExactNumber && other instanceof ExactNumber) return one.value - other.value;
-  const [left, right] = [one, other].map((value) => (typeof value === "string" ? value : JSON.stringify(value)));
+  if (one instanceof ExactNumber && other instanceof ExactNumber) return compareExactly(one.text, other.text);
+  // Beside numbers, the texts NaN and Infinity stand where PostgreSQL sorts them: NaN behind all.
+  if (one instanceof ExactNumber || other instanceof ExactNumber) return rank(one) - rank(other);
+  const [left, right] = [one, other].map(asText);
   return left < right ? -1 : left > right ? 1 : 0;
+}
+
+function rank(value) {
+  if (value instanceof ExactNumber) return 0;
+  return value === "-Infinity" ? -1 : 1 + Number(value === "NaN");
 }

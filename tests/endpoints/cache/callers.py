@@ -1,6 +1,7 @@
 """A process full of callers that want the same result at the same moment: `python -m … '<JSON of a Party>'`.
 
-It says "ready", calls when a line comes in, and then prints what each caller got.
+It says "ready", calls when a line comes in, and then prints what each caller got. Where runs wait to end, it says
+before that when all callers are in one flight, of which one leads.
 """
 
 from __future__ import annotations
@@ -17,14 +18,22 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import redis
+
 from tests.files import PROJECT
+from tests.live.calls import until
 
 RUNS = "test:runs"  # how often the query ran, over all processes
+MAY_END = "test:may-end"  # a list that lets runs end as soon as it has an element
+PATIENCE_SECONDS = 60  # for the machine
 
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """`fails` names an error class; "" makes a body of random bytes, so that equal bytes prove a shared run."""
+    """`fails` names an error class; "" makes a body of random bytes, so that equal bytes prove a shared run.
+
+    With `waits_to_end` a run goes on until the test lets it end (`let_runs_end`), then for as long as runs take.
+    """
 
     endpoint_id: str
     callers: int = 1
@@ -32,6 +41,7 @@ class Party:
     lease_seconds: float = 20.0
     fails: str = ""
     body_bytes: int = 100_000
+    waits_to_end: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +75,11 @@ class Child:
         )
 
     def wait_until_ready(self) -> None:
-        assert self.process.stdout is not None
-        assert self.process.stdout.readline() == "ready\n"
+        self._hear("ready")
+
+    def wait_until_all_are_in(self) -> None:
+        """Return when its callers are in one flight; only of a party whose runs wait to end."""
+        self._hear("all in")
 
     def call(self) -> None:
         assert self.process.stdin is not None
@@ -74,12 +87,26 @@ class Child:
         self.process.stdin.flush()
 
     def results(self) -> list[Got]:
-        output, _ = self.process.communicate(timeout=60)
+        output, _ = self.process.communicate(timeout=2 * PATIENCE_SECONDS)
         return [Got(**got) for got in json.loads(output)]
 
     def end(self) -> None:
         self.process.kill()
         self.process.communicate()
+
+    def _hear(self, word: str) -> None:
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == f"{word}\n"
+
+
+def start_flights(*parties: Party, redis_url: str) -> list[Child]:
+    """Return the processes once all callers of each are in one flight; their runs wait to end."""
+    children = start(*parties, redis_url=redis_url)
+    for child in children:
+        child.call()
+    for child in children:
+        child.wait_until_all_are_in()
+    return children
 
 
 def start(*parties: Party, redis_url: str) -> list[Child]:
@@ -87,6 +114,10 @@ def start(*parties: Party, redis_url: str) -> list[Child]:
     for child in children:
         child.wait_until_ready()
     return children
+
+
+def let_runs_end(suite: redis.Redis) -> None:
+    suite.rpush(MAY_END, 1)
 
 
 def call_together(parties: Sequence[Party], *, redis_url: str) -> list[list[Got]]:
@@ -98,10 +129,8 @@ def call_together(parties: Sequence[Party], *, redis_url: str) -> list[list[Got]
 
 
 def _main(party: Party) -> None:
-    import redis
-
     from endpoints import errors
-    from endpoints.cache import CachePolicy, result_key, run_once
+    from endpoints.cache import CachePolicy, flights, result_key, run_once
     from endpoints.errors import EndpointError
     from endpoints.results.outcomes import Outcome
     from tests.endpoints.cache.results import outcome, request
@@ -113,6 +142,8 @@ def _main(party: Party) -> None:
 
     def produce() -> Outcome:
         counter.incr(RUNS)
+        if party.waits_to_end:
+            counter.blmove(MAY_END, MAY_END, timeout=PATIENCE_SECONDS)  # back where it was, for the other runs
         time.sleep(party.run_seconds)
         if party.fails:
             raise getattr(errors, party.fails)("the same for all", details=[{"line": 3}], headers={"X-Made": "yes"})
@@ -134,7 +165,15 @@ def _main(party: Party) -> None:
     sys.stdout.flush()
     sys.stdin.readline()
     with ThreadPoolExecutor(party.callers) as pool:
-        sys.stdout.write(json.dumps(list(pool.map(call, range(party.callers)))))
+        answers = pool.map(call, range(party.callers))
+        if party.waits_to_end:
+            until(
+                lambda: party.callers - 1 in [len(flight._followers) for flight in list(flights._flights.values())],
+                seconds=PATIENCE_SECONDS,
+            )
+            sys.stdout.write("all in\n")
+            sys.stdout.flush()
+        sys.stdout.write(json.dumps(list(answers)))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +34,7 @@ from endpoints.results.positions import NO_POSITION
 from tests.endpoints.cache import callers as processes
 from tests.endpoints.cache.callers import RUNS, Party
 from tests.endpoints.cache.results import outcome
+from tests.live.calls import until
 
 POLICY = CachePolicy(fresh_seconds=900, stale_seconds=3600, lease_seconds=20)
 
@@ -74,10 +74,7 @@ def room(monkeypatch: pytest.MonkeyPatch, settings: Any) -> WaitingRoom:
 
 
 def until_waiting(callers: int) -> None:
-    deadline = time.monotonic() + 10
-    while flights._waiting_room._waiting < callers:
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    until(lambda: flights._waiting_room._waiting >= callers, seconds=60, pause=0.001)
 
 
 def others_wait(key: ResultKey, query: Query, pool: ThreadPoolExecutor, callers: int) -> list[Any]:
@@ -263,13 +260,17 @@ def test_processes_share_one_run(endpoint_id: str) -> None:
 
 
 def test_processes_share_one_error(endpoint_id: str) -> None:
-    got = processes.call_together(
-        [Party(endpoint_id, callers=50, run_seconds=1, fails="InvalidSQL")] * 2, redis_url=settings.REDIS_URL
-    )
+    client = get_redis_connection("default")
+    party = Party(endpoint_id, callers=50, fails="InvalidSQL", waits_to_end=True)
+    children = processes.start_flights(party, party, redis_url=settings.REDIS_URL)
+    # An error is kept for nobody, so the other process must wait for it before the run ends.
+    until(lambda: client.info("clients")["blocked_clients"] == 2, seconds=60)
+    processes.let_runs_end(client)
+    got = [child.results() for child in children]
     everyone = [each for process in got for each in process]
     assert len({each.error for each in everyone}) == 1
     assert '"InvalidSQL", 400, {"X-Made": "yes"}' in everyone[0].error
-    assert get_redis_connection("default").get(RUNS) == b"1"
+    assert client.get(RUNS) == b"1"
 
 
 def test_another_takes_over_from_a_runner_that_died(endpoint_id: str) -> None:
@@ -279,8 +280,7 @@ def test_another_takes_over_from_a_runner_that_died(endpoint_id: str) -> None:
     )  # fmt: skip
     dying.call()
     client = get_redis_connection("default")
-    while client.get(RUNS) is None:
-        time.sleep(0.01)
+    until(lambda: client.get(RUNS) is not None, seconds=60)
     for child in waiting:
         child.call()
     dying.end()
@@ -288,7 +288,7 @@ def test_another_takes_over_from_a_runner_that_died(endpoint_id: str) -> None:
     assert client.get(RUNS) == b"2"
     assert len({each.body for each in everyone}) == 1
     assert all(each.body and each.shared for each in everyone)
-    assert max(each.seconds for each in everyone) < 10, "the lease, a second's look, the run"
+    assert max(each.seconds for each in everyone) < 50, "the lease, a second's look, the run: not the run that died"
 
 
 def elsewhere(key: ResultKey, then: Callable[[Any], None], pool: ThreadPoolExecutor) -> Any:
@@ -442,8 +442,7 @@ def test_a_limit_of_the_leader_is_that_of_its_own_party_alone(key: ResultKey, po
     mine = [pool.submit(run_once, key, produce=refused, party="busy", policy=POLICY) for _ in range(3)]
     others = [pool.submit(run_once, key, produce=allowed, party="calm", policy=POLICY) for _ in range(3)]
     flight = flights._flights[key, NO_POSITION]
-    while len(flight._ended._cond._waiters) < 6:  # type: ignore[attr-defined]
-        pass
+    until(lambda: len(flight._ended._cond._waiters) >= 6, seconds=60, pause=0.001)  # type: ignore[attr-defined]
     refused.may_end.set()
     for caller in (leader, *mine):
         assert isinstance(caller.exception(10), TooManyCalls)

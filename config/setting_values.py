@@ -154,7 +154,7 @@ def with_gate_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """
     given = str(parameters.get("options") or "")
     own = {name.lower(): value for name, value in GATE_OPTIONS.items()}
-    for name, value in _settings(given):
+    for name, value in option_settings(given):
         wanted = own.get(name.lower())
         if wanted is not None and value.lower() != wanted.lower():
             raise ImproperlyConfigured(
@@ -207,7 +207,7 @@ def check_servers(parameters: Mapping[str, Any], *, setting: str, may_prefer: bo
         )
 
 
-def _settings(options: str) -> Iterator[tuple[str, str]]:
+def option_settings(options: str) -> Iterator[tuple[str, str]]:
     """Yield name and value of each setting: `-c name=value`, `-cname=value` or `--name=value` (postgres, "-c")."""
     words = iter(_WORD.findall(options))
     for word in words:

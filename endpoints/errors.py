@@ -467,11 +467,13 @@ class DatabaseUnavailable(EndpointError):
     status = 503
     code = "database_unavailable"
 
-    def __init__(self, retry_after_seconds: int = 5) -> None:
+    def __init__(self, retry_after_seconds: int = 5, *, reason: str = "") -> None:
         super().__init__(
             "The database cannot be reached at the moment.",
             headers={"Retry-After": str(retry_after_seconds)},
         )
+        self.reason = reason  # for operators, if it is known, and for the log
+        self.args = (reason or self.message,)
 
 
 class Overloaded(EndpointError):

@@ -91,6 +91,7 @@ TOOLS = {
     "nginx": Tool("nginx-light", "sbin/nginx"),
     "postgresql-15": Tool("postgresql-15", "lib/postgresql/15/bin/postgres"),
     "jq": Tool("jq", "bin/jq"),
+    "pgbouncer": Tool("pgbouncer", "sbin/pgbouncer"),
 }
 FOLDER_TOOLS = {"browser": "chromium"}  # what every test of a folder needs
 _left_out = pytest.StashKey[Counter[str]]()

@@ -61,7 +61,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
         "log_database": _state("log_database", check_log_database),
         "redis": _state("redis", _check_redis),
     }
-    ready = UNAVAILABLE not in checks.values()
+    ready = all(state in (OK, BUSY) for state in checks.values())
     body: dict[str, object] = {"status": OK if ready else UNAVAILABLE, "checks": checks}
     if servers := log_servers().reports():
         body["log_servers"] = [
@@ -77,7 +77,8 @@ def _state(name: str, check: Callable[[], None]) -> str:
         return BUSY
     except (DatabaseError, EndpointError, psycopg.Error, redis.RedisError, OSError) as error:
         logger.warning("not_ready", check=name, reason=f"{type(error).__name__}: {error}")
-        return UNAVAILABLE
+        reason = error.reason if isinstance(error, DatabaseUnavailable) else ""
+        return f"{UNAVAILABLE}: {reason}" if reason else UNAVAILABLE
     return OK
 
 

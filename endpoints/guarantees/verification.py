@@ -22,6 +22,7 @@ from endpoints.guarantees.probes import LogDatabase
 from endpoints.log_database.shared_work import SharedWork
 from logsources.databases import owner_connection, owner_parameters
 from logsources.distribution import worker_addresses
+from logsources.session_marks import refuse_shared_sessions
 
 logger = logging.getLogger(__name__)
 
@@ -75,12 +76,16 @@ def verify_guarantees(*, costly: bool = False) -> list[Verdict]:
     """Probe the log database for every guarantee, or for all but the costly ones, which only the operator tries.
 
     The workers of a cluster are asked too, if they can be reached from here. Raises psycopg.Error if the log database,
-    or the coordinator of a cluster, cannot be asked.
+    or the coordinator of a cluster, cannot be asked; SharedSession if a pooler shares its sessions.
     """
+    parameters = {**on_primary(settings.LOGS_GATE), "autocommit": True}
     with ExitStack() as stack, answer_within(VERIFIED_WITHIN_SECONDS):
         with answer_within(CONNECTED_WITHIN_SECONDS):
             owner = stack.enter_context(owner_connection())
-            gate = stack.enter_context(BoundedConnection.connect(**on_primary(settings.LOGS_GATE), autocommit=True))
+            gate, other = (stack.enter_context(BoundedConnection.connect(**parameters)) for _ in range(2))
+            # What one session shows would say nothing of another one.
+            refuse_shared_sessions(owner, stack.enter_context(owner_connection()))
+            refuse_shared_sessions(gate, other)
         logs = LogDatabase(owner=owner, gate=gate)
         nodes = [logs, *_workers(logs, stack)]
         return [_verdict(guarantee, nodes) for guarantee in GUARANTEES if costly or not guarantee.is_costly]
@@ -171,7 +176,7 @@ def _ask() -> _Answer:
     try:
         broken = [verdict for verdict in verify_guarantees() if verdict.is_needed and not verdict.holds]
     except psycopg.Error as error:
-        raise DatabaseUnavailable from error
+        raise DatabaseUnavailable(reason=str(error)) from error
     for verdict in broken:
         logger.error("sandbox guarantee %r does not hold: %s", verdict.guarantee.name, "; ".join(verdict.findings))
     now = time.monotonic()

@@ -23,6 +23,7 @@ from endpoints.log_database.sessions import ReaderSession, session_settings_stat
 from endpoints.results.outcomes import Column, Rows, Statement
 from endpoints.sql.parameter_uses import NumberedUses
 from logsources.databases import owner_connection
+from logsources.session_marks import ask_for_mark
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGresult
@@ -74,6 +75,7 @@ def _described(pool: GatePool, statement: Statement, session: ReaderSession) -> 
 def _reading(connection: GateConnection, session: ReaderSession) -> Iterator[None]:
     try:
         connection.execute("BEGIN READ ONLY")
+        connection.require_own_session(ask_for_mark(connection))
         arming, bound = session_settings_statement(session, topology=connection.topology)
         connection.execute(arming, [text.decode() for text in bound])
         yield

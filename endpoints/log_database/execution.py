@@ -1,6 +1,7 @@
 """Statements run as a least-privileged reader in one read-only round trip on a connection of the gate pool.
 
     BEGIN READ ONLY
+    SHOW logs.session                     -- the connection's mark: is it still in its own session?
     SELECT logs_private.log_position(…),  -- if it counts how new the rows are; an error on a standby that is behind
            set_config(…, true)            -- scope, tenant, arguments, limits, search path; the role last
     <statement>                           -- server-side binding, never the simple protocol
@@ -39,6 +40,7 @@ from endpoints.results.encoding import UNBOUNDED
 from endpoints.results.outcomes import OverBudget, Rows, Statement
 from endpoints.results.positions import NO_POSITION, covered_by_snapshot, read_position
 from logsources.roles import POSITION_NOT_REPLAYED, SANDBOX_READER
+from logsources.session_marks import SharedSession
 
 # A value counts as at least so much against a budget: in JSON few are shorter than `"a":12,`.
 BYTES_OF_VALUE: Final = 8
@@ -226,7 +228,7 @@ def failure_of(error: psycopg.Error, session: ReaderSession) -> Exception:
     if isinstance(error, psycopg.errors.QueryCanceled):
         return QueryTimeout(session.statement_timeout_seconds)
     if isinstance(error, psycopg.OperationalError) and _is_unavailable(error):
-        return DatabaseUnavailable()
+        return DatabaseUnavailable(reason=str(error) if isinstance(error, SharedSession) else "")
     if error.sqlstate == POSITION_NOT_REPLAYED:
         return DatabaseUnavailable()  # the former primary is a standby now, and there is no other
     return StatementFailed(error)
@@ -234,8 +236,8 @@ def failure_of(error: psycopg.Error, session: ReaderSession) -> Exception:
 
 def _may_be_sent_again(error: psycopg.Error) -> bool:
     """Tell whether a read-only statement may succeed on a fresh connection."""
-    if isinstance(error, NoAnswer):
-        return False  # a server that hangs has already used the call's time
+    if isinstance(error, (NoAnswer, SharedSession)):
+        return False  # a server that hangs has already used the call's time; a pooler shares every session
     return _is_stale(error) or (isinstance(error, psycopg.OperationalError) and _is_unavailable(error))
 
 

@@ -20,17 +20,19 @@ from typing import Any, Final
 import psycopg
 from psycopg import RawCursor
 from psycopg.pq import TransactionStatus
+from psycopg.pq.abc import PGresult
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from config.deadlines import NoAnswer, Result, watched
+from config.deadlines import NoAnswer, Result, answer_within, watched
 from config.exchanges import Exchange
-from config.setting_values import DEFAULT_PORT, each_server
+from config.setting_values import DEFAULT_PORT, each_server, option_settings
 from endpoints.cache.running_calls import CURRENT_CALL
 from endpoints.errors import DatabaseUnavailable, Overloaded
 from endpoints.log_database.cancelling import CancellableConnection, Interest
 from endpoints.log_database.liveness import PROBE_SECONDS, Liveness
 from endpoints.results.encoding import register_loaders
 from endpoints.results.positions import NO_POSITION
+from logsources.session_marks import SHARED_SESSIONS, SharedSession, mark_session, refuse_shared_sessions, shown_mark
 from logsources.topology import Topology, read_topology
 
 # --- Prepared statements ----------------------------------------------------------------------------------------------
@@ -99,6 +101,7 @@ LONGEST_STATEMENT_SECONDS: Final = 300.0  # if a statement has no timeout of its
 ROLLBACK_SECONDS: Final = 2.0
 # After a client was seen to leave, other calls look whether theirs has left too before they run a statement.
 DEPARTURE_SECONDS: Final = 5.0
+SHARED_SECONDS: Final = 5.0  # in which calls are refused at once, before it is tried whether sessions are still shared
 KEPT_FROM_SANDBOX: Final = 2  # connections of a pool that sandbox queries leave free for everything else
 
 
@@ -109,6 +112,8 @@ class GateConnection(CancellableConnection):
     """
 
     liveness: Liveness | None = None
+    pool: GatePool  # that opened it
+    mark: bytes  # of its session
     kept_statements: KeptStatements  # statements of the service and stored queries
     kept_queries: KeptStatements  # consumers' queries
     topology: Topology
@@ -128,6 +133,14 @@ class GateConnection(CancellableConnection):
         except NoAnswer:
             self.close()
             raise
+
+    def require_own_session(self, shown: PGresult) -> None:
+        """Raise SharedSession if the result of SHOW_MARK comes from another session than the connection's own."""
+        if shown_mark(shown) != self.mark:
+            self.close()
+            self.pool.keeps_sessions = False
+            self.pool.shared_until = monotonic() + SHARED_SECONDS
+            raise SharedSession(SHARED_SESSIONS)
 
 
 class _Vigil:
@@ -186,6 +199,8 @@ class GatePool:
         self._sandbox_in_hand = threading.BoundedSemaphore(max(1, size - KEPT_FROM_SANDBOX) + max(1, size // 4))
         self._in_use = 0
         self._lock = threading.Lock()
+        self.keeps_sessions = False  # as far as two connections have shown
+        self.shared_until = float("-inf")
         self._options = {"connect_timeout": 2, **conninfo, "autocommit": True, "cursor_factory": RawCursor}
         self._pool: ConnectionPool[GateConnection] = ConnectionPool(
             connection_class=GateConnection,
@@ -225,9 +240,11 @@ class GatePool:
     def connection(self, *, statement_seconds: float = LONGEST_STATEMENT_SECONDS) -> Iterator[GateConnection]:
         """Lend a connection for statements with this timeout.
 
-        Raises Overloaded if all stay busy, DatabaseUnavailable if none can be opened or the server hangs, and
-        CallEnded if nobody wants the result of this thread's call any more.
+        Raises Overloaded if all stay busy, DatabaseUnavailable if none can be opened, the server hangs or sessions are
+        shared, and CallEnded if nobody wants the result of this thread's call any more.
         """
+        if monotonic() < self.shared_until:
+            raise DatabaseUnavailable(reason=SHARED_SESSIONS)
         if self.liveness.refuses():
             raise DatabaseUnavailable
         asked_at = monotonic()
@@ -235,7 +252,8 @@ class GatePool:
             connection = self._pool.getconn(timeout=self._wait_seconds)
         except PoolTimeout as error:
             is_busy = self._in_use >= self._size and not self.liveness.is_known_dead()
-            raise (Overloaded() if is_busy else DatabaseUnavailable()) from error
+            refusal = SHARED_SESSIONS if monotonic() < self.shared_until else ""
+            raise (Overloaded() if is_busy else DatabaseUnavailable(reason=refusal)) from error
         connection.longest_wait = statement_seconds + OVERTIME_SECONDS
         now = monotonic()
         connection.probe_seconds = max(SHORTEST_PROBE_SECONDS, PROBE_SECONDS - (now - asked_at))
@@ -290,10 +308,24 @@ class GatePool:
         self.liveness.close()
 
     def _configure(self, connection: GateConnection) -> None:
-        """Prepare a new connection; refuse a server that reads strings or encodes text in another way."""
+        """Prepare a new connection; refuse shared sessions, and a server that reads strings or text in another way."""
         connection.liveness = self.liveness
-        connection.kept_statements = KeptStatements("kept", KEPT_STATEMENTS)
-        connection.kept_queries = RepeatedStatements("repeated", KEPT_QUERIES)
+        connection.pool = self
+        try:
+            if not self.keeps_sessions:
+                with answer_within(PROBE_SECONDS), GateConnection.connect(**self._options) as other:
+                    refuse_shared_sessions(connection, other)
+                self.keeps_sessions = True
+        except SharedSession:
+            self.shared_until = monotonic() + SHARED_SECONDS
+            raise
+        except psycopg.OperationalError:
+            pass  # perhaps there is no second connection to be had now: the next one tries again
+        # A pooler may ignore start-up options, so their settings come once more.
+        connection.mark = mark_session(connection, dict(option_settings(self._options.get("options") or "")))
+        # With the mark in its name, no statement is taken for one that another connection has prepared.
+        connection.kept_statements = KeptStatements(f"kept_{connection.mark.decode()}", KEPT_STATEMENTS)
+        connection.kept_queries = RepeatedStatements(f"repeated_{connection.mark.decode()}", KEPT_QUERIES)
         if connection.info.parameter_status("standard_conforming_strings") != "on":
             raise psycopg.OperationalError("the log database must have standard_conforming_strings = on")
         if connection.info.encoding != "utf-8":

@@ -2,7 +2,7 @@
 
 psycopg's own pipeline does the same at more than twice the cost in Python, which is most of a call with a small result.
 
-    [DEALLOCATE …]  BEGIN READ ONLY  [prepare]  arming  [prepare]  statement  ROLLBACK  sync
+    BEGIN READ ONLY  SHOW <mark>  [DEALLOCATE …]  [prepare]  arming  [prepare]  statement  ROLLBACK  sync
 
 Everything is sent before anything is awaited; an error skips what follows up to the sync. Rows come in chunks (manual,
 "Retrieving Query Results in Chunks"), so that a result over its budget is given up while it arrives.
@@ -26,6 +26,7 @@ from psycopg.waiting import Ready, Wait
 from endpoints.log_database.gate import GateConnection, KeptStatements
 from endpoints.results.encoding import CHUNK_ROWS, register_loaders
 from endpoints.results.outcomes import BoundValue, ColumnType, OverBudget
+from logsources.session_marks import SHOW_MARK
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
@@ -67,7 +68,6 @@ def run_transaction(
     the budget: the state of the transaction is then in doubt.
     """
     trip = RoundTrip(connection)
-    trip.send_plain(b"BEGIN READ ONLY")
     trip.send(*arming, keep=Keeping(connection.kept_statements, arming[0]))
     armed = trip.sent - 1
     trip.send(*statement, keep=keep)
@@ -212,7 +212,7 @@ class _Fetching:
 
 
 class RoundTrip:
-    """The commands sent before one sync, and their results."""
+    """The commands of one read-only transaction, sent before one sync, and their results."""
 
     def __init__(self, connection: GateConnection) -> None:
         self._connection = connection
@@ -220,6 +220,8 @@ class RoundTrip:
         self._prepared: dict[int, tuple[Keeping, bytes]] = {}  # by the index of the result that reports it
         self.sent = 0
         self._pgconn.enter_pipeline_mode()
+        self.send_plain(b"BEGIN READ ONLY")
+        self.send_plain(SHOW_MARK)
         for name in (*connection.kept_statements.give_up(), *connection.kept_queries.give_up()):
             self.send_plain(b"DEALLOCATE " + name)
 
@@ -248,6 +250,8 @@ class RoundTrip:
         results: list[PGresult] = self._connection.wait(_exchange(self._pgconn, fetching))
         self._pgconn.exit_pipeline_mode()
         for index, result in enumerate(results):
+            if index == 1:  # after BEGIN
+                self._connection.require_own_session(result)
             if result.status == ExecStatus.FATAL_ERROR:
                 raise psycopg.errors.error_from_result(result)
             if index in self._prepared:

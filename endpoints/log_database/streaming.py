@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 CANCEL_SECONDS: Final = 2.0
 RETRY_AFTER_SECONDS: Final = 5
-_STATEMENT: Final = 2  # BEGIN and the arming come before it
+_MARK, _STATEMENT = 1, 3  # their places: BEGIN comes first, the arming between them
 
 Chunk = list[tuple[Any, ...]]
 
@@ -83,12 +83,11 @@ class ArrivingRows:
         """Send the transaction and wait for its first rows. Raises psycopg.Error and QueryTimeout."""
         started = perf_counter()
         trip = RoundTrip(self._connection)
-        trip.send_plain(b"BEGIN READ ONLY")
         trip.send(*arming, keep=None)
         trip.send(statement.sql, statement.arguments, keep=None)
         trip.send_plain(b"ROLLBACK")
         self._connection.pgconn.pipeline_sync()
-        first = self._wait_for(_first_result(self._connection.pgconn, self._deadline()))
+        first = self._wait_for(_first_result(self._connection, self._deadline()))
         self.columns = column_names(first)
         self.types = column_types(first)
         self._next = first
@@ -172,8 +171,9 @@ class _OutOfTime(Exception):
     """PostgreSQL sent nothing until the deadline."""
 
 
-def _first_result(pgconn: PGconn, deadline: float) -> Generator[Wait, Ready, PGresult]:
+def _first_result(connection: GateConnection, deadline: float) -> Generator[Wait, Ready, PGresult]:
     """Return the first chunk of the statement, or its end if it has no rows; for `Connection.wait`."""
+    pgconn = connection.pgconn
     yield from send_queued(pgconn)
     finished = 0
     while True:
@@ -184,6 +184,8 @@ def _first_result(pgconn: PGconn, deadline: float) -> Generator[Wait, Ready, PGr
                 pgconn.set_chunked_rows_mode(CHUNK_ROWS)
         elif finished == _STATEMENT:
             return _unless_failed(result)
+        elif finished == _MARK:
+            connection.require_own_session(result)
         else:
             _unless_failed(result)
 

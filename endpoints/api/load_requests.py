@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from endpoints.access.token_limits import admit
 from endpoints.api.arguments import RawArguments, read_query_string
 from endpoints.api.authentication import authenticate
-from endpoints.api.load_bodies import LoadBody, read_load_body
+from endpoints.api.bodies import Body, receive_body
 from endpoints.api.middleware import request_id_of
 from endpoints.api.replies import as_endpoint_error
 from endpoints.cache.usage import note_load, note_load_end
@@ -92,7 +92,7 @@ def _load(request: HttpRequest, form: LoadForm, seen: _Seen) -> LoadedRows:
     return load_sent_rows(
         Load(
             target=target,
-            receive=lambda: _receive(request, form, seen).rows,
+            receive=lambda: _receive(request, form, seen).content,
             default_project=caller.default_project,
             sending=_sending(request),
             skip_bad_rows=skip_bad_rows,
@@ -101,10 +101,10 @@ def _load(request: HttpRequest, form: LoadForm, seen: _Seen) -> LoadedRows:
     )
 
 
-def _receive(request: HttpRequest, form: LoadForm, seen: _Seen) -> LoadBody:
+def _receive(request: HttpRequest, form: LoadForm, seen: _Seen) -> Body:
     if request.content_type and request.content_type.lower() not in form.media_types:
         raise UnsupportedMediaType(form.media_types[:2])
-    body = read_load_body(request, max_bytes=settings.ENDPOINTS_MAX_LOAD_BYTES)
+    body = receive_body(request.META, max_bytes=settings.ENDPOINTS_MAX_LOAD_BYTES)
     seen.sent_bytes = len(body.sent)
     return body
 

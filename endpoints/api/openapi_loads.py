@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from endpoints.api.bodies import ENCODINGS
 from endpoints.api.logs import JSON_ROWS
 from endpoints.api.openapi_parts import failure_headers, failure_text, failures, headers, parameter
 from endpoints.api.otlp import JSON, PROTOBUF
@@ -23,7 +24,7 @@ _BAD_ROWS: Final = parameter(
 _IDEMPOTENCY_KEY: Final = parameter(
     "Idempotency-Key", "header", "Distinguishes equal bodies that should both be stored.", maxLength=255
 )
-_ENCODING: Final = parameter("Content-Encoding", "header", "How the body is compressed.", enum=["gzip", "identity"])
+_ENCODING: Final = parameter("Content-Encoding", "header", "How the body is compressed.", enum=[*ENCODINGS, "identity"])
 _BYTES: Final[Schema] = {"type": "string", "format": "binary"}
 
 

@@ -22,10 +22,11 @@ from config import tracing
 from config.connections import HANG_UP
 from config.exchanges import LaterAnswer
 from endpoints.api.authentication import take_token_from_address
+from endpoints.api.bodies import announced_bytes
 from endpoints.api.middleware import settle_request_id
 from endpoints.api.replies import LaterResponse, error_reply
 from endpoints.api.slow_bodies import PIECE_BYTES, STRANGER, BodyCutOff, HangUp, Reader, ReadingPlaces
-from endpoints.errors import EndpointError, HeaderTooLarge, InvalidRequest, Overloaded, RequestTooLarge
+from endpoints.errors import EndpointError, HeaderTooLarge, InvalidRequest, RequestTooLarge
 
 Environ = dict[str, Any]  # of WSGI, PEP 3333
 StartResponse = Callable[..., Any]
@@ -72,12 +73,12 @@ class SlowClients:
         if reads is None or reads.match(environ["PATH_INFO"]) is None:
             _take_body_away(environ)
             return _whole(self._application(environ, start_response))
-        if not _credential(environ):
-            try:
+        try:
+            if not _credential(environ):
                 self._places.refuse_in_vain(STRANGER)
-            except Overloaded as error:
-                return _refuse(environ, start_response, error)
-        body = _GuardedBody(environ, self._places)
+            body = _GuardedBody(environ, self._places)
+        except EndpointError as error:
+            return _refuse(environ, start_response, error)
         environ["wsgi.input"] = io.BufferedReader(body, PIECE_BYTES)
         kept = _KeptStart()
         try:
@@ -109,9 +110,7 @@ class _GuardedBody(io.RawIOBase):
         self._input = environ["wsgi.input"]
         self._places = places
         self._reader: Reader | None = None
-        length = environ.get("CONTENT_LENGTH", "")
-        # For chunks, the web server reports the end.
-        self._remaining = int(length) if "HTTP_TRANSFER_ENCODING" not in environ else None
+        self._remaining = announced_bytes(environ)
         self.failure: EndpointError | None = None
 
     def readable(self) -> bool:

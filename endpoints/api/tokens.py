@@ -6,23 +6,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from django.http.request import UnreadablePostError
 
 from endpoints.access.token_limits import admit
 from endpoints.api.authentication import authenticate
+from endpoints.api.bodies import read_content
 from endpoints.api.replies import JSON, as_endpoint_error, error_response
 from endpoints.api.views import AnsweringView
 from endpoints.calling.issuing import DEFAULT_SECONDS, IssuedBrowserToken, TokenRequest, issue_browser_token
-from endpoints.errors import (
-    Detail,
-    InvalidRequest,
-    IssueNotAllowed,
-    MethodNotAllowed,
-    RequestTooLarge,
-    UnsupportedMediaType,
-)
+from endpoints.errors import Detail, InvalidRequest, IssueNotAllowed, MethodNotAllowed, UnsupportedMediaType
 
 METHODS: Final = ("POST", "OPTIONS")
 MEDIA_TYPE: Final = "application/json"
@@ -56,23 +48,9 @@ def _issue(request: HttpRequest) -> IssuedBrowserToken:
         raise MethodNotAllowed(str(request.method), METHODS)
     if not caller.may_issue:
         raise IssueNotAllowed  # before the body is read
-    return issue_browser_token(read_token_request(_body(request)), caller=caller)
-
-
-def _body(request: HttpRequest) -> bytes:
     if (request.content_type or "").lower() != MEDIA_TYPE:
         raise UnsupportedMediaType([MEDIA_TYPE])
-    try:
-        # Django reads nothing of a body in chunks; the web server knows its end.
-        if "HTTP_TRANSFER_ENCODING" not in request.META:
-            return request.body
-        limit = settings.ENDPOINTS_MAX_BODY_BYTES
-        body: bytes = request.META["wsgi.input"].read(limit + 1)
-    except (UnreadablePostError, OSError) as error:
-        raise InvalidRequest("The body ended before its announced length.") from error
-    if len(body) > limit:
-        raise RequestTooLarge
-    return body
+    return issue_browser_token(read_token_request(read_content(request.META)), caller=caller)
 
 
 def read_token_request(body: bytes) -> TokenRequest:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
+from io import BytesIO
 from typing import Any, cast
 
 import orjson
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.http.multipartparser import MultiPartParserError
-from django.http.request import UnreadablePostError
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.request import Request
@@ -16,6 +16,7 @@ from rest_framework.views import APIView
 
 from endpoints.access.secrets import Caller
 from endpoints.api.arguments import MULTIPART, RawArguments, from_pairs, read_body
+from endpoints.api.bodies import read_content
 from endpoints.api.middleware import request_id_of
 from endpoints.api.query import QueryRequest, answer_query
 from endpoints.api.replies import JSON, error_response
@@ -76,22 +77,25 @@ def unknown_route(request: HttpRequest, rest: str = "") -> HttpResponse:
 
 
 def _read_body(request: HttpRequest) -> RawArguments:
-    try:
-        if request.content_type == MULTIPART and request.method == "POST":
-            return _read_multipart(request)
-        return read_body(request.content_type or "", request.body)
-    except UnreadablePostError as error:
-        raise InvalidRequest("The body ended before its announced length.") from error
+    sent = read_content(request.META)
+    if sent and request.content_type == MULTIPART and request.method == "POST":
+        return _read_multipart(request, sent)
+    return read_body(request.content_type or "", sent)
 
 
-def _read_multipart(request: HttpRequest) -> RawArguments:
-    sent = request.body
+def _read_multipart(request: HttpRequest, sent: bytes) -> RawArguments:
     try:
-        fields = [(name, str(value)) for name, values in request.POST.lists() for value in values]
+        posted, files = request.parse_file_upload({**request.META, "CONTENT_LENGTH": len(sent)}, BytesIO(sent))
     except MultiPartParserError as error:
         raise InvalidRequest("The multipart form cannot be read.") from error
-    if request.FILES:
+    if files:
         raise InvalidRequest("The multipart form contains a file; send arguments as fields.")
+    fields = [(name, str(value)) for name, values in posted.lists() for value in values]
+    # Django leaves out parts that it cannot read, ends values within a line, and reads a form that is cut short.
+    delimiter = b"--" + (request.content_params or {}).get("boundary", "").encode()
+    in_lines = (b"\n" + sent).count(b"\n" + delimiter)
+    if not sent.count(delimiter) == in_lines == len(fields) + 1 or delimiter + b"--" not in sent:
+        raise InvalidRequest("The multipart form cannot be read.")
     # Django puts U+FFFD in place of bytes that are not UTF-8, so look whether the caller really sent U+FFFD.
     if "\ufffd".encode() not in sent and any("\ufffd" in text for field in fields for text in field):
         raise InvalidRequest("The form is not UTF-8.")

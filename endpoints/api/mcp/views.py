@@ -11,12 +11,12 @@ import orjson
 import structlog
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
-from django.http.request import UnreadablePostError
 
 from endpoints.access.secrets import Caller
 from endpoints.access.token_limits import admit
 from endpoints.api.arguments import read_json
 from endpoints.api.authentication import authenticate
+from endpoints.api.bodies import read_content
 from endpoints.api.mcp.protocol import (
     MOST_IN_BATCH,
     REVISIONS,
@@ -88,7 +88,7 @@ def _answer(request: HttpRequest) -> Reply:
         if request.method != "POST":
             raise refusal or MethodNotAllowed(str(request.method), ["POST"])
         _refuse_other_formats(request)
-        return _answer_body(_Post(environ, caller, request_id, refusal), _read_body(request))
+        return _answer_body(_Post(environ, caller, request_id, refusal), read_content(environ))
     except Exception as error:  # noqa: BLE001  # whatever it was, the caller gets the one error body
         failure = as_endpoint_error(error)
         note_failed_call("", failure, caller, seconds=0.0, request_id=request_id, kind="mcp")
@@ -124,13 +124,6 @@ def _refuse_other_formats(request: HttpRequest) -> None:
         accepted = None
     if accepted is not ResultFormat.JSON:
         raise NotAcceptable([ResultFormat.JSON.value])
-
-
-def _read_body(request: HttpRequest) -> bytes:
-    try:
-        return request.body
-    except UnreadablePostError as error:
-        raise InvalidRequest("The body ended before its announced length.") from error
 
 
 # --- Messages ---------------------------------------------------------------------------------------------------------

@@ -26,7 +26,8 @@ Ask = Callable[..., tuple[int, dict[str, str], bytes]]
 def ask(settings: Any) -> Iterator[Ask]:
     """Return a function that sends a request and returns status, headers and body.
 
-    `headers` have `_` for `-`; `wsgi` is the scheme.
+    `headers` have `_` for `-`; `wsgi` is the scheme. A body in chunks has no length, as the web server hands it over;
+    `wsgi_length` is told instead of the body's own.
     """
     settings.ALLOWED_HOSTS = [HOST]
     fast_path._is_allowed_host.cache_clear()
@@ -36,10 +37,24 @@ def ask(settings: Any) -> Iterator[Ask]:
     places = ReadingPlaces(threads=16, body_seconds=60.0, bytes_per_second=4096)
     application = SlowClients(FastPath(get_wsgi_application()), places)
 
-    def send(query: str, *, path: str, method: str = "GET", body: bytes = b"", **headers: str) -> Any:
+    def send(
+        query: str,
+        *,
+        path: str,
+        method: str = "GET",
+        body: bytes = b"",
+        content_type: str = "application/json",
+        in_chunks: bool = False,
+        **headers: str,
+    ) -> Any:
         environ = RequestFactory().generic(method, path).environ
         environ |= {"QUERY_STRING": query, "HTTP_HOST": HOST, "wsgi.input": io.BytesIO(body)}
-        environ |= {"CONTENT_LENGTH": str(len(body)) if body else "", "CONTENT_TYPE": "application/json"}
+        environ |= {"CONTENT_LENGTH": str(len(body)) if body else "", "CONTENT_TYPE": content_type}
+        if in_chunks:
+            del environ["CONTENT_LENGTH"]
+            environ |= {"HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input_terminated": True}
+        if "wsgi_length" in headers:
+            environ["CONTENT_LENGTH"] = str(headers.pop("wsgi_length"))
         environ["wsgi.url_scheme"] = headers.pop("wsgi", "http")
         environ |= {f"HTTP_{name.upper()}": value for name, value in headers.items()}
         begun: dict[str, Any] = {}

@@ -37,7 +37,8 @@ def send(client: Client, body: object, url: str = URL, **options: Any) -> Any:
 
 def in_chunks(body: bytes) -> dict[str, Any]:
     """Return the environ of a body without a length, as granian gives it."""
-    return {"CONTENT_LENGTH": "", "wsgi.input_terminated": True, "wsgi.input": io.BytesIO(body)}
+    given = {"HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input_terminated": True, "wsgi.input": io.BytesIO(body)}
+    return {"CONTENT_LENGTH": "", **given}
 
 
 def assert_loaded(response: Any, *, loaded: int, already_there: int = 0, source: str = "edge_logs") -> None:

@@ -106,7 +106,7 @@ def test_answers_clients_that_accept_json(secret: str, accept: str | None) -> No
 def test_refuses_other_content_types_and_large_bodies(secret: str, settings: Any) -> None:
     client = Client(headers={"X-API-KEY": secret})
     assert error_of(client.post("/mcp", json.dumps(PING), content_type="text/plain")) == (415, "unsupported_media_type")
-    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 100
+    settings.ENDPOINTS_MAX_BODY_BYTES = 100
     large = {**PING, "params": {"x": "x" * 100}}
     assert error_of(client.post("/mcp", large, content_type="application/json")) == (413, "request_too_large")
 

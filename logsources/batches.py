@@ -73,11 +73,12 @@ class BatchRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """The result of a committed batch."""
+    """The result of a committed batch; `without_timestamp` of its new rows have the time of their arrival."""
 
     loaded: int
     already_there: int
     bad_rows: BadRows
+    without_timestamp: int = 0
 
 
 class RowReader(Protocol):
@@ -133,7 +134,7 @@ def read_batch(
         except BadRow as fault:
             batch.bad_rows.append(BadRowAt(index, fault.reason))
             continue
-        if raw.get("timestamp") is None:
+        if not row.has_own_time:
             batch.untimed.setdefault((row.id, row.project), []).append(index)
         batch.rows.append(PreparedRow(index, row.timestamp.date(), encode_row(row)))
     return batch
@@ -166,7 +167,10 @@ def load_batch(
         store.store(new)
         if bad_rows and not skip_bad_rows:
             raise BatchRefused(_listed(bad_rows), rows=batch.size)
-    return BatchReport(store.loaded, store.duplicates + len(arrived), _listed(bad_rows))
+    # Of rows with one id and project, one at most is new.
+    others = arrived.union(bad_row.index for bad_row in bad_rows)
+    untimed = sum(not others.issuperset(indexes) for indexes in batch.untimed.values())
+    return BatchReport(store.loaded, store.duplicates + len(arrived), _listed(bad_rows), untimed)
 
 
 def current_position(conn: Connection[Any], topology: Topology) -> str:

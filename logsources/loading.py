@@ -70,7 +70,8 @@ class LoadProgress:
 class LoadReport:
     """The result of a load. `bad_lines` lists the first 100 of `bad_line_count`.
 
-    `unrecognised` rows came without id or timestamp: the same lines again would be other rows.
+    `unrecognised` rows came without id or timestamp: the same lines again would be other rows. `without_timestamp` of
+    them have the time of the load.
     """
 
     loaded: int
@@ -78,6 +79,7 @@ class LoadReport:
     bad_line_count: int
     bad_lines: tuple[BadLine, ...]
     unrecognised: int = 0
+    without_timestamp: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,12 @@ def _load_rows(
             with suppress(psycopg.Error):  # the rows are stored; who waits for them finds them a little later
                 announce(conn, [shape.name])
     return LoadReport(
-        store.loaded, store.duplicates, intake.bad_line_count, intake.listed_bad_lines(), intake.unrecognised
+        store.loaded,
+        store.duplicates,
+        intake.bad_line_count,
+        intake.listed_bad_lines(),
+        intake.unrecognised,
+        intake.without_timestamp,
     )
 
 
@@ -171,6 +178,7 @@ class _Intake:
     progress: Callable[[LoadProgress], None] | None
     bad_line_count: int = 0
     unrecognised: int = 0
+    without_timestamp: int = 0
     _bad_lines: list[BadLine] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[PreparedRow]:
@@ -191,7 +199,8 @@ class _Intake:
             except (BadJSON, BadRow) as fault:
                 self.refuse(number, fault.reason)
                 continue
-            if isinstance(raw, dict) and (raw.get("id") is None or raw.get("timestamp") is None):
+            self.without_timestamp += not row.has_own_time
+            if isinstance(raw, dict) and (raw.get("id") is None or not row.has_own_time):
                 self.unrecognised += 1
             yield PreparedRow(number, row.timestamp.date(), encode_row(row))
         self._report_progress(number)

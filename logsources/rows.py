@@ -15,7 +15,7 @@ Reasons name fields and rules, never a value: they go to terminals and logs.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -24,7 +24,7 @@ from uuid import uuid4
 
 import orjson
 
-from logsources.messages import find_message
+from logsources.field_names import find_message, find_time
 from logsources.tables import MAX_KEY_CHARACTERS
 
 FIELDS: Final = frozenset({"id", "project", "timestamp", "event_message", "metadata"})
@@ -34,7 +34,7 @@ LATEST_AHEAD: Final = timedelta(days=366)
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECONDS_BY_DIGITS: Final = {10: 1_000_000, 13: 1_000, 16: 1}  # Unix seconds, milliseconds, microseconds
-_MAX_TIMESTAMP_CHARACTERS: Final = 64  # Python refuses to read a number of thousands of digits
+_MAX_TIME_CHARACTERS: Final = 64  # Python refuses to read a number of thousands of digits
 _MAX_NAMED_CHARACTERS: Final = 60  # characters of a field name quoted in a reason
 _PROJECT_NUMBERS_BELOW: Final = 10**18  # whole numbers up to here, of either sign, may be a project inside metadata
 # The escape of NUL, without an odd number of backslashes before it: `\\u0000` is a backslash and the text u0000.
@@ -51,13 +51,14 @@ class BadRow(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row as stored; `timestamp` is in UTC."""
+    """A row as stored; `timestamp` is in UTC, and without `has_own_time` that of the row's arrival."""
 
     id: str
     project: str
     timestamp: datetime
     event_message: str
     metadata_json: bytes
+    has_own_time: bool = True
 
 
 def random_id() -> str:
@@ -77,7 +78,8 @@ def read_row(
 
     `project_path` is the dotted path of the project inside metadata, None if it is the row's own field;
     `default_project` is the project of a row that names none.
-    The message is where `messages` finds it. A missing id comes from `new_id`, a missing timestamp is `now`.
+    The message and the time are where `field_names` finds them. A missing id comes from `new_id`, a missing time is
+    `now`.
     Timestamps are ISO 8601 (no zone: UTC; finer than a microsecond is cut), Unix time of 10, 13 or 16 digits, or a
     datetime.
     """
@@ -86,8 +88,9 @@ def read_row(
     try:
         metadata = _read_metadata(raw.get("metadata"))
         message, message_field = find_message(raw)
+        time, time_field = find_time(raw)
         if not FIELDS.issuperset(raw):
-            _move_other_fields(raw, metadata, message_field)
+            _move_other_fields(raw, metadata, {*FIELDS, message_field, time_field})
         if project_path is None:
             sent = raw.get("project")
             project = _read_key_text((default_project or None) if sent is None else sent, "project")
@@ -103,9 +106,10 @@ def read_row(
     return Row(
         new_id() if raw.get("id") is None else _read_id(raw["id"]),
         project,
-        _read_timestamp(raw.get("timestamp"), now),
+        now if time is None else _read_time(time, time_field, now),
         _read_text(message, "event_message"),
         metadata_json,
+        time is not None,
     )
 
 
@@ -149,9 +153,9 @@ def wrap_items(items: list[Any]) -> list[Any]:
     ]
 
 
-def _move_other_fields(raw: dict[str, Any], metadata: list[dict[str, Any]], message_field: str) -> None:
+def _move_other_fields(raw: dict[str, Any], metadata: list[dict[str, Any]], known: Container[str]) -> None:
     """Put top-level fields without a column into the first metadata object; the same value twice is one value."""
-    others = _wrap_object({name: value for name, value in raw.items() if name not in FIELDS and name != message_field})
+    others = _wrap_object({name: value for name, value in raw.items() if name not in known})
     first = metadata[0]
     for name, value in others.items():
         if name in first and orjson.dumps(first[name]) != orjson.dumps(value):
@@ -260,36 +264,34 @@ def _read_id(value: object) -> str:
     return _read_key_text(value, "id")
 
 
-def _read_timestamp(value: object, now: datetime) -> datetime:
-    if value is None:
-        return now
+def _read_time(value: object, field: str, now: datetime) -> datetime:
     if isinstance(value, str):
-        moment = _read_timestamp_text(value)
+        moment = _read_time_text(value, field)
     elif isinstance(value, datetime):  # of a form whose times are exact
         moment = value
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        moment = _from_unix_time(value)
+        moment = _from_unix_time(value, field)
     else:
-        raise BadRow("timestamp must be text or a number")
+        raise BadRow(f"{field} must be text or a number")
     if not EARLIEST <= moment <= now + LATEST_AHEAD:
-        raise BadRow(f"timestamp is before {EARLIEST.year} or more than {LATEST_AHEAD.days} days ahead")
+        raise BadRow(f"{field} is before {EARLIEST.year} or more than {LATEST_AHEAD.days} days ahead")
     return moment
 
 
-def _read_timestamp_text(text: str) -> datetime:
-    if len(text) > _MAX_TIMESTAMP_CHARACTERS:
-        raise BadRow("timestamp must be ISO 8601 or Unix time of 10, 13 or 16 digits")
+def _read_time_text(text: str, field: str) -> datetime:
+    if len(text) > _MAX_TIME_CHARACTERS:
+        raise BadRow(f"{field} must be ISO 8601 or Unix time of 10, 13 or 16 digits")
     if text.isdecimal() and len(text) != len("20250602"):
-        return _from_unix_time(int(text))
+        return _from_unix_time(int(text), field)
     try:
         moment = datetime.fromisoformat(text)
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise BadRow("timestamp must be ISO 8601") from None
+        raise BadRow(f"{field} must be ISO 8601") from None
 
 
-def _from_unix_time(number: float) -> datetime:
+def _from_unix_time(number: float, field: str) -> datetime:
     for digits, microseconds in _MICROSECONDS_BY_DIGITS.items():
         if 10 ** (digits - 1) <= number < 10**digits:
             return _EPOCH + timedelta(microseconds=round(number * microseconds))
-    raise BadRow("timestamp must be Unix time of 10, 13 or 16 digits")
+    raise BadRow(f"{field} must be Unix time of 10, 13 or 16 digits")

@@ -43,6 +43,8 @@ def _result(loaded: LoadedRows) -> dict[str, object]:
         "loaded": loaded.loaded,
         "already_there": loaded.already_there,
     }
+    if loaded.without_timestamp:
+        result["without_timestamp"] = loaded.without_timestamp
     if loaded.bad_rows:
         result["bad_rows"] = loaded.bad_rows
         result["details"] = [{"index": bad.index, "reason": bad.reason} for bad in loaded.listed_bad_rows]

@@ -77,7 +77,10 @@ def load_components() -> Schema:
                 | {"description": "Required; without it, the first of message, msg, log and log_entry."},
                 "project": text | {"description": "Without it, the default of the access token or log source."},
                 "id": {"oneOf": [text, {"type": "integer"}]},
-                "timestamp": {"oneOf": [{"type": "string", "format": "date-time"}, {"type": "number"}]},
+                "timestamp": {
+                    "oneOf": [{"type": "string", "format": "date-time"}, {"type": "number"}],
+                    "description": "Without it, the first of @timestamp, time, ts and date, else the time of arrival.",
+                },
                 "metadata": {"oneOf": [fields, {"type": "array", "items": fields}]},
             },
             "additionalProperties": True,
@@ -99,6 +102,8 @@ def load_components() -> Schema:
                 "source": text,
                 "loaded": number,
                 "already_there": number | {"description": "Rows that an earlier load has stored."},
+                "without_timestamp": number
+                | {"description": "Rows of these that have no time, and got that of their arrival."},
                 "bad_rows": number | {"description": "Rows that were left out."},
                 "details": {"type": "array", "items": reference("LoadProblem")},
             },

@@ -48,16 +48,13 @@ class OTLPView(AnsweringView):
 
 def _success(loaded: LoadedRows, media_type: str) -> HttpResponse:
     response = ExportLogsServiceResponse()
-    if loaded.bad_rows:
+    document = {}
+    message = _remarks(loaded)
+    if message:
         response.partial_success.rejected_log_records = loaded.bad_rows
-        response.partial_success.error_message = _reasons(loaded)
-    partial = response.partial_success
-    # Protobuf's JSON form writes integers of 64 bits as texts.
-    document = (
-        {"partialSuccess": {"rejectedLogRecords": str(loaded.bad_rows), "errorMessage": partial.error_message}}
-        if loaded.bad_rows
-        else {}
-    )
+        response.partial_success.error_message = message
+        # Protobuf's JSON form writes integers of 64 bits as texts.
+        document = {"partialSuccess": {"rejectedLogRecords": str(loaded.bad_rows), "errorMessage": message}}
     return HttpResponse(
         response.SerializeToString() if media_type == PROTOBUF else orjson.dumps(document),
         content_type=media_type,
@@ -65,11 +62,18 @@ def _success(loaded: LoadedRows, media_type: str) -> HttpResponse:
     )
 
 
-def _reasons(loaded: LoadedRows) -> str:
-    """Return why records were left out, without a value of theirs: the first few, by their index in the request."""
-    listed = [f"record {bad.index}: {bad.reason}" for bad in loaded.listed_bad_rows[:_MOST_REASONS]]
-    more = loaded.bad_rows - len(listed)
-    return "; ".join([*listed, f"and {more} more"] if more else listed)
+def _remarks(loaded: LoadedRows) -> str:
+    """Return why records were left out, the first few by their index in the request, and whose time was made up.
+
+    Without a value of theirs. With nothing left out it is a warning, as OTLP has it.
+    """
+    remarks = [f"record {bad.index}: {bad.reason}" for bad in loaded.listed_bad_rows[:_MOST_REASONS]]
+    more = loaded.bad_rows - len(remarks)
+    if more:
+        remarks.append(f"and {more} more")
+    if loaded.without_timestamp:
+        remarks.append(f"records without a time, stored with that of their arrival: {loaded.without_timestamp}")
+    return "; ".join(remarks)
 
 
 def _failure(error: EndpointError, media_type: str) -> HttpResponse:

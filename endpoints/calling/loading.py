@@ -88,7 +88,10 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class LoadedRows:
-    """The result of a load whose rows are on disk; `position` is one of the log at which they were visible."""
+    """The result of a load whose rows are on disk; `position` is one of the log at which they were visible.
+
+    `without_timestamp` of the loaded rows have the time of their arrival.
+    """
 
     source: str
     loaded: int
@@ -96,6 +99,7 @@ class LoadedRows:
     position: str
     bad_rows: int = 0
     listed_bad_rows: tuple[BadRowAt, ...] = ()
+    without_timestamp: int = 0
 
 
 def check_load(target: LoadTarget, *, caller: Caller) -> LoadTarget:
@@ -135,8 +139,15 @@ def load_sent_rows(load: Load) -> LoadedRows:
         expand = load.receive()
         with pool.turn():
             source, report, position = _store_body(load, expand())
-    bad_rows = report.bad_rows
-    return LoadedRows(source.shape.name, report.loaded, report.already_there, position, bad_rows.count, bad_rows.listed)
+    return LoadedRows(
+        source.shape.name,
+        report.loaded,
+        report.already_there,
+        position,
+        report.bad_rows.count,
+        report.bad_rows.listed,
+        report.without_timestamp,
+    )
 
 
 def _store_body(load: Load, body: bytes) -> tuple[RolledSource, BatchReport, str]:

@@ -77,6 +77,9 @@ class Command(OwnCommand):
             f" {report.bad_line_count:,} bad lines skipped; {seconds:.1f} s,"
             f" {report.loaded / max(seconds, 0.001):,.0f} rows/s"
         )
+        if report.without_timestamp:
+            rows = "1 row has" if report.without_timestamp == 1 else f"{report.without_timestamp:,} rows have"
+            self.stderr.write(f"{rows} no timestamp, and got the time of this load.", style_func=str)
         if report.unrecognised:
             rows = "1 row has" if report.unrecognised == 1 else f"{report.unrecognised:,} rows have"
             self.stderr.write(

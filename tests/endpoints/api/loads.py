@@ -41,11 +41,15 @@ def in_chunks(body: bytes) -> dict[str, Any]:
     return {"CONTENT_LENGTH": "", **given}
 
 
-def assert_loaded(response: Any, *, loaded: int, already_there: int = 0, source: str = "edge_logs") -> None:
+def assert_loaded(
+    response: Any, *, loaded: int, already_there: int = 0, source: str = "edge_logs", without_timestamp: int = 0
+) -> None:
     assert response.status_code == 200, response.content
     assert response["Content-Type"] == "application/json; charset=utf-8"
     assert response["Cache-Control"] == "no-store"
-    assert response.json() == {"result": [{"source": source, "loaded": loaded, "already_there": already_there}]}
+    result = {"source": source, "loaded": loaded, "already_there": already_there}
+    untimed = {"without_timestamp": without_timestamp} if without_timestamp else {}
+    assert response.json() == {"result": [result | untimed]}
 
 
 def assert_refused(response: Any, error: type[EndpointError]) -> dict[str, Any]:

@@ -127,7 +127,7 @@ def test_knows_the_producers_of_the_shipped_sources(
 
 
 def test_finds_the_project_inside_metadata(shipper: Client, log_database: psycopg.Connection[Any]) -> None:
-    sent = {"event_message": "m", "metadata": {"project_ref": "acme"}}
+    sent = {"event_message": "m", "timestamp": NOW.isoformat(), "metadata": {"project_ref": "acme"}}
     assert_loaded(send(shipper, [sent], "/api/logs?source=function_logs"), loaded=1, source="function_logs")
     assert log_database.execute("SELECT project FROM logs.function_logs").fetchone() == ("acme",)
 
@@ -170,7 +170,9 @@ def test_a_body_that_is_sent_again_doubles_nothing(
 ) -> None:
     body = json.dumps([without(missing, number) for number in range(3)]).encode()
     headers = {"Content-Encoding": "gzip"} if packed else {}
-    assert_loaded(send(shipper, gzip.compress(body) if packed else body, headers=headers), loaded=3)
+    untimed = 3 if "timestamp" in missing else 0
+    first = send(shipper, gzip.compress(body) if packed else body, headers=headers)
+    assert_loaded(first, loaded=3, without_timestamp=untimed)
     before = stored(log_database)
     assert_loaded(send(shipper, body), loaded=0, already_there=3)
     assert stored(log_database) == before
@@ -180,8 +182,10 @@ def test_a_body_that_is_sent_again_doubles_nothing(
 def test_rows_with_ids_are_known_again_in_another_batch(
     shipper: Client, log_database: psycopg.Connection[Any], missing: str
 ) -> None:
-    assert_loaded(send(shipper, [without(missing, 1), without(missing, 2)]), loaded=2)
-    assert_loaded(send(shipper, [without(missing, 2), without(missing, 3)]), loaded=1, already_there=1)
+    untimed = 1 if missing else 0
+    assert_loaded(send(shipper, [without(missing, 1), without(missing, 2)]), loaded=2, without_timestamp=2 * untimed)
+    again = send(shipper, [without(missing, 2), without(missing, 3)])
+    assert_loaded(again, loaded=1, already_there=1, without_timestamp=untimed)
     assert stored(log_database) == ["row-1", "row-2", "row-3"]
 
 
@@ -190,8 +194,9 @@ def test_equal_rows_without_ids_stay_apart(
     shipper: Client, log_database: psycopg.Connection[Any], missing: str
 ) -> None:
     equal = without(missing, 1)
-    assert_loaded(send(shipper, [equal, equal]), loaded=2)
-    assert_loaded(send(shipper, [equal]), loaded=1)
+    untimed = 1 if "timestamp" in missing else 0
+    assert_loaded(send(shipper, [equal, equal]), loaded=2, without_timestamp=2 * untimed)
+    assert_loaded(send(shipper, [equal]), loaded=1, without_timestamp=untimed)
     assert len(set(stored(log_database))) == 3
 
 
@@ -199,7 +204,7 @@ def test_an_idempotency_key_tells_equal_bodies_apart(shipper: Client, log_databa
     body = json.dumps(without("id timestamp", 1)).encode()
     for key, loaded in (("first", 1), ("first", 0), ("second", 1), ("", 1), ("second", 0)):
         answer = send(shipper, body, headers={"Idempotency-Key": key} if key else {})
-        assert_loaded(answer, loaded=loaded, already_there=1 - loaded)
+        assert_loaded(answer, loaded=loaded, already_there=1 - loaded, without_timestamp=loaded)
     assert len(stored(log_database)) == 3
 
 
@@ -211,9 +216,36 @@ def test_made_ids_are_uuids_of_version_8(shipper: Client, log_database: psycopg.
 
 @pytest.mark.one_server("it changes rows by a statement that Citus refuses")
 def test_a_row_without_timestamp_is_new_after_an_hour(shipper: Client, log_database: psycopg.Connection[Any]) -> None:
-    assert_loaded(send(shipper, [without("timestamp", 1)]), loaded=1)
+    assert_loaded(send(shipper, [without("timestamp", 1)]), loaded=1, without_timestamp=1)
     log_database.execute("UPDATE logs.edge_logs SET timestamp = timestamp - interval '61 minutes'")
-    assert_loaded(send(shipper, [without("timestamp", 1)]), loaded=1)
+    assert_loaded(send(shipper, [without("timestamp", 1)]), loaded=1, without_timestamp=1)
+
+
+@pytest.mark.parametrize("form", ["array", "batch", "one", "lines"])
+def test_rows_with_a_time_of_another_name_are_timed(
+    shipper: Client, log_database: psycopg.Connection[Any], form: str
+) -> None:
+    moment = NOW - timedelta(hours=5)
+    times = {"@timestamp": moment.isoformat(), "time": int(moment.timestamp() * 1000), "ts": moment.timestamp()}
+    rows = [without("id timestamp", 1) | {name: value} for name, value in times.items()]
+    if form == "one":
+        rows = rows[:1]
+    documents = {"array": rows, "batch": {"batch": rows}, "one": rows[0]}
+    body = documents.get(form) or "\n".join(map(json.dumps, rows)).encode()
+    for loaded in (len(rows), 0):
+        assert_loaded(send(shipper, body), loaded=loaded, already_there=len(rows) - loaded)
+    found = log_database.execute("SELECT timestamp, metadata FROM logs.edge_logs").fetchall()
+    assert [metadata for _, metadata in found] == [[{}]] * len(rows)
+    assert all(abs(timestamp - moment) < timedelta(milliseconds=1) for timestamp, _ in found)
+
+
+def test_counts_the_new_rows_whose_time_is_that_of_their_arrival(
+    shipper: Client, log_database: psycopg.Connection[Any]
+) -> None:
+    assert_loaded(send(shipper, [without("timestamp", 1)]), loaded=1, without_timestamp=1)
+    rows = [row(0), *(without("timestamp", number) for number in (1, 2, 2, 3, 4)), {"id": "row-5"}]
+    (result,) = send(shipper, rows, f"{URL}&bad_rows=skip").json()["result"]
+    assert (result["loaded"], result["already_there"], result["without_timestamp"]) == (4, 2, 3)
 
 
 # --- All or nothing ---------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -15,7 +16,7 @@ from endpoints.access.access_tokens import issue_access_token
 from endpoints.calling import loading
 from endpoints.errors import DatabaseUnavailable, EndpointError, Overloaded, RateLimited
 from tests.endpoints.api.loads import in_chunks
-from tests.logsources.otlp.requests import as_json, as_protobuf, record, request
+from tests.logsources.otlp.requests import NANOSECONDS, as_json, as_protobuf, record, request
 
 pytestmark = pytest.mark.django_db
 URL = "/v1/logs?source=edge_logs"
@@ -37,10 +38,10 @@ def assert_success(response: Any, content_type: str, *, rejected: int = 0, messa
     assert (response.status_code, response["Content-Type"]) == (200, content_type), response.content
     if content_type == JSON:
         partial = {"partialSuccess": {"rejectedLogRecords": str(rejected), "errorMessage": message}}
-        assert response.json() == (partial if rejected else {})
+        assert response.json() == (partial if message else {})
         return
     answer = ExportLogsServiceResponse.FromString(response.content)
-    assert answer.HasField("partial_success") is bool(rejected)
+    assert answer.HasField("partial_success") is bool(message)
     partial_success = answer.partial_success
     assert (partial_success.rejected_log_records, partial_success.error_message) == (rejected, message)
 
@@ -95,10 +96,21 @@ def test_a_body_that_is_sent_again_doubles_nothing(
 def test_records_without_a_time_are_known_again_too(
     shipper: Client, log_database: psycopg.Connection[Any], content_type: str
 ) -> None:
-    document = request({"body": {"stringValue": "now"}}, {"body": {"stringValue": "now"}})
-    for _ in range(2):
-        assert_success(send(shipper, document, content_type), content_type)
-    assert len(stored(log_database)) == 2
+    document = request({"body": {"stringValue": "now"}}, {"body": {"stringValue": "now"}}, record("timed"))
+    message = "records without a time, stored with that of their arrival: 2"
+    assert_success(send(shipper, document, content_type), content_type, message=message)
+    assert_success(send(shipper, document, content_type), content_type)
+    assert len(stored(log_database)) == 3
+
+
+@BOTH
+def test_a_record_is_timed_by_when_it_was_observed(
+    shipper: Client, log_database: psycopg.Connection[Any], content_type: str
+) -> None:
+    observed = {"timeUnixNano": "0", "observedTimeUnixNano": str(NANOSECONDS)}
+    assert_success(send(shipper, request(record("m", **observed)), content_type), content_type)
+    ((timestamp,),) = log_database.execute("SELECT timestamp FROM logs.edge_logs").fetchall()
+    assert timestamp == datetime.fromtimestamp(NANOSECONDS // 10**9, UTC) + timedelta(microseconds=123_456)
 
 
 @BOTH
@@ -115,9 +127,13 @@ def test_an_empty_request_is_a_success(
 def test_bad_records_are_left_out_and_counted(
     shipper: Client, log_database: psycopg.Connection[Any], content_type: str
 ) -> None:
-    good, bad = request(record("good")), request(*[record(f"bad {number}") for number in range(5)], resource=None)
+    good, bad = (
+        request(record("good", timeUnixNano="0")),
+        request(*[record(f"bad {number}") for number in range(5)], resource=None),
+    )
     document = {"resourceLogs": bad["resourceLogs"] + good["resourceLogs"]}
     message = "; ".join([*(f"record {number}: project is missing" for number in range(3)), "and 2 more"])
+    message += "; records without a time, stored with that of their arrival: 1"
     assert_success(send(shipper, document, content_type), content_type, rejected=5, message=message)
     assert [row[1] for row in stored(log_database)] == ["good"]
 

@@ -22,6 +22,7 @@ from logsources.models import LogSource
 from logsources.services import create_source
 
 LINES = [orjson.dumps({"id": f"{number}", "event_message": "m", "project": "acme"}) for number in range(20)]
+UNTIMED = "20 rows have no timestamp, and got the time of this load."
 UNRECOGNISED = "20 rows have no id or no timestamp: loading the same lines again would count them twice."
 NDJSON = b"\n".join(LINES) + b"\n"
 
@@ -54,7 +55,7 @@ def test_loads_a_file_whatever_its_name(
     file.write_bytes(content)
     stdout, stderr = run(file)
     assert stdout.startswith("commanded_rows: 20 rows loaded, 0 already there, 0 bad lines skipped; ")
-    assert stderr == f"{UNRECOGNISED}\n"
+    assert stderr == f"{UNTIMED}\n{UNRECOGNISED}\n"
     assert row_count(logs) == 20
 
 
@@ -77,6 +78,19 @@ def test_rows_without_id_or_timestamp_are_loaded_again_and_that_is_said(
         _, stderr = run(file)
         assert "2 rows have no id or no timestamp: loading the same lines again would count them twice" in stderr
         assert row_count(logs) == rows
+
+
+@pytest.mark.parametrize("name", ["@timestamp", "time", "ts", "date"])
+def test_rows_with_a_time_of_another_name_are_timed(
+    logs: Connection[Any], source: LogSource, tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / "rows"
+    timed = {"id": "a", "event_message": "m", "project": "acme", name: "2025-06-02T08:00:00Z"}
+    file.write_bytes(orjson.dumps(timed) + b"\n" + LINES[0])
+    for _ in range(2):
+        assert "1 row has no timestamp, and got the time of this load." in run(file)[1]
+    rows = logs.execute("SELECT timestamp::text FROM logs.commanded_rows WHERE id = 'a'").fetchall()
+    assert rows == [("2025-06-02 08:00:00+00",)]
 
 
 def test_nothing_but_bad_lines_is_a_failure(logs: Connection[Any], source: LogSource, tmp_path: Path) -> None:
@@ -104,8 +118,8 @@ def test_skips_bad_lines_when_told_to_and_lists_them(
     lines = stderr.splitlines()
     assert lines[0] == "line 1: project is missing"
     assert lines[1] == "line 22: the line is not JSON: Expecting value (column 1)"
-    assert lines[-2:] == ["… and 51 more bad lines", UNRECOGNISED]
-    assert len(lines) == 102
+    assert lines[-3:] == ["… and 51 more bad lines", UNTIMED, UNRECOGNISED]
+    assert len(lines) == 103
     assert "20 rows loaded, 0 already there, 151 bad lines skipped" in stdout
     assert "hunter2" not in stdout + stderr
     assert row_count(logs) == 20
@@ -193,7 +207,7 @@ def test_tells_how_far_it_is_in_plain_lines(source: LogSource, tmp_path: Path, m
     monkeypatch.setattr(load_progress, "PLAIN_LINE_EVERY_SECONDS", 0)
     file = tmp_path / "rows"
     file.write_bytes(NDJSON)
-    first, *_, last, _ = run(file)[1].splitlines()
+    first, *_, last, _, _ = run(file)[1].splitlines()
     assert first.startswith("commanded_rows: 10 rows, ")
     assert last.startswith("commanded_rows: 20 rows, ")
     assert last.endswith(" rows/s, 100%, 0 s left")

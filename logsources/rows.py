@@ -5,7 +5,8 @@ A raw row is a JSON object as a producer sends it::
     {"event_message": "GET | 200 | …", "project": "acme", "metadata": {"request": {"path": "/x"}}}
 
 In stored form, `metadata` is an array of objects, and every object inside it is in an array too, so that one way of
-unnesting reads them all: `[{"request": [{"path": "/x"}]}]`. A row that is already in stored form does not change.
+unnesting reads them all: `[{"request": [{"path": "/x"}]}]`; `stored_form` has the rule. A row that is already in stored
+form does not change.
 
 Nothing in a row is lost: a top-level field without its own column moves into metadata, numbers keep digits that a float
 would drop, and values that cannot be stored as sent (NUL characters, lone surrogates) are refused with a reason.
@@ -16,15 +17,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 import orjson
 
 from logsources.field_names import find_message, find_time
+from logsources.stored_form import Members, StoredMetadata, expand_names, wrap_object
 from logsources.tables import MAX_KEY_CHARACTERS
 
 FIELDS: Final = frozenset({"id", "project", "timestamp", "event_message", "metadata"})
@@ -49,8 +50,7 @@ class BadRow(Exception):
         super().__init__(reason)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A row as stored; `timestamp` is in UTC, and without `has_own_time` that of the row's arrival."""
 
     id: str
@@ -86,11 +86,14 @@ def read_row(
     if not isinstance(raw, dict):
         raise BadRow("the row must be a JSON object")
     try:
-        metadata = _read_metadata(raw.get("metadata"))
+        dotted: list[Members] = []
+        metadata = _read_metadata(raw.get("metadata"), dotted)
         message, message_field = find_message(raw)
         time, time_field = find_time(raw)
         if not FIELDS.issuperset(raw):
-            _move_other_fields(raw, metadata, {*FIELDS, message_field, time_field})
+            _move_other_fields(raw, metadata[0], {*FIELDS, message_field, time_field}, dotted)
+        if dotted:
+            expand_names(dotted)
         if project_path is None:
             sent = raw.get("project")
             project = _read_key_text((default_project or None) if sent is None else sent, "project")
@@ -116,52 +119,29 @@ def read_row(
 # --- Metadata ---------------------------------------------------------------------------------------------------------
 
 
-class StoredMetadata(list[dict[str, Any]]):
-    """Metadata that is in stored form already; its first object belongs to the row, and may get the project."""
-
-
-def _read_metadata(value: object) -> list[dict[str, Any]]:
+def _read_metadata(value: object, dotted: list[Members]) -> list[Members]:
     if value.__class__ is StoredMetadata:
         return value
     # Never an empty array: a query that unnests metadata would drop the row.
     if not value and (value is None or isinstance(value, (dict, list))):
         return [{}]
     if isinstance(value, dict):
-        return [_wrap_object(value)]
+        return [wrap_object(value, dotted)]
     if isinstance(value, list) and all(isinstance(item, dict) for item in value):
-        return [_wrap_object(item) for item in value]
+        return [wrap_object(item, dotted) for item in value]
     raise BadRow("metadata must be an object or an array of objects")
 
 
-# `__class__ is` and not isinstance(): these two run for every value of every row, and JSON yields no subclasses.
-def _wrap_object(members: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: [_wrap_object(value)]
-        if value.__class__ is dict
-        else wrap_items(value)
-        if value.__class__ is list
-        else value
-        for key, value in members.items()
-    }
-
-
-def wrap_items(items: list[Any]) -> list[Any]:
-    """Return an array of metadata in stored form."""
-    return [
-        _wrap_object(item) if item.__class__ is dict else wrap_items(item) if item.__class__ is list else item
-        for item in items
-    ]
-
-
-def _move_other_fields(raw: dict[str, Any], metadata: list[dict[str, Any]], known: Container[str]) -> None:
+def _move_other_fields(raw: Members, first: Members, known: Container[str], dotted: list[Members]) -> None:
     """Put top-level fields without a column into the first metadata object; the same value twice is one value."""
-    others = _wrap_object({name: value for name, value in raw.items() if name not in known})
-    first = metadata[0]
+    others = wrap_object({name: value for name, value in raw.items() if name not in known}, dotted)
     for name, value in others.items():
         if name in first and orjson.dumps(first[name]) != orjson.dumps(value):
             named = name[:_MAX_NAMED_CHARACTERS]
             raise BadRow(f"the field {named!r} differs from the field with the same name in metadata")
         first[name] = value
+    if dotted and dotted[-1] is others:
+        dotted[-1] = first  # their names with dots belong there now
 
 
 # --- Project ----------------------------------------------------------------------------------------------------------

@@ -16,7 +16,8 @@ import orjson
 
 from logsources.json_batches import VALUES_PER_ROW, TooManyRows, holds_more_than
 from logsources.ndjson import BYTE_ORDER_MARK, BadJSON, exact_decoder
-from logsources.otlp.records import Allowance, BadOTLP, LogRecord, Origin, origin_of, row_of, stored
+from logsources.otlp.records import Allowance, BadOTLP, LogRecord, Origin, origin_of, row_of
+from logsources.stored_form import stored
 
 _BEGINNINGS: Final = (b",", b"[", b"{")
 _MAX_INTEGER_CHARACTERS: Final = 20  # of 64 bits; Python refuses to read a number of thousands of digits

@@ -16,7 +16,8 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationSc
 from opentelemetry.proto.logs.v1 import logs_pb2
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
-from logsources.otlp.records import Allowance, BadOTLP, LogRecord, Origin, origin_of, row_of, stored
+from logsources.otlp.records import Allowance, BadOTLP, LogRecord, Origin, origin_of, row_of
+from logsources.stored_form import stored
 
 # A parsed message takes up to thirty times its bytes.
 MAX_MESSAGE_BYTES: Final = 2 * 1024 * 1024

@@ -8,8 +8,7 @@
     severity, trace, span  metadata.severity_number, severity_text, trace_id, span_id (hexadecimal), flags
     time                   the timestamp; without it the observed time
 
-Names with dots become objects, `service.name` -> `{"service": {"name": …}}`, because paths into metadata are written
-with dots. Pure: no I/O.
+Names with dots become objects, as in every row: `stored_form` says how. Pure: no I/O.
 """
 
 from __future__ import annotations
@@ -22,14 +21,11 @@ from typing import Any, Final
 import orjson
 
 from logsources.json_batches import VALUES_PER_ROW, TooManyRows
-from logsources.rows import StoredMetadata, wrap_items
+from logsources.stored_form import StoredMetadata, expand_names, stored
 
 PROJECT_ATTRIBUTE: Final = "project"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _END_OF_TIME: Final = 2**64  # fixed64, nanoseconds
-# Names of attributes have up to five parts; one of a thousand parts would become a thousand objects.
-_MAX_PARTS: Final = 8
-_MAX_DOTTED_CHARACTERS: Final = 200
 # What the records of a request share is stored with each of them.
 MAX_SHARED_BYTES: Final = 64 * 1024 * 1024
 
@@ -83,7 +79,7 @@ class LogRecord:
     time: int = 0
     observed_time: int = 0
     body: Any = None
-    attributes: Mapping[str, Any] = field(default_factory=dict)  # each value as `stored` returns it
+    attributes: dict[str, Any] = field(default_factory=dict)  # each value as `stored` returns it
     severity_number: int = 0
     severity_text: str = ""
     trace_id: str = ""
@@ -94,22 +90,23 @@ class LogRecord:
 
 
 def origin_of(
-    resource: Mapping[str, Any], *, name: str = "", version: str = "", attributes: Mapping[str, Any] | None = None
+    resource: dict[str, Any], *, name: str = "", version: str = "", attributes: dict[str, Any] | None = None
 ) -> Origin:
-    """Return what the records share, from the attributes of the resource and from the scope."""
+    """Return what the records share, from the attributes of the resource and from the scope, which it takes over."""
     metadata: dict[str, Any] = {}
+    project = resource.get(PROJECT_ATTRIBUTE)
+    expand_names(filter(None, (resource, attributes)))
     if resource:
-        metadata["resource"] = [stored_form(resource)]
+        metadata["resource"] = [resource]
     scope: dict[str, Any] = {}
     if name:
         scope["name"] = name
     if version:
         scope["version"] = version
     if attributes:
-        scope["attributes"] = [stored_form(attributes)]
+        scope["attributes"] = [attributes]
     if scope:
         metadata["scope"] = [scope]
-    project = resource.get(PROJECT_ATTRIBUTE)
     if project.__class__ is int:
         project = str(project)
     try:
@@ -119,10 +116,11 @@ def origin_of(
 
 
 def row_of(record: LogRecord, origin: Origin) -> dict[str, Any]:
-    """Return the raw row of a record. Raises BadOTLP."""
+    """Return the raw row of a record, whose attributes it takes over. Raises BadOTLP."""
     metadata = dict(origin.metadata)
     if record.attributes:
-        metadata["attributes"] = [stored_form(record.attributes)]
+        expand_names((record.attributes,))
+        metadata["attributes"] = [record.attributes]
     _put_facts(metadata, record)
     body = record.body
     if body.__class__ is str:
@@ -168,72 +166,3 @@ def _moment(nanoseconds: int) -> datetime | None:
     if not 0 < nanoseconds < _END_OF_TIME:
         raise BadOTLP("the time is not a number of nanoseconds")
     return _EPOCH + timedelta(microseconds=nanoseconds // 1000)
-
-
-# --- Names with dots --------------------------------------------------------------------------------------------------
-# Where a name belongs: the path of its object, and its name there. Filled as names come, and begun anew when full.
-_places: dict[str, tuple[str, str]] = {}
-_MOST_PLACES: Final = 4096
-
-
-def stored_form(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return attributes, whose values are in stored form, with objects for names with dots.
-
-    A name whose place is taken keeps its dots: `a` and `a.b` -> `{"a": …, "a.b": …}`.
-    """
-    found: dict[str, Any] = {}
-    objects = {"": found}  # by path
-    for name, value in attributes.items():
-        outer, last = _places.get(name) or _place(name)
-        members = objects.get(outer)
-        if members is None:
-            members = _object_at(objects, outer)
-        if members is None or last in members:
-            return _stored_in_order(attributes)
-        members[last] = value
-    return found
-
-
-def _stored_in_order(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the same where places are wanted twice: names without dots come first, and names with dots give way."""
-    found = {name: value for name, value in attributes.items() if "." not in name}
-    objects = {"": found}
-    for name, value in attributes.items():
-        if "." in name:
-            outer, last = _place(name)
-            members = objects.get(outer) or _object_at(objects, outer)
-            if members is None or last in members:
-                members, last = found, name
-            members[last] = value
-    return found
-
-
-def _object_at(objects: dict[str, dict[str, Any]], path: str) -> dict[str, Any] | None:
-    """Return the object for a path, a new one if it is missing; None if a value is in its place or on the way."""
-    if path in objects:
-        return objects[path]
-    outer, _, last = path.rpartition(".")
-    members = _object_at(objects, outer)
-    if members is None or last in members:
-        return None
-    inner: dict[str, Any] = {}
-    members[last] = [inner]
-    objects[path] = inner
-    return inner
-
-
-def _place(name: str) -> tuple[str, str]:
-    parts = name.split(".") if len(name) <= _MAX_DOTTED_CHARACTERS else ()
-    place = (".".join(parts[:-1]), parts[-1]) if 1 < len(parts) <= _MAX_PARTS and all(parts) else ("", name)
-    if len(name) <= _MAX_DOTTED_CHARACTERS:
-        if len(_places) >= _MOST_PLACES:
-            _places.clear()
-        _places[name] = place
-    return place
-
-
-def stored(value: Any) -> Any:
-    """Return a value of an attribute as metadata has it: an object is an array of one, also inside of others."""
-    if value.__class__ is dict:
-        return wrap_items([value])
-    return wrap_items(value) if value.__class__ is list else value

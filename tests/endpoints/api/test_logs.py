@@ -132,6 +132,23 @@ def test_finds_the_project_inside_metadata(shipper: Client, log_database: psycop
     assert log_database.execute("SELECT project FROM logs.function_logs").fetchone() == ("acme",)
 
 
+ECS = {"@timestamp": NOW.isoformat(), "log.level": "error", "message": "m", "log": {"logger": "app"}, "project": "acme"}
+
+
+@pytest.mark.parametrize("form", ["json", "lines"])
+def test_names_with_dots_become_objects_and_the_body_is_known_again(
+    shipper: Client, log_database: psycopg.Connection[Any], form: str
+) -> None:
+    rows = [ECS, ECS | {"metadata": {"http.request": [{"x.y": 1}]}}]
+    body = json.dumps(rows).encode() if form == "json" else b"\n".join(json.dumps(each).encode() for each in rows)
+    for loaded in (2, 0):
+        assert_loaded(send(shipper, body), loaded=loaded, already_there=2 - loaded)
+    log = {"log": [{"logger": "app", "level": "error"}]}
+    found = log_database.execute("SELECT metadata FROM logs.edge_logs ORDER BY id").fetchall()
+    expected = [log, {**log, "http": [{"request": [{"x": [{"y": 1}]}]}]}]
+    assert sorted((metadata for ((metadata,),) in found), key=len) == expected
+
+
 @pytest.mark.one_server("a row of a cluster tells the name of its shard")
 def test_makes_the_partitions_of_the_rows_days(shipper: Client, log_database: psycopg.Connection[Any]) -> None:
     day = NOW - timedelta(days=20)

@@ -9,7 +9,7 @@ import pytest
 
 from logsources.json_batches import TooManyRows
 from logsources.otlp import json_form, protobuf, records
-from logsources.otlp.records import BadOTLP, stored_form
+from logsources.otlp.records import BadOTLP
 from logsources.rows import read_row
 from tests.logsources.otlp.requests import NANOSECONDS, RESOURCE, as_json, as_protobuf, record, request
 
@@ -130,38 +130,29 @@ def test_the_project_is_an_attribute_of_the_resource(form: str, value: object, p
     assert row["project"] == project
 
 
-@pytest.mark.parametrize(
-    ("attributes", "expected"),
-    [
-        ({"a.b": 1, "a.c": 2, "d": 3}, {"a": [{"b": 1, "c": 2}], "d": 3}),
-        ({"a.b": 1, "a": 2}, {"a": 2, "a.b": 1}),
-        ({"a": 2, "a.b": 1}, {"a": 2, "a.b": 1}),
-        ({"a.b.c": 1, "a.b": 2}, {"a": [{"b": [{"c": 1}]}], "a.b": 2}),
-        ({"a.b": 2, "a.b.c": 1}, {"a": [{"b": 2}], "a.b.c": 1}),
-        ({"a": [{"x": 1}], "a.b": 2}, {"a": [{"x": 1}], "a.b": 2}),
-        ({"a.b": 2, "a": [{"x": 1}]}, {"a": [{"x": 1}], "a.b": 2}),
-        ({"a..b": 1, ".c": 2, "d.": 3}, {"a..b": 1, ".c": 2, "d.": 3}),
-        ({"a.b.c.d.e.f.g.h.i": 1}, {"a.b.c.d.e.f.g.h.i": 1}),
-        ({"a." + "b" * 200: 1}, {"a." + "b" * 200: 1}),
-    ],
-)
-def test_names_with_dots_become_objects_and_lose_nothing(attributes: dict[str, Any], expected: dict[str, Any]) -> None:
-    for _ in range(2):  # the second time with names that are known
-        assert stored_form(attributes) == expected
+@read_forms
+def test_names_with_dots_become_objects_at_every_level(form: str) -> None:
+    inner = {"kvlistValue": {"values": [{"key": "c.d", "value": {"intValue": 1}}]}}
+    sent = record(inner, attributes=[{"key": "a.b", "value": inner}, {"key": "a", "value": inner}])
+    resource = {"attributes": [*RESOURCE["attributes"], {"key": "project.id", "value": {"stringValue": "p"}}]}
+    ((row),) = read(form, request(sent, resource=resource))
+    assert row["event_message"] == '{"c.d":1}'
+    assert row["project"] == "acme"
+    assert row["metadata"] == [
+        {
+            "resource": [{"project": "acme", "service": [{"name": "shop"}], "project.id": "p"}],
+            "attributes": [{"a": [{"b": [{"c": [{"d": 1}]}], "c": [{"d": 1}]}]}],
+            "body": [{"c": [{"d": 1}]}],
+        }
+    ]
 
 
 def test_what_was_stored_form_before_is_that_of_every_row() -> None:
-    """As if the metadata had been sent with objects: `read_row` wraps nothing that is wrapped."""
+    """As if the metadata had been sent with objects: `read_row` changes nothing in it."""
     (row,) = read("JSON", request(record(STRUCTURE, attributes=[{"key": "a.b", "value": STRUCTURE}])))
     plain = {**row, "metadata": list(row["metadata"])}
     options: dict[str, Any] = {"project_path": None, "now": MOMENT}
     assert read_row(row, **options, new_id=str) == read_row(plain, **options, new_id=str)
-
-
-def test_more_names_than_are_remembered_are_placed_too() -> None:
-    for number in range(2 * records._MOST_PLACES):
-        assert stored_form({f"a.n{number}": 1}) == {"a": [{f"n{number}": 1}]}
-    assert len(records._places) <= records._MOST_PLACES
 
 
 # --- Bounds -----------------------------------------------------------------------------------------------------------

@@ -13,12 +13,13 @@ from typing import Any, Final, cast
 
 from lark import Token, Transformer
 
-from endpoints.lql.refusals import Fault, advice_to_quote, named
+from endpoints.lql.refusals import MAX_FOUND_CHARACTERS, Fault, advice_to_quote, named, quoted
 from endpoints.lql.rules import (
     LEVEL_PATH,
     LEVELS,
     MESSAGE,
     METADATA,
+    STRING,
     TIMESTAMP,
     Aggregate,
     Filter,
@@ -33,6 +34,9 @@ from endpoints.lql.rules import (
     TimeRule,
     TimeShorthandRule,
     Value,
+    keys_of,
+    path_of,
+    unescaped,
 )
 from endpoints.lql.times import Instant, Interval, iso_kind, read_time
 
@@ -57,14 +61,19 @@ REGEXP_FORMS: Final = ("a regular expression without spaces", "one in double quo
 MESSAGE_FORMS: Final = (
     "a word",
     "a phrase in double quotes",
-    "a filter such as `m.status:error` (field names have letters, digits, `_` and dots)",
+    'a filter such as `m.status:error` or `m."x-real-ip":1`',
 )
 TABLE_FORMS: Final = ("a table name of letters, digits and `_`",)
 CHART_FORMS: Final = ("an aggregate such as `count(*)` or `avg(m.latency)`", "`group_by(t::minute)`")
+PATH_FORMS: Final = ('names joined by single dots, those with other characters in double quotes: `m."x-real-ip"`',)
 SELECT_FORMS: Final = ("`*`", "a path such as `m.status`", "a path with an alias such as `m.status@status`")
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]++(?>(?:\.[0-9]++)?)(?>(?:[eE][+-]?[0-9]{1,3})?)")
-_ESCAPED: Final = re.compile(r'\\(["\\])')
+# Up to the first part of a path that is empty, or only partly in quotes.
+_WHOLE_PARTS: Final = re.compile(rf"(?>(?:(?:[A-Za-z0-9_]++|{STRING})(?:\.|\Z))*)")
+# What a person may mean as a filter: a path, an operator, and a value.
+_MEANT: Final = re.compile(r'(?:m\.|metadata\.)?([^\s":()]+)(:(?:[<>]=?|@>~?|~)?)(\S+)')
+_PLAIN_VALUE: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]|\.(?!\.))*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +121,10 @@ class ClauseReader(Transformer[Token, list[Clause]]):
     def chart(self, children: list[Token]) -> ChartClause:
         head, call = children
         if call.type == "INVALID":
-            raise Fault(_start(call), f"{named(call)} is not a chart", found=call, expected=CHART_FORMS)
-        name, argument = call[:-1].split("(")
+            raise Fault(
+                _start(call), f"{named(call)} is not a chart", found=call, expected=CHART_FORMS, hint=_hint(call)
+            )
+        name, _, argument = call[:-1].partition("(")
         if call.type == "GROUP_BY":
             before, _, period = argument.partition("::")
             where = _start(call) + len(name) + 1 + len(before) + 2
@@ -128,8 +139,10 @@ class ClauseReader(Transformer[Token, list[Clause]]):
         head, selected = children
         if selected.type == "INVALID":
             reason = f"{named(selected)} cannot be selected"
-            raise Fault(_start(selected), reason, found=selected, expected=SELECT_FORMS)
-        path, at, alias = selected.partition("@")
+            raise Fault(_start(selected), reason, found=selected, expected=SELECT_FORMS, hint=_hint(selected))
+        quotes_end = selected.rfind('"') + 1
+        rest, at, alias = selected[quotes_end:].partition("@")
+        path = selected[:quotes_end] + rest
         where = _start(selected) + len(path)
         if path == "*" and at:
             raise Fault(where, "`*` is every column and takes no alias", found=at + alias, expected=("`*` alone",))
@@ -189,12 +202,24 @@ def _start(token: Token) -> int:
 
 
 def _path(written: str, position: int) -> str:
-    """Return the path that identifies a field. Raises Fault for an empty segment."""
-    empty = re.search(r"^\.|\.(?=\.|$)", written)
-    if empty:
+    """Return the path that identifies a field. Raises Fault for a part that is empty or only partly in quotes."""
+    whole = cast(re.Match[str], _WHOLE_PARTS.match(written)).end()
+    if whole < len(written) or written.endswith("."):
+        is_empty = written[whole : whole + 1] in ("", ".")
+        fault = "is empty" if is_empty else "is only partly in double quotes"
+        reason = f"a part of the field name {named(written)} {fault}"
+        raise Fault(position + max(whole - is_empty, 0), reason, found=written, expected=PATH_FORMS)
+    keys = keys_of(written)
+    if not all(keys):
         reason = f"a part of the field name {named(written)} is empty"
-        raise Fault(position + empty.start(), reason, found=written, expected=("names joined by single dots",))
-    return f"{METADATA}.{written[2:]}" if written.startswith("m.") else str(written)
+        raise Fault(position + written.index('""'), reason, found=written, expected=PATH_FORMS)
+    return path_of([METADATA, *keys[1:]] if keys[0] == "m" and len(keys) > 1 else keys)
+
+
+def _hint(written: str) -> str:
+    """Return the hint for what would be a path if a part of it were in quotes."""
+    is_odd = '"' in written or "-" in written
+    return 'Put a name with other characters in double quotes, such as m."x-real-ip".' if is_odd else ""
 
 
 def _column_path(written: str, position: int) -> str:
@@ -241,7 +266,7 @@ def _value(written: Token, head: str, expected: Sequence[str]) -> Value:
     """Return the value; `head` is the text before it, for a message that shows the right form."""
     match written.type:
         case "QUOTED" | "PARENTHESES":
-            return Value(_ESCAPED.sub(r"\1", written[1:-1]), quoted=True)
+            return Value(unescaped(written[1:-1]), quoted=True)
         case "UNCLOSED_QUOTE":
             reason, expected = "the quote is never closed", ('a closing `"`',)
             raise Fault(_start(written), reason, found=written, expected=expected)
@@ -255,10 +280,16 @@ def _value(written: Token, head: str, expected: Sequence[str]) -> Value:
 
 
 def _invalid_value(written: Token, head: str, expected: Sequence[str]) -> Fault:
-    if written[0] in '"(':
+    if not head and re.match(r'[A-Za-z0-9_.]+\."', written):
+        reason = f"{named(written)} is not a path with an operator behind it"
+        expected = ('a filter such as `m."x-real-ip":1`',)
+        hint = "A part in double quotes must be closed, and stand between dots."
+    elif written[0] in '"(':
         what = "quote" if written[0] == '"' else "parenthesis"
         reason = f"white space must follow the closing {what}"
         hint = 'Inside quotes, write a quote as \\".'
+        if not head and what == "quote":
+            hint += ' A field in quotes has m. in front: m."x-real-ip":1.'
     elif written[0] in ":<>=~@" and head:
         reason = f"{named(written)} is used where a value should begin"
         hint = "Write one operator between a field and its value; a value in double quotes may contain any text."
@@ -266,4 +297,16 @@ def _invalid_value(written: Token, head: str, expected: Sequence[str]) -> Fault:
         reason = f"{named(written)} needs double quotes"
         is_address = written.startswith("//")  # http://example.com is a word, not a field named http
         hint = advice_to_quote("", head + written) if is_address else advice_to_quote(head, written)
+        meant = None if head else _MEANT.fullmatch(written)
+        if meant and len(written) <= MAX_FOUND_CHARACTERS:
+            hint = _advice_to_quote_part(written, *meant.groups())
     return Fault(_start(written), reason, found=written, expected=expected, hint=hint)
+
+
+def _advice_to_quote_part(written: str, path: str, sign: str, value: str) -> str:
+    """Return the hint for what is a filter of a field, or text with a colon."""
+    field = path_of(["m", *filter(None, path.split("."))])
+    if '"' in value:
+        return f"The field is written {field}."
+    value = value if _PLAIN_VALUE.fullmatch(value) else quoted(value)
+    return f"Write {field}{sign}{value} for the field, or {quoted(written)} for the text."

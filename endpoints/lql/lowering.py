@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ from typing import Final
 from endpoints.lql.fields import Field, FieldType
 from endpoints.lql.filters import json_column, lower_filter, patterns
 from endpoints.lql.refusals import Fault, named, refusal
-from endpoints.lql.rules import TIMESTAMP, Aggregate, ChartColumn, ChartRule, Rules, SelectRule
+from endpoints.lql.rules import TIMESTAMP, Aggregate, ChartColumn, ChartRule, Rules, SelectRule, keys_of
 from endpoints.lql.schema import CheckedRules, Schema, check_rules, resolve, table_schema, timestamp_field
 from endpoints.lql.sql_pieces import NOT_NULL, NUMBERS, Bindings, quoted_name, value_path
 from endpoints.results.outcomes import BoundValue, Column
@@ -91,6 +92,7 @@ def _aggregate(chart: ChartRule, charted: Field) -> str:
 # --- Selects ----------------------------------------------------------------------------------------------------------
 # The columns of a query without a chart: all columns of the table, or one for each select rule.
 MAX_NAME_BYTES: Final = 63  # PostgreSQL's NAMEDATALEN - 1; a longer column name would be cut
+_COLUMN_NAME: Final = re.compile(r"[ !#-\[\]-~]+")  # what the sandbox's checker reads as a name
 
 Output = tuple[str, Field]
 
@@ -106,7 +108,11 @@ def outputs(selects: Sequence[SelectRule], schema: Schema, columns: Sequence[Col
     paths: dict[str, str] = {}
     found: list[Output] = []
     for select in selects:
-        name = select.alias or select.path
+        name = select.alias or ".".join(keys_of(select.path))
+        if not _COLUMN_NAME.fullmatch(name):
+            reason = f"a column's name is printable ASCII without quotes and backslashes, and not {named(name)}"
+            hint = "Give it another name with an alias, such as `s:m.status@status`."
+            raise Fault(select.position, reason, found=name, hint=hint)
         if len(name.encode()) > MAX_NAME_BYTES:
             hint = "Give it a shorter name with an alias, such as `s:m.status@status`."
             raise Fault(select.position, f"the column name {named(name)} is over {MAX_NAME_BYTES} bytes", hint=hint)

@@ -27,7 +27,7 @@ from endpoints.lql.times import TIME_FORMS
 
 MAX_SELECTS: Final = 50
 
-_UNSENDABLE: Final = re.compile("[\x00\ud800-\udfff]")
+UNSENDABLE: Final = re.compile("[\x00\ud800-\udfff]")
 # For each terminal that may follow at the end of a clause: what to expect there. Messages name the first that may.
 _WANTED: Final = {
     "TABLE": TABLE_FORMS,
@@ -52,7 +52,7 @@ def parse_lql(text: str) -> Rules:
 
 
 def _clauses(text: str) -> list[Clause]:
-    unsendable = _UNSENDABLE.search(text)
+    unsendable = UNSENDABLE.search(text)
     if unsendable:
         reason = f"the character U+{ord(unsendable.group()):04X} cannot be used in a query"
         raise Fault(unsendable.start(), reason)

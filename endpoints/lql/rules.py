@@ -1,23 +1,49 @@
 """The content of an LQL query as frozen values: `parser` makes them, `printing` writes them, `lowering` makes SQL.
 
-Rules keep the written text and no meaning that depends on a table or a clock: a value is its text, a shorthand such as
-``last@7days`` is not yet an interval. `position` is the offset in the query's text, for messages; it does not count in
-comparisons, so rules with the same content are equal wherever they stood.
+Rules keep the written text and no meaning that depends on a table or a clock: a value is its text, a path is as
+`path_of` writes it, a shorthand such as ``last@7days`` is not yet an interval. `position` is the offset in the query's
+text, for messages; it does not count in comparisons, so rules with the same content are equal wherever they stood.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 from typing import Final
+
+from endpoints.lql.refusals import quoted
 
 MESSAGE: Final = "event_message"  # the column in which bare words and phrases are searched
 TIMESTAMP: Final = "timestamp"
 METADATA: Final = "metadata"
 LEVEL_PATH: Final = "metadata.level"
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+_BARE: Final = re.compile(r"[A-Za-z0-9_]+")
+STRING: Final = r'"([^"\\]*+(?>(?:\\[\s\S][^"\\]*+)*))"'  # text in quotes, as a regular expression
+_PART: Final = re.compile(rf'{STRING}|[^."]++')
+_ESCAPED: Final = re.compile(r'\\(["\\])')
+
+
+def path_of(keys: Sequence[str]) -> str:
+    """Return the path that names these keys, which are not empty, as rules have it: other characters are in quotes.
+
+    ``["metadata", "x-real-ip"]``  ->  ``metadata."x-real-ip"``
+    """
+    return ".".join(key if _BARE.fullmatch(key) else quoted(key) for key in keys)
+
+
+def keys_of(path: str) -> tuple[str, ...]:
+    """Return the keys that a path names."""
+    return tuple(part[0] if part[1] is None else unescaped(part[1]) for part in _PART.finditer(path))
+
+
+def unescaped(text: str) -> str:
+    """Return the text between quotes as it is meant."""
+    return _ESCAPED.sub(r"\1", text)
 
 
 def _position() -> int:

@@ -26,6 +26,7 @@ from endpoints.lql.rules import (
     RangeRule,
     Rules,
     Value,
+    keys_of,
 )
 from endpoints.results.outcomes import Column
 from endpoints.sql.sandbox.vocabulary import similar_names
@@ -76,12 +77,12 @@ def resolve(path: str, schema: Schema, *, position: int) -> Field:
     """Return the meaning of the path. Raises Fault, which lists the columns, if it has none."""
     if path in schema:
         return schema[path]
-    first, _, rest = path.partition(".")
+    first, *inside = keys_of(path)
     column = schema.get(first)
     if column is None and path not in (MESSAGE, TIMESTAMP):
-        column, rest = schema.get(METADATA), path
+        column, inside = schema.get(METADATA), [first, *inside]
     if column is not None and column.type is FieldType.JSON:
-        return replace(column, inside=tuple(rest.split(".")))
+        return replace(column, inside=tuple(inside))
     if column is not None and first == column.name:
         reason = f"`{first}` is not JSON but {column.described}, so there is no `{path}`"
         raise Fault(position, reason, found=path)

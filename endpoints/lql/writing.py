@@ -10,11 +10,12 @@ from typing import Final
 
 from endpoints.errors import InvalidLQL
 from endpoints.lql.clauses import MAX_CLAUSES
-from endpoints.lql.parser import MAX_SELECTS, parse_lql
+from endpoints.lql.parser import MAX_SELECTS, UNSENDABLE, parse_lql
 from endpoints.lql.refusals import quoted
 from endpoints.lql.rules import (
     MESSAGE,
     METADATA,
+    STRING,
     TIMESTAMP,
     Aggregate,
     ChartRule,
@@ -32,6 +33,7 @@ from endpoints.lql.rules import (
     TimeRangeRule,
     TimeRule,
     Value,
+    path_of,
 )
 
 # --- Printing ---------------------------------------------------------------------------------------------------------
@@ -143,15 +145,15 @@ def _fraction(lower: int, upper: int) -> str:
 
 
 # --- Editing ----------------------------------------------------------------------------------------------------------
-FILTERABLE_KEY: Final = re.compile(r"[A-Za-z0-9_]+")  # a segment of a path in the grammar
+_COLUMN: Final = re.compile(r"[A-Za-z0-9_]+")
 MAX_KEYS: Final = 20
 
 _NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?")  # JSON's, as far as the grammar reads it
 _PLAIN_TEXT: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _NOT_TEXT: Final = frozenset(("NULL", "true", "false"))
 # Quoted text is skipped as a whole: a word in it is not a clause.
-_QUOTED: Final = r'"[^"\\]*+(?>(?:\\[\s\S][^"\\]*+)*)"|:\([^)]*+\)'
-_CHART_CLAUSES: Final = re.compile(_QUOTED + r"|(?<!\S)(?P<clause>(?:chart|c):[A-Za-z0-9_]+\(\S*)")
+_QUOTED: Final = STRING + r"|:\([^)]*+\)"
+_CHART_CLAUSES: Final = re.compile(_QUOTED + rf"|(?<!\S)(?P<clause>(?:chart|c):[A-Za-z0-9_]+\((?:{STRING}|[^\s\"])*)")
 _PERIOD_CLAUSES: Final = re.compile(_QUOTED + r"|(?<!\S)(?P<clause>(?:chart|c):group_by\(\S*)")
 
 
@@ -208,10 +210,11 @@ def add_filter(lql: str, keys: Sequence[str], value: object, *, negated: bool = 
 def _path_of_keys(keys: Sequence[str]) -> str:
     if not 1 <= len(keys) <= MAX_KEYS or keys == [METADATA]:
         raise NotFilterable("There is no value here to filter by.")
-    for key in keys:
-        if not FILTERABLE_KEY.fullmatch(key):
-            raise NotFilterable(f"LQL cannot name the field {key}: its names have letters, digits and _.")
-    return ".".join(keys)
+    if not _COLUMN.fullmatch(keys[0]) or not all(keys) or UNSENDABLE.search("".join(keys)):
+        raise NotFilterable(
+            "LQL cannot name this field: a name is empty, or a column's has not only letters, digits and _."
+        )
+    return path_of(keys)
 
 
 def _value_of_json(value: object) -> Value | None:

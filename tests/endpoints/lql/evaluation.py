@@ -34,6 +34,7 @@ from endpoints.lql.rules import (
     TimeRule,
     Unit,
     Value,
+    keys_of,
 )
 
 Row = Mapping[str, Any]
@@ -71,7 +72,7 @@ class Evaluation:
         return moment is not None and self._holds_in_time(rule, moment)
 
     def _place(self, path: str) -> tuple[str, list[str]]:
-        first, *rest = path.split(".")
+        first, *rest = keys_of(path)
         return (first, rest) if first in self.types else ("metadata", [first, *rest])
 
     def _holds_in_json(self, rule: Filter, found: Sequence[Any]) -> bool:

@@ -44,7 +44,7 @@ MORE_TEXTS = (
     "o'x",
 )
 NUMBERS = (0, 5, -5, 7, 200, 1000, Decimal("200.0"), Decimal("1.5"), Decimal("-0.25"), 9007199254740993, 10**25)
-KEYS = ("a", "b", "level")
+KEYS = ("a", "b", "level", "a.b", 'x-y "z" \\')
 PATTERNS = ("^a", "0$", "[0-9]+", "ä|日", "(?i)A", "%", "^$", "^-?5$", "tru", r"\\", "b|Z", '"', ".")
 
 scalars = st.one_of(
@@ -70,7 +70,10 @@ rows = st.fixed_dictionaries(
 )
 
 json_paths = st.sampled_from(
-    ("metadata.a", "metadata.b", "metadata.a.b", "b.a", "a.b.level", "extra.a", "metadata", "extra")
+    (
+        *("metadata.a", "metadata.b", "metadata.a.b", "b.a", "a.b.level", "extra.a", "metadata", "extra"),
+        *('metadata."a.b"', r'metadata.a."x-y \"z\" \\"', r'b."a.b"."x-y \"z\" \\"', 'extra."a.b"'),
+    )
 )
 values = st.builds(Value, st.sampled_from(TEXTS + MORE_TEXTS), st.booleans()) | st.builds(
     Value, st.sampled_from(NUMBERS).map(lambda number: format(Decimal(number), "f"))

@@ -319,3 +319,30 @@ def test_fifty_selects_and_fifty_filters_pass_the_checker(clause: str) -> None:
     selects = [f"s:m.{'a' * 48}.b{n:03}" for n in range(50)]
     query = lowered(" ".join([*selects, *(clause.format(n=n) for n, clause in enumerate(clauses))]))
     assert len(checked(query).parameter_names) == len(query.arguments)
+
+
+# ── names in quotes
+
+
+def test_a_column_is_called_after_the_names_of_its_path() -> None:
+    query = lowered('s:m."x-real-ip" s:m."log level"."a.b" s:m."é"@e')
+    for name in ("metadata.x-real-ip", "metadata.log level.a.b", "e"):
+        assert f'AS "{name}"' in query.sql
+    assert {'$."x-real-ip"', '$."log level"."a.b"', '$."\\u00e9"'} == set(query.arguments.values())
+    checked(query)
+
+
+@pytest.mark.parametrize(
+    ("lql", "message"),
+    [
+        ('s:m."é"', "Line 1, column 1: a column's name is printable ASCII"),
+        (r's:id s:m."a\"b"', "Line 1, column 6: a column's name is printable ASCII"),
+        (r's:m."a\\b"', "a column's name is printable ASCII"),
+        ('s:m."a.b" s:m.a.b', "two columns are called `metadata.a.b`"),
+    ],
+)
+def test_a_name_that_no_column_can_have_needs_an_alias(lql: str, message: str) -> None:
+    with pytest.raises(InvalidLQL) as refusal:
+        lowered(lql)
+    assert message in refusal.value.message
+    assert "alias" in refusal.value.message

@@ -6,6 +6,8 @@ import time
 from contextlib import suppress
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from endpoints.errors import InvalidLQL
 from endpoints.lql import (
@@ -24,6 +26,8 @@ from endpoints.lql import (
     Value,
     parse_lql,
 )
+from endpoints.lql.clauses import OPERATORS
+from endpoints.lql.rules import keys_of, path_of
 
 
 def equal(path: str, text: str, *, quoted: bool = False) -> FilterRule:
@@ -260,7 +264,12 @@ def test_tells_what_is_wrong(text: str, detail: dict[str, object]) -> None:
         ("m.level:debug..warn", 16, "warn", "Expected `debug`, `info`"),
         ("m.level:1..error", 9, "1", "`1` is not a level"),
         # words
-        ("a:b user-agent:x", 5, "user-agent:x", 'Write "user-agent:x".'),
+        (
+            "a:b user-agent:x",
+            5,
+            "user-agent:x",
+            'Write m."user-agent":x for the field, or "user-agent:x" for the text.',
+        ),
         ("naïve", 1, "naïve", 'Write "naïve".'),
         ("~naïve", 2, "naïve", 'Write ~"naïve".'),
         ("it's", 1, "it's", 'Write "it\'s".'),
@@ -281,6 +290,26 @@ def test_tells_what_is_wrong(text: str, detail: dict[str, object]) -> None:
         ("m.:1", 2, "m.", "is empty"),
         ("s:a..b", 4, "a..b", "is empty"),
         ("c:sum(m.)", 8, "m.", "is empty"),
+        # parts of paths in quotes
+        ("m.x-real-ip:1.2.3.4", 1, "m.x-real-ip:1.2.3.4", 'Write m."x-real-ip":1.2.3.4 for the field, or "m.x-real-ip'),
+        ("-metadata.a.b-c:>=5", 2, "metadata.a.b-c:>=5", 'Write m.a."b-c":>=5 for the field'),
+        ("m.x-y:/a", 1, "m.x-y:/a", 'Write m."x-y":"/a" for the field'),
+        ("m.ö:~a|b", 1, "m.ö:~a|b", 'Write m."ö":~"a|b" for the field'),
+        ('m.x-y:"a b"', 1, 'm.x-y:"a', 'The field is written m."x-y".'),
+        ("s:m.x-y", 3, "m.x-y", 'such as m."x-real-ip"'),
+        ("c:count(m.x-y)", 3, "count(m.x-y)", 'such as m."x-real-ip"'),
+        ('m."x', 1, 'm."x', "must be closed"),
+        ('m."x:1 y', 1, 'm."x:1', "must be closed"),
+        ('m."x-y" :1', 1, 'm."x-y"', "is not a path with an operator behind it"),
+        ('m."":1', 3, 'm.""', "is empty"),
+        ('m."a"."":1', 7, 'm."a".""', "is empty"),
+        ('m."a"..b:1', 6, 'm."a"..b', "is empty"),
+        ('m."a".:1', 6, 'm."a".', "is empty"),
+        ('m.x"y":1', 3, 'm.x"y"', "is only partly in double quotes"),
+        ('m."x"y:1', 3, 'm."x"y', "is only partly in double quotes"),
+        ('m."x""y":1', 3, 'm."x""y"', "is only partly in double quotes"),
+        ('s:m."x"y', 5, 'm."x"y', "is only partly in double quotes"),
+        ('"x-y":1', 1, '"x-y":1', 'A field in quotes has m. in front: m."x-real-ip":1.'),
         # tables, charts, selections
         ("f:edge-logs", 3, "edge-logs", "is not a table's name"),
         ("f:1x", 3, "1x", "is not a table's name"),
@@ -347,7 +376,30 @@ def test_reads_as_many_as_are_allowed() -> None:
 
 @pytest.mark.parametrize(
     "unit",
-    ['a:"', "a:(x ", '"\\"', "a:~(x ", "a.", "1", "t:{", "x:1..", "- ", "a:b ", '\\"', "(", "\\", "é", "~", ":"],
+    [
+        'a:"',
+        'm."',
+        'm."a" ',
+        'm."a".',
+        'm."\\"',
+        's:m."',
+        'c:sum(m."',
+        "a:(x ",
+        '"\\"',
+        "a:~(x ",
+        "a.",
+        "1",
+        "t:{",
+        "x:1..",
+        "- ",
+        "a:b ",
+        '\\"',
+        "(",
+        "\\",
+        "é",
+        "~",
+        ":",
+    ],
 )
 def test_long_text_is_read_in_linear_time(unit: str) -> None:
     text = unit * (200_000 // len(unit))
@@ -356,3 +408,60 @@ def test_long_text_is_read_in_linear_time(unit: str) -> None:
         parse_lql(text)
     # Seconds; about 0.02 are needed, and quadratic time would be minutes.
     assert time.process_time() - started < 2
+
+
+# --- Names in quotes --------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("text", "path", "keys"),
+    [
+        ('m."x-real-ip":1', 'metadata."x-real-ip"', ("metadata", "x-real-ip")),
+        ('metadata."x-real-ip"."a b":1', 'metadata."x-real-ip"."a b"', ("metadata", "x-real-ip", "a b")),
+        ('request."x-y".z:1', 'request."x-y".z', ("request", "x-y", "z")),
+        ('m."a.b":1', 'metadata."a.b"', ("metadata", "a.b")),
+        ('m."level":1', "metadata.level", ("metadata", "level")),
+        ('m."level".a:1', "metadata.level.a", ("metadata", "level", "a")),
+        (r'm."say \"a\" \\ \d":1', r'metadata."say \"a\" \\ \\d"', ("metadata", r'say "a" \ \d')),
+        ('m."a:1 b:(x":1', 'metadata."a:1 b:(x"', ("metadata", "a:1 b:(x")),
+        ('m."日本":1', 'metadata."日本"', ("metadata", "日本")),
+        ('m."@timestamp":1', 'metadata."@timestamp"', ("metadata", "@timestamp")),
+    ],
+)
+def test_a_part_of_a_path_may_be_in_quotes(text: str, path: str, keys: tuple[str, ...]) -> None:
+    (rule,) = parse_lql(text).filters
+    assert rule == FilterRule(path, Operator.EQUAL, Value("1"))
+    assert keys_of(path) == keys
+    written = text.removesuffix(":1")
+    for sign, operator in OPERATORS.items():
+        assert parse_lql(f"-{written}{sign}5").filters == (FilterRule(path, operator, Value("5"), negated=True),)
+    assert parse_lql(f"s:{written} s:{written}@a").selects == (SelectRule(path), SelectRule(path, "a"))
+    assert parse_lql(f"c:countd({written}) c:group_by(t::d)").chart == ChartRule(
+        Aggregate.COUNT_DISTINCT, path, Period.DAY
+    )
+
+
+KEYS = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), min_size=1, max_size=8)
+
+
+@settings(deadline=None)
+@given(keys=st.lists(KEYS | st.text('."\\ :()@a-', min_size=1, max_size=6), max_size=4))
+def test_any_names_can_be_written(keys: list[str]) -> None:
+    path = path_of(["metadata", *keys])
+    assert keys_of(path) == ("metadata", *keys)
+    assert parse_lql(f"{path}:1 s:{path}").selects == (SelectRule(path),)
+    assert parse_lql(f"c:count({path})").chart == ChartRule(Aggregate.COUNT, path)
+
+
+@settings(deadline=None)
+@given(
+    name=st.from_regex(r"[a-z@][a-z@-]{0,7}-[a-zä-]{1,8}", fullmatch=True),
+    value=st.from_regex(r"[A-Za-z0-9/_.-][^\s\"\x00]{0,8}", fullmatch=True),
+)
+def test_the_advice_for_a_name_that_needs_quotes_is_right(name: str, value: str) -> None:
+    with pytest.raises(InvalidLQL) as refused:
+        parse_lql(f"m.{name}:{value}")
+    hint = str(refused.value.details[0]["hint"])
+    field, _, text = hint.removeprefix("Write ").removesuffix(" for the text.").partition(" for the field, or ")
+    assert parse_lql(field).filters[0].path == path_of(["metadata", name])
+    assert parse_lql(text).filters == (
+        FilterRule("event_message", Operator.STRING_CONTAINS, Value(f"m.{name}:{value}", quoted=True)),
+    )

@@ -128,9 +128,10 @@ def test_any_selection_shows_the_values_at_its_paths(
 ) -> None:
     stored = [make_row(number, **columns) for number, columns in enumerate(drawn)]
     live_table.fill(stored)
-    selects = tuple(map(SelectRule, paths))
+    # Not every name in quotes can be a column's.
+    selects = tuple(SelectRule(path, f"c{number}" if '"' in path else None) for number, path in enumerate(paths))
     columns, found = live_table.fetch(Rules(selects=(*selects, SelectRule("id"))))
-    assert columns == [*paths, "id"]
+    assert columns == [*(select.alias or select.path for select in selects), "id"]
     expected = {row["id"]: [plain(live_table.evaluation.selected(select, row)) for select in selects] for row in stored}
     assert {row[-1]: [plain(value) for value in row[:-1]] for row in found} == expected
 

@@ -20,6 +20,7 @@ from endpoints.lql import (
     Value,
     parse_lql,
 )
+from endpoints.lql.rules import path_of
 from endpoints.lql.writing import NotFilterable, WrittenNumber, add_filter, chart_query, rows_query
 
 NEEDED = ("timestamp", "id")
@@ -33,6 +34,8 @@ NEEDED = ("timestamp", "id")
         ("s:m.path@p", "s:m.path@p s:timestamp s:id"),
         ("c:count(*) c:group_by(t::day) m.level:error", "                              m.level:error s:*"),
         ('"c:count(*)" c:max(m.ms)', '"c:count(*)"             s:*'),
+        ('m."c:count(*) x":1 c:max(m."m s")', 'm."c:count(*) x":1                s:*'),
+        (r's:m."a b" c:sum(m."\" c:avg(x) ")', 's:m."a b"                         s:timestamp s:id'),
         ("m.a:(x c:count(*) c:avg(m.ms)", "m.a:(x c:count(*)             s:*"),
         ("c:word", "c:word s:*"),
     ],
@@ -72,6 +75,8 @@ def test_a_query_that_cannot_be_read_is_told_with_its_place(change: Any) -> None
         (["metadata", "plan"], None, "m.plan:NULL"),
         (["metadata", "a", "b"], WrittenNumber("-12.50"), "m.a.b:-12.50"),
         (["metadata", "a"], WrittenNumber("1e21"), "m.a:1e21"),
+        (["metadata", "x-real-ip"], "1.2.3.4", 'm."x-real-ip":"1.2.3.4"'),
+        (["metadata", "a.b", 'c "d" \\', "e"], "x", r'm."a.b"."c \"d\" \\".e:x'),
         (["id"], "a-1", "id:a-1"),
         (["event_message"], "GET 200", 'event_message:"GET 200"'),
     ],
@@ -89,10 +94,12 @@ def test_a_filter_is_added_once_and_replaces_its_opposite() -> None:
 @pytest.mark.parametrize(
     ("keys", "value"),
     [
-        (["metadata", "content-type"], "x"),
-        (["metadata", "a b"], "x"),
         (["metadata", ""], "x"),
-        (["metadata", "a.b"], "x"),
+        (["metadata", "a\0b"], "x"),
+        (["metadata", "\ud800"], "x"),
+        (["content-type"], "x"),
+        (["a.b", "c"], "x"),
+        ([""], "x"),
         (["metadata"], "x"),
         ([], "x"),
         (["a"] * 21, "x"),
@@ -111,7 +118,9 @@ def test_refuses_what_is_no_number(text: str) -> None:
         WrittenNumber(text)
 
 
-KEYS = st.lists(st.from_regex(r"\A[A-Za-z0-9_]{1,12}\Z"), min_size=1, max_size=4)
+KEYS = st.lists(
+    st.from_regex(r"\A[A-Za-z0-9_]{1,12}\Z") | st.text('a."\\ -:@()é', min_size=1, max_size=6), min_size=1, max_size=4
+)
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 TEXTS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), max_size=30)
 
@@ -125,7 +134,7 @@ def test_what_is_added_reads_back_as_the_value_and_nothing_else(keys: list[str],
     assert rules.filters[0] == FilterRule("metadata.kept", Operator.EQUAL, Value("1"))
     added = rules.filters[-1]
     assert isinstance(added, FilterRule)
-    assert (added.path, added.operator, added.negated) == (".".join(["metadata", *keys]), Operator.EQUAL, negated)
+    assert (added.path, added.operator, added.negated) == (path_of(["metadata", *keys]), Operator.EQUAL, negated)
     match value:
         case None:
             assert added.value is None

@@ -30,7 +30,7 @@ from endpoints.lql import (
     parse_lql,
     print_lql,
 )
-from endpoints.lql.rules import LEVELS, ORDER_OPERATORS
+from endpoints.lql.rules import LEVELS, ORDER_OPERATORS, path_of
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,10 @@ def test_prints_canonical_text(text: str, printed: str) -> None:
 
 KEYWORDS = {"f", "from", "c", "chart", "s", "select", "t", "timestamp"}
 NAMES = st.from_regex("[A-Za-z0-9_]{1,6}", fullmatch=True)
-DOTTED = st.lists(NAMES, min_size=1, max_size=3).map(".".join).filter(lambda path: not path.startswith("m."))
+KEYS = NAMES | st.text('a."\\ -:@()é', min_size=1, max_size=6)
+DOTTED = st.builds(lambda first, keys: path_of([first, *keys]), NAMES, st.lists(KEYS, max_size=2)).filter(
+    lambda path: not path.startswith("m.")
+)
 PATHS = st.one_of(DOTTED, DOTTED.map("metadata.{}".format), st.sampled_from(["event_message", "m", "metadata"]))
 FIELDS = PATHS.filter(lambda path: path not in KEYWORDS)
 COLUMNS = PATHS.filter(lambda path: path != "t") | st.just("timestamp")

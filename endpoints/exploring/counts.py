@@ -5,7 +5,6 @@ Each is one query over a limited number of rows, under the exploration's role, p
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from endpoints.defining.drafts import DraftRun
+from endpoints.errors import InvalidLQL
 from endpoints.exploring.exploring import (
     MAX_BARS,
     MAX_DAYS,
@@ -25,6 +25,7 @@ from endpoints.exploring.exploring import (
     run_exploration,
     search_starts,
 )
+from endpoints.lql import SelectRule, parse_lql
 from endpoints.lql.counting import LEVELS_BY_SEVERITY, OTHER, Severities, TopValues
 from endpoints.lql.rules import Aggregate, Period
 from endpoints.lql.writing import rows_query
@@ -35,7 +36,6 @@ COUNTING_SECONDS: Final = 10
 MAX_SEVERITY_ROWS: Final = 200_000  # every row's metadata is read: some three seconds
 MAX_PATH_CHARACTERS: Final = 500
 SEVERITIES: Final = (*LEVELS_BY_SEVERITY, OTHER)
-_PATH: Final = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +75,9 @@ def explore_top_values(exploration: Exploration, path: str, *, run_id: str) -> F
 
     Values are redacted as those of rows are, and equal ones are then one. Raises as `explore_rows` does.
     """
-    if len(path) > MAX_PATH_CHARACTERS or not _PATH.fullmatch(path):
-        raise InvalidExploration("path", "LQL cannot name this field: a path has letters, digits, _ and dots.")
+    counting = TopValues(_read_path(path), rows=COUNTED_ROWS, most=MOST_VALUES)
     check_range(exploration)
     lql = rows_query(exploration.lql, needed=())
-    counting = TopValues(path, rows=COUNTED_ROWS, most=MOST_VALUES)
     for start in search_starts(exploration, end=exploration.end):
         run = run_exploration(
             replace(exploration, start=start),
@@ -98,6 +96,17 @@ def explore_top_values(exploration: Exploration, path: str, *, run_id: str) -> F
     counted = int(found[0]["counted"]) if found else 0
     different = int(found[0]["different"]) if found else 0
     return FieldCounts(tuple(counts.most_common()), counted, different, counted >= COUNTED_ROWS, run)
+
+
+def _read_path(written: str) -> str:
+    try:
+        (rule,) = parse_lql(f"s:{written}")
+    except (InvalidLQL, ValueError):
+        rule = None
+    if len(written) > MAX_PATH_CHARACTERS or not isinstance(rule, SelectRule) or rule.alias or rule.is_wildcard:
+        form = 'a name with more than letters, digits and _ is in double quotes, such as m."x-real-ip"'
+        raise InvalidExploration("path", f"LQL cannot name this field: {form}.")
+    return rule.path
 
 
 def _field_value(value: object) -> FieldValue:

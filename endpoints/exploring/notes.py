@@ -30,7 +30,7 @@ from endpoints.lql import (
     print_lql,
 )
 from endpoints.lql.refusals import quoted, shortened
-from endpoints.lql.rules import MESSAGE, METADATA, ORDER_OPERATORS, TIMESTAMP, ChartRule, RangeRule
+from endpoints.lql.rules import MESSAGE, METADATA, ORDER_OPERATORS, TIMESTAMP, ChartRule, RangeRule, path_of
 
 MAX_NOTES: Final = 6
 SAMPLED_ROWS: Final = 200
@@ -201,7 +201,8 @@ def kinds_of(rows: Sequence[Mapping[str, Any]]) -> Kinds:
             if path:
                 kinds.setdefault(path, set()).add("object")
             for key, part in value.items():
-                walk(part, f"{path}.{key}" if path else key, depth + 1)
+                name = path_of([key])
+                walk(part, f"{path}.{name}" if path else name, depth + 1)
         elif path:
             kinds.setdefault(path, set()).update(_kind(value))
 

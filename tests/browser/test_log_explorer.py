@@ -6,7 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import Page, expect
@@ -264,6 +264,62 @@ def test_new_rows_appear_while_it_is_live(open_page: OpenPage, site: Site) -> No
     assert not any("/tail/" in url for url in asked)
 
 
+def test_fields_of_any_name_are_filtered_counted_and_chosen_by_clicks(open_page: OpenPage, site: Site) -> None:
+    secret = site.console.do("issue", name="loader of names", may_load=True)
+    times = [(datetime.now(UTC) - timedelta(seconds=ago)).isoformat() for ago in range(4)]
+    levels = ("error", "warn", "error", "error")
+    batch = [
+        {
+            "id": f"named {number}",
+            "project": "names",
+            "event_message": "m",
+            "timestamp": times[number],
+            # Taken by a value, so the second name keeps its dots; a name without a dot needs quotes too.
+            "metadata": {"log": "x", "log.level": level, "headers": {"x-real-ip": f"192.0.2.{number}", 'a "b"': level}},
+        }
+        for number, level in enumerate(levels)
+    ]
+    with site.installation.caller(secret=secret) as caller:
+        headers = {"content-type": "application/json"}
+        body = json.dumps(batch).encode()
+        assert caller.request("POST", "/api/logs?source=rest_logs", body=body, **headers).status == 200
+
+    page = open_page("/admin/logs/?source=rest_logs&range=1h&project=names", role="editor")
+    lql = page.get_by_role("combobox", name="LQL")
+    heading = page.get_by_role("heading", name=re.compile("newest first|No rows"))
+    expect(heading).to_contain_text("4 rows")
+    for path, value, written, count in (
+        ('metadata."log.level"', "error", 'm."log.level":error', "3 rows"),
+        ('metadata.headers."x-real-ip"', "192.0.2.0", 'm.headers."x-real-ip":"192.0.2.0"', "1 row"),
+        (r'metadata.headers."a \"b\""', "error", r'm.headers."a \"b\"":error', "3 rows"),
+    ):
+        page.locator("#lx-list summary").first.click()
+        page.get_by_role("button", name=f"Top values of {path}", exact=True).click()
+        short = path.replace("metadata.", "m.")
+        panel = page.get_by_role("region", name=f"Top values of {short}", exact=True)
+        expect(panel.get_by_text("4 values counted.")).to_be_visible()
+        panel.get_by_role("button", name=f"Filter for: {short} {value}", exact=True).click()
+        expect(lql).to_have_value(written)
+        expect(heading).to_contain_text(count)
+        page.locator("#lx-list summary").first.click()
+        page.locator("#lx-list").get_by_role("button", name=f"Filter out: {path} {value}", exact=True).click()
+        expect(lql).to_have_value(f"-{written}")
+        panel.get_by_role("button", name="Close").click()
+        lql.fill("")
+        lql.press("Enter")
+        expect(heading).to_contain_text("4 rows")
+
+    lql.press_sequentially("m.headers.x-r")
+    page.get_by_role("option", name=re.compile("x-real-ip")).click()
+    expect(lql).to_have_value('m.headers."x-real-ip":')
+    lql.fill('s:m."log.level" s:m.headers."x-real-ip" s:m.headers."a \\"b\\""@quoted c:countd(m."log.level")')
+    lql.press("Enter")
+    expect(page.get_by_role("columnheader", name="m.log.level")).to_be_visible()
+    page.locator(".lx-grid .lx-open").first.click()
+    for path in ('metadata."log.level"', 'metadata.headers."x-real-ip"', r'metadata.headers."a \"b\""'):
+        expect(page.get_by_role("button", name=f"Top values of {path}", exact=True)).to_be_visible()
+
+
 VALUES = [
     "error",
     "NULL",
@@ -296,6 +352,27 @@ def test_values_are_offered_as_filters_write_them(open_page: OpenPage) -> None:
         VALUES,
     )
     assert [offered for offered, _ in written] == [filtered for _, filtered in written]
+
+
+def test_paths_are_written_as_filters_write_them(open_page: OpenPage) -> None:
+    page = open_page(WEEK, role="editor")
+    names = ["a", "x-real-ip", "log.level", 'a "b" \\', "ü n", "a:(b", "\\\\d", "."]
+    written = page.evaluate(
+        """async (names) => {
+            const { readPath, writePath } = await import("/static/endpoints/explorer/paths.js");
+            const { post } = await import("/static/endpoints/shared/http.js");
+            return Promise.all(names.map(async (name) => {
+                const path = ["metadata", name, "b"];
+                const value = { kind: "boolean", text: "true" };
+                const { lql } = await post("/admin/logs/filter/", { lql: "", path, value });
+                const same = JSON.stringify(readPath(writePath(path))) === JSON.stringify(path);
+                return [writePath(path).replace("metadata.", "m.") + ":true", lql, same];
+            }));
+        }""",
+        names,
+    )
+    assert [one[0] for one in written] == [one[1] for one in written]
+    assert all(same for _, _, same in written)
 
 
 TIMES = {

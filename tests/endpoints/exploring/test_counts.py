@@ -31,7 +31,7 @@ METADATA: list[dict[str, Any]] = [
     {"status": 404},
     {"level": "verbose", "status": 500},
     {"status": "204"},
-    {},
+    {"x-real-ip": "192", "log.level": "warn", "log": [{"level": "other"}]},
 ]
 
 
@@ -79,6 +79,18 @@ def test_each_element_of_an_array_counts(rows: None) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [('m."x-real-ip"', "192"), ('metadata."log.level"', "warn"), ("m.log.level", "other"), ('"log".level', None)],
+)
+def test_fields_of_any_name_are_counted(rows: None, path: str, text: str | None) -> None:
+    if text is None:
+        with pytest.raises(InvalidExploration):
+            top(DAY, path)
+    else:
+        assert values(DAY, path) == [("null", "NULL", 8), ("text", text, 1)]
+
+
 def test_filters_count_and_columns_do_not(rows: None) -> None:
     found = values(replace(DAY, lql="m.level:error s:id c:count(*)"), "metadata.level")
     assert found == [("text", "error", 1)]
@@ -113,7 +125,26 @@ def test_values_are_redacted_and_then_equal(rows: None) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["", "*", "a b", 'a"b', "a;b", "a.", ".a", "a..b", "a[*]", "$.a", "a'::text", "é", "a" * 501, "pg_user()"],
+    [
+        "",
+        "*",
+        "a b",
+        'a"b',
+        "a;b",
+        "a.",
+        ".a",
+        "a..b",
+        "a[*]",
+        "$.a",
+        "a'::text",
+        "é",
+        "a" * 501,
+        "pg_user()",
+        "a@b",
+        'm."a',
+        "s:a",
+        'm."a" b',
+    ],
 )
 def test_a_path_that_lql_cannot_name_is_refused(rows: None, path: str) -> None:
     with pytest.raises(InvalidExploration) as refused:

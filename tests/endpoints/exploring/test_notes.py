@@ -24,7 +24,7 @@ def rows(insert_rows: Any) -> None:
     metadata = [
         {"level": "error", "latency": 12, "code": "500", "response": [{"status_code": 500}], "tags": ["a"]},
         {"level": "warning", "latency": 3.5, "code": "200", "cached": True},
-        {"level": "info", "latency": 7, "user": None},
+        {"level": "info", "latency": 7, "user": None, "x-real-ip": "a", "a.b": [{"c d": 5}]},
     ]
     insert_rows(
         "edge_logs",
@@ -59,6 +59,9 @@ SAMPLE = "none of the newest 3 rows of this range"
         ("m.latency:slow", "m.latency:slow: m.latency is a number in the sampled rows, so it never equals a text."),
         ('m.latency:>"5"', "m.latency is a number, and in quotes \"5\" is a text, which is never more or less than a"
                            " number. Write m.latency:>5."),
+        ('m."x-real-pi":a', f'm."x-real-pi": {SAMPLE} has this field. Did you mean m."x-real-ip"?'),
+        ('m."a.b"."c d":x', 'm."a.b"."c d":x: m."a.b"."c d" is a number in the sampled rows, so it never equals a'
+                            " text."),
         ("m.response:500", "m.response has fields of its own: name one of them, because an object never equals a"
                            " value."),
     ],
@@ -74,6 +77,7 @@ def test_a_doubtful_field_is_told(rows: None, lql: str, told: str) -> None:
         'm.code:"500"', "m.response.status_code:>=500", "m.response.status_code:~^5", "m.tags:@>a", "m.cached:true",
         "m.response:NULL", "m.level:~err", "m.level:warning..emergency", "s:*", "s:m.level@l", "c:avg(m.latency)",
         "c:count(*)", "c:countd(m.level)", "id:acme1", "event_message:ok", "t:today", 'm.latency:"12"',
+        'm."x-real-ip":a', 's:m."a.b"."c d"', 'c:avg(m."a.b"."c d")',
         '"OR"', "ok or", "this or that", "or", "c:avg(m.code)",
     ],
 )  # fmt: skip

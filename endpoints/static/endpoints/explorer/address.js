@@ -3,6 +3,8 @@
  * Every moment in it is UTC, whichever clock the page shows; a range is from `start` to before `end`.
  */
 
+import { readPath } from "./paths.js";
+
 /**
  * @typedef {object} Search
  * @property {string} source
@@ -72,13 +74,13 @@ export function readAddress(query, sources) {
 
 /** metadata.level:desc */
 function readSort(text) {
-  const [, name, order] = /^([\w.]+)(?::(asc|desc))?$/.exec(text) ?? [];
+  const [, name, order] = /^(.+?)(?::(asc|desc))?$/.exec(text) ?? [];
   return name ? { name, isDescending: order === "desc" } : null;
 }
 
 /** timestamp:180,metadata.level:90 */
 function readWidths(text) {
-  return Object.fromEntries([...text.matchAll(/([\w.]+):(\d{2,4})(?=,|$)/g)].map(([, name, width]) => [name, Number(width)]));
+  return Object.fromEntries([...text.matchAll(/([^,]+?):(\d{2,4})(?=,|$)/g)].map(([, name, width]) => [name, Number(width)]));
 }
 
 export function writeAddress({ source, project, lql, range, start, end, redact, look }) {
@@ -97,10 +99,11 @@ export function writeAddress({ source, project, lql, range, start, end, redact, 
   return `?${told}`;
 }
 
-/** The paths by the other names that a query gives to columns: s:m.request.path@path. Quoted text has no clauses. */
-export function aliasesOf(lql) {
-  const clauses = lql.replace(/"(?:[^"\\]|\\.)*"/g, '""').matchAll(/(?:^|\s)(?:s|select):([\w.]+)@(\w+)(?=\s|$)/g);
-  return new Map([...clauses].map(([, path, alias]) => [alias, path.replace(/^m\./, "metadata.")]));
+/** What a query chooses: the names of each path by what its column is called. Quoted text has no clauses. */
+export function chosenBy(lql) {
+  const clauses = lql.matchAll(/"(?:[^"\\]|\\.)*"|(?:^|\s)(?:s|select):((?:[\w.]|"(?:[^"\\]|\\.)*")+)(?:@(\w+))?(?=\s|$)/gs);
+  const columns = [...clauses].filter(([, path]) => path).map(([, path, alias]) => [path === "t" ? ["timestamp"] : readPath(path), alias]);
+  return new Map(columns.map(([keys, alias]) => [alias ?? keys.join("."), keys]));
 }
 
 /** The address of the form of a new endpoint that gives these rows. */

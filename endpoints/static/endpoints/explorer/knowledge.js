@@ -2,6 +2,7 @@
 
 import { ExactNumber } from "../shared/exact_json.js";
 import { failureOf, get } from "../shared/http.js";
+import { writePath } from "./paths.js";
 
 const NOTHING = { columns: [], paths: [], projects: [], newest: null };
 const MAX_PATHS = 1000;
@@ -55,7 +56,10 @@ class FieldsSeen {
     if (Array.isArray(value)) {
       for (const element of value) this.walk(element, path);
     } else if (isObject(value)) {
-      for (const [key, part] of Object.entries(value)) if (/^\w+$/.test(key)) this.walk(part, path ? `${path}.${key}` : key);
+      for (const [key, part] of Object.entries(value)) {
+        if (path && key) this.walk(part, `${path}.${writePath([key])}`);
+        else if (/^\w+$/.test(key)) this.walk(part, key);
+      }
     } else if (path) this.note(path, scalar(value));
   }
 

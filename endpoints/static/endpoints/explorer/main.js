@@ -2,7 +2,7 @@
 
 import { byId, counted, h, rounded, show } from "../shared/dom.js";
 import { failureOf, post, stopwatch } from "../shared/http.js";
-import { aliasesOf, isRelative, readAddress, saveAddress, writeAddress } from "./address.js";
+import { chosenBy, isRelative, readAddress, saveAddress, writeAddress } from "./address.js";
 import { clearFailure, Controls, showFailure, showUnreadable, Unreadable } from "./controls.js";
 import { Downloads } from "./downloads.js";
 import { Knowledge } from "./knowledge.js";
@@ -35,7 +35,7 @@ class Explorer {
       lookAt: (range) => this.lookAt(range),
       topValues: (path) => this.topValues.open(path),
       severities: started.severities,
-      aliases: () => aliasesOf(this.search.exploration?.lql ?? ""),
+      chosen: () => chosenBy(this.search.exploration?.lql ?? ""),
       look: () => this.look,
       lookChanged: () => this.lookChanged(),
     });

@@ -1,5 +1,7 @@
 /** What fits at the cursor of an LQL query: fields, values, clauses. Pure. */
 
+import { quoted, writePath } from "./paths.js";
+
 /** @typedef {{text: string, note: string, insert: string, goesOn: boolean}} Offer `goesOn`: more can follow at once */
 /** @typedef {{from: number, offers: Offer[]}} Completion `from`: what the offers replace up to the cursor */
 /** @typedef {{columns: {name: string, type: string}[], paths: {path: string, type: string, rows: number}[]}} Known */
@@ -15,8 +17,8 @@ export function complete(lql, facts) {
   const from = startOfClause(lql);
   const clause = lql.slice(from);
   const dash = clause.startsWith("-") ? 1 : 0;
-  const colon = clause.indexOf(":");
-  if (colon < 0) return { from: from + dash, offers: best([...fields(facts), ...clauses()], clause.slice(dash)) };
+  const colon = (/^(?:[^":]|"(?:[^"\\]|\\.)*(?:"|$))*/.exec(clause) ?? [""])[0].length; // outside quotes
+  if (colon === clause.length) return { from: from + dash, offers: best([...fields(facts), ...clauses()], clause.slice(dash)) };
   const name = clause.slice(dash, colon);
   const rest = clause.slice(colon + 1);
   const at = from + colon + 1;
@@ -37,10 +39,10 @@ function startOfClause(lql) {
 
 function fields({ known, seen }) {
   const types = new Map(known.columns.filter(({ name }) => name !== "metadata").map(({ name, type }) => [name, type]));
-  for (const { path, type } of known.paths) types.set(`metadata.${path}`, type);
+  for (const { path, type } of known.paths) types.set(`metadata.${writePath(path.split("."))}`, type);
   for (const [path, { type }] of seen.fields) if (path.startsWith("metadata.") && !types.has(path)) types.set(path, type);
   return [...types]
-    .filter(([path, type]) => type !== "object" && /^[\w.]+$/.test(path))
+    .filter(([, type]) => type !== "object")
     .map(([path, type]) => {
       const text = path.replace(/^metadata\./, "m.").replace(/^timestamp$/, "t");
       return { text, note: path === "timestamp" ? "time" : short(type), insert: `${text}:`, goesOn: true };
@@ -83,12 +85,13 @@ function values(name, { seen, levels, sources }) {
 export function writeValue({ kind, text }) {
   if (kind !== "text") return text;
   const isPlain = /^[A-Za-z][A-Za-z0-9_-]*$/.test(text) && !["NULL", "true", "false"].includes(text);
-  return isPlain ? text : `"${text.replace(/["\\]/g, "\\$&")}"`;
+  return isPlain ? text : quoted(text);
 }
 
 function best(offers, typed) {
-  const wanted = typed.replace(/^"/, "").toLowerCase();
-  const ranked = offers.map((offer, index) => ({ offer, index, place: offer.text.toLowerCase().indexOf(wanted) }));
+  const plain = (text) => text.replaceAll('"', "").toLowerCase();
+  const wanted = plain(typed);
+  const ranked = offers.map((offer, index) => ({ offer, index, place: plain(offer.text).indexOf(wanted) }));
   return ranked
     .filter(({ offer, place }) => place >= 0 && offer.insert !== typed)
     .sort((one, other) => rank(one.place) - rank(other.place) || one.index - other.index)
@@ -96,7 +99,7 @@ function best(offers, typed) {
     .map(({ offer }) => offer);
 }
 
-/** What begins with the text comes before what only holds it; `m.` and quotes in front do not count. */
+/** What begins with the text comes before what only holds it; `m.` in front does not count. */
 function rank(place) {
   return place <= 2 ? 0 : 1;
 }

@@ -7,7 +7,7 @@ import { between, writeMoment, zoneName } from "./zone.js";
 
 const HOUR = 3_600_000;
 const COUNTED = new Set(["count", "count()", "count(*)"]);
-const CHART = /(?:^|\s)(?:c|chart):(?!group_by)(\w+\([\w.*]*\))/; // c:avg(m.latency)
+const CHART = /(?:^|\s)(?:c|chart):(?!group_by)(\w+\((?:[\w.*]|"(?:[^"\\]|\\.)*")*\))/; // c:avg(m.latency)
 
 export class Results {
   constructor(actions) {

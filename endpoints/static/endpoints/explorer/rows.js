@@ -5,6 +5,7 @@ import { button, byId, h } from "../shared/dom.js";
 import { writeExactly } from "../shared/exact_json.js";
 import { columnsOf, Grid } from "./grid.js";
 import { isObject, scalar } from "./knowledge.js";
+import { writePath } from "./paths.js";
 import { writeMoment } from "./zone.js";
 
 const MAX_LINES = 500; // a page of rows with thousands of values each would be slow
@@ -196,11 +197,8 @@ function precise(moment) {
 function rowJson(row, actions) {
   let left = MAX_LINES;
   // A chosen column is called after its path, metadata.request.path, or by its alias.
-  const aliases = actions.aliases();
-  const path = (key) => {
-    const whole = aliases.get(key) ?? key;
-    return whole.startsWith("metadata.") ? whole.split(".") : [whole];
-  };
+  const chosen = actions.chosen();
+  const path = (key) => chosen.get(key) ?? [key];
 
   const object = (value, keys) => {
     const entries = Object.entries(value);
@@ -233,12 +231,12 @@ function leaf(value, keys, { addFilter, topValues }) {
   const { kind, text } = scalar(value);
   const shown = h("span", { class: `lx-scalar lx-${kind}` }, kind === "null" ? "null" : text === "" ? '""' : text);
   if (keys.join() === "timestamp") return shown; // a moment is looked around, not filtered for
+  const path = writePath(keys);
   const filter = (sign, label, negated) => {
-    const named = { title: label, "aria-label": `${label}: ${keys.join(".")} ${text}` };
+    const named = { title: label, "aria-label": `${label}: ${path} ${text}` };
     const onclick = () => addFilter(keys, { kind, text }, negated);
     return h("button", { type: "button", class: "lx-mini", ...named, onclick }, sign);
   };
-  const path = keys.join(".");
   const named = { title: "Top values", "aria-label": `Top values of ${path}` };
   const top = h("button", { type: "button", class: "lx-mini", ...named, onclick: () => topValues(path) }, "≡");
   return [shown, h("span", { class: "lx-minis" }, filter("+", "Filter for", false), filter("−", "Filter out", true), top)];

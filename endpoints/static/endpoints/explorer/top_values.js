@@ -1,6 +1,7 @@
 /** The most frequent values of a field, with a button each to filter for it or to filter it out. */
 
 import { button, byId, counted, h, rounded, show, table } from "../shared/dom.js";
+import { readPath, writePath } from "./paths.js";
 
 export class TopValues {
   /** `ask` gets the path of a field and what to do with the answer; `addFilter` as the rows have it. */
@@ -18,7 +19,7 @@ export class TopValues {
   /** Offer these fields of a source. */
   offer({ columns, paths }) {
     const names = columns.map(({ name }) => name).filter((name) => !["metadata", "timestamp"].includes(name));
-    const inside = paths.filter(({ type }) => type !== "object").map(({ path }) => `m.${path}`);
+    const inside = paths.filter(({ type }) => type !== "object").map(({ path }) => `m.${writePath(path.split("."))}`);
     show(byId("lx-values-fields"), [...names, ...inside].map((value) => h("option", { value })));
   }
 
@@ -63,7 +64,7 @@ export class TopValues {
     const share = (100 * rows) / all;
     const told = share >= 99.95 && share < 100 ? "> 99.9" : rounded(share, 1); // only all is 100 %
     const filter = (sign, label, negated) => {
-      const go = () => this.addFilter(this.path.split("."), { kind, text }, negated);
+      const go = () => this.addFilter(readPath(this.path), { kind, text }, negated);
       const one = button("lx-mini", go, sign);
       one.title = label;
       one.setAttribute("aria-label", `${label}: ${shortened(this.path)} ${text}`);

@@ -42,6 +42,7 @@ MAX_BAD_ROWS_LISTED: Final = 100
 RETRY_HOURS: Final = 1
 _UNREADABLE: Final = (BadJSON, BadOTLP)
 _NODES: Final = 2**48  # different last parts of a UUID
+_MOST_ROWS: Final = 2**32  # more than any body has
 LOCK_TIMEOUT: Final = "5s"  # for an earlier sending of the same rows, or for an ALTER of the table
 STATEMENT_TIMEOUT_SECONDS: Final = 60
 
@@ -185,7 +186,8 @@ def current_position(conn: Connection[Any], topology: Topology) -> str:
 class _MadeIds:
     """Ids for rows without one, the same each time the same body arrives (UUID version 8, RFC 9562).
 
-    Those of one body follow one another, because an index takes neighbours faster than ids from everywhere.
+    Those of one body ascend, so that rows of one moment keep their order, and follow one another, because an index
+    takes neighbours faster than ids from everywhere.
     """
 
     def __init__(self, body: bytes, sending: str) -> None:
@@ -198,11 +200,12 @@ class _MadeIds:
         person = blake2b(self._sending.encode(), digest_size=16).digest()
         digits = blake2b(self._body, digest_size=16, person=person).hexdigest()
         variant = "89ab"[int(digits[16], 16) & 3]
-        return f"{digits[:8]}-{digits[8:12]}-8{digits[13:16]}-{variant}{digits[17:20]}-", int(digits[20:], 16)
+        first = min(int(digits[20:], 16), _NODES - _MOST_ROWS)  # or the ids of the last rows would begin anew at 0
+        return f"{digits[:8]}-{digits[8:12]}-8{digits[13:16]}-{variant}{digits[17:20]}-", first
 
     def make(self) -> str:
         beginning, first = self._beginning
-        return f"{beginning}{(first + self.index) % _NODES:012x}"
+        return f"{beginning}{first + self.index:012x}"
 
 
 def _prepare_days(conn: Connection[Any], source: RolledSource, days: set[date]) -> None:

@@ -11,7 +11,9 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from enum import StrEnum
+from itertools import count
 from typing import Any, Final
+from uuid import uuid4
 
 import psycopg
 from psycopg import Connection
@@ -182,7 +184,7 @@ class _Intake:
     _bad_lines: list[BadLine] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[PreparedRow]:
-        number = 0
+        number, new_id, now = 0, _ascending_ids(), datetime.now(UTC)
         for number, line in enumerate(self.lines, start=1):
             if number % PROGRESS_EVERY_LINES == 0:
                 self._report_progress(number)
@@ -190,11 +192,13 @@ class _Intake:
                 continue
             try:
                 raw = parse_line(line)
+                now = max(now, datetime.now(UTC))  # the system's clock may be set back meanwhile
                 row = read_row(
                     raw,
                     project_path=self.project_path,
-                    now=datetime.now(UTC),
+                    now=now,
                     default_project=self.default_project,
+                    new_id=new_id,
                 )
             except (BadJSON, BadRow) as fault:
                 self.refuse(number, fault.reason)
@@ -221,6 +225,12 @@ class _Intake:
     def listed_bad_lines(self) -> tuple[BadLine, ...]:
         # PostgreSQL's refusals come later than the lines read meanwhile.
         return tuple(sorted(self._bad_lines, key=lambda bad_line: bad_line.number))
+
+
+def _ascending_ids() -> Callable[[], str]:
+    """Return what makes the ids of one load: each is behind the one before, so rows of one moment keep their order."""
+    beginning, numbers = str(uuid4()), count()
+    return lambda: f"{beginning[:14]}8{beginning[15:24]}{next(numbers):012x}"  # UUID version 8, RFC 9562
 
 
 class _PreparedDays:

@@ -32,9 +32,17 @@ def parts(sql: str) -> dict[str, str]:
 def test_logs_all_for_existing_clients_reads_the_same_rows_under_their_names() -> None:
     ours, theirs = parts(stored("logs.all")), parts(compatible("logs.all"))
     assert len(ours) == 10
-    assert theirs.pop("pg_cron_logs").startswith(theirs["postgres_logs"].removesuffix(" order by t.timestamp desc"))
+    without_order = theirs["postgres_logs"].removesuffix(" order by t.timestamp desc, t.id desc")
+    assert theirs.pop("pg_cron_logs").startswith(without_order)
     without_identifier = {name: sql.replace(" t.project as identifier,", "") for name, sql in theirs.items()}
     assert {OLDER_NAMES.get(name, name): sql for name, sql in without_identifier.items()} == ours
+
+
+@pytest.mark.parametrize("sql", [stored("logs.all"), compatible("logs.all")], ids=["logs.all", "compat"])
+def test_every_newest_first_order_ends_in_the_id(sql: str) -> None:
+    orders = re.findall(r"order by t\.timestamp.*", sql)
+    assert len(orders) >= 10
+    assert set(orders) == {"order by t.timestamp desc, t.id desc"}
 
 
 def test_every_table_of_existing_clients_has_the_same_columns() -> None:

@@ -178,7 +178,7 @@ def source_sql(source: str, *, every_project: bool) -> str:
         source_table(source, every_project=every_project),
         f"select {', '.join(names)}",
         f"from {_identifier(source)}",
-        "order by timestamp desc",
+        "order by timestamp desc, id desc",
         f"limit {PAGE_ROWS}",
     ]
     return "\n".join(lines) + "\n"

@@ -16,9 +16,9 @@ from typing import Final
 
 from endpoints.lql.fields import FieldType
 from endpoints.lql.filters import json_column
-from endpoints.lql.lowering import LoweredQuery, LQLTable, finish, lower_where
+from endpoints.lql.lowering import LoweredQuery, LQLTable, finish, lower_where, newest_first
 from endpoints.lql.refusals import Fault
-from endpoints.lql.rules import METADATA, TIMESTAMP, Period, Rules
+from endpoints.lql.rules import METADATA, Period, Rules
 from endpoints.lql.schema import check_rules, resolve, table_schema, timestamp_field
 from endpoints.lql.sql_pieces import SCALARS, Bindings, quoted_name, value_path
 from endpoints.sql.parameters import ParameterType
@@ -86,8 +86,7 @@ def _lower(rules: Rules, table: LQLTable, counting: Counting, now: datetime) -> 
         sql = _severities(counting, moment, source, bindings)
     else:
         field = resolve(counting.path, schema, position=0)
-        newest = f'ORDER BY t."{TIMESTAMP}" DESC' if TIMESTAMP in schema else ""
-        rows = f"(SELECT {quoted_name(field.name)} {source} {newest} LIMIT {counting.rows}) AS r"
+        rows = f"(SELECT {quoted_name(field.name)} {source} {newest_first(schema)} LIMIT {counting.rows}) AS r"
         value = quoted_name(field.name)
         if field.type is FieldType.JSON:
             path = bindings.jsonpath(f"{value_path(field.inside)}[*] {SCALARS}")

@@ -3,7 +3,7 @@
     m.level:error t:today  ->  SELECT "id", … FROM "edge_logs" AS t
                                WHERE jsonb_path_exists("metadata", @lql_1::jsonpath, @lql_2::jsonb)
                                AND "timestamp" >= @lql_3 AND "timestamp" <= @lql_4
-                               ORDER BY t."timestamp" DESC
+                               ORDER BY t."timestamp" DESC, t."id" DESC
 
 `schema` gives the paths their meaning; `filters`, `selects` and `charts` write the parts of the query.
 """
@@ -180,6 +180,7 @@ class Stretch:
 
 PLACE_COLUMNS: Final = 2
 ID: Final = "id"
+_ORDERED_IDS: Final = (FieldType.STRING, FieldType.INTEGER, FieldType.FLOAT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,11 +257,20 @@ def _lower(
         column = chart_column.name_for(rules.chart.aggregate)
         sql = lower_chart(rules.chart, checked.charted, timestamp, bindings, table=name, where=where, column=column)
     else:
-        # Named with its table; otherwise an alias `timestamp` would decide the order.
-        order = f'ORDER BY t."{TIMESTAMP}" DESC' if TIMESTAMP in schema else ""
-        source = " ".join(filter(None, [f"FROM {name} AS t", where, order]))
+        source = " ".join(filter(None, [f"FROM {name} AS t", where, newest_first(schema)]))
         sql = lower_selects(outputs(rules.selects, schema, table.columns), source, bindings)
     return finish(sql, checked, bindings)
+
+
+def newest_first(schema: Schema) -> str:
+    """Return the ORDER BY of a table's rows, of one moment the last loaded first; nothing if they have no time."""
+    if TIMESTAMP not in schema:
+        return ""
+    # Named with its table; otherwise an alias `timestamp` would decide the order.
+    order = f'ORDER BY t."{TIMESTAMP}" DESC'
+    id_ = schema.get(ID)
+    has_order = id_ is not None and (id_.type in _ORDERED_IDS or id_.stored_as == "uuid")
+    return f'{order}, t."{ID}" DESC' if has_order else order
 
 
 def have_places(columns: Iterable[Column]) -> bool:

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 from playwright.sync_api import Page, expect
 
@@ -249,10 +249,24 @@ def test_new_rows_appear_while_it_is_live(open_page: OpenPage, site: Site) -> No
         delays.append(time.monotonic() - loaded_at)
     print(f"\nshown in the explorer after {max(delays):.2f} s at most")  # noqa: T201
     expect(page.locator("#lx-list")).not_to_contain_text("of another project")
+    moment = datetime.now(UTC).isoformat()
+    lines = [{"project": "acme", "event_message": f"line {n} of a trace", "timestamp": moment} for n in range(8)]
+    with installation.caller(secret=secret) as caller:
+        body, headers = json.dumps(lines).encode(), {"content-type": "application/json"}
+        assert caller.request("POST", "/api/logs?source=edge_logs", body=body, **headers).status == 200
+    expect(first).to_contain_text("line 7 of a trace")
+    of_one_moment = page.locator("#lx-list > li").filter(has_text="of a trace")
+    expect(of_one_moment).to_contain_text([f"line {n} of a trace" for n in reversed(range(8))])
+    page.reload()
+    expect(of_one_moment).to_contain_text([f"line {n} of a trace" for n in reversed(range(8))])
+    page.get_by_label("Live: new rows as they come").set_checked(True)
+
+    load("live row 2 again")
+    expect(first).to_contain_text("live row 2 again")
     first.locator("summary").click()
     load("while somebody reads")
     expect(first).to_contain_text("while somebody reads")
-    expect(page.locator(".lx-row[open]")).to_contain_text("live row 2")
+    expect(page.locator(".lx-row[open]")).to_contain_text("live row 2 again")
     assert max(delays) < 10
 
     page.get_by_label("Live: new rows as they come").uncheck()
@@ -262,6 +276,16 @@ def test_new_rows_appear_while_it_is_live(open_page: OpenPage, site: Site) -> No
     with page.expect_response("**/admin/logs/histogram/"):
         page.get_by_role("button", name="Run").click()
     assert not any("/tail/" in url for url in asked)
+
+    # As a table, the oldest first is the exact reverse of the newest first.
+    lql = urlencode({"lql": '"of a trace" s:event_message@message'})
+    page = open_page(f"/admin/logs/?source=edge_logs&range=15m&project=acme&{lql}", role="editor")
+    shown = page.locator(".lx-grid tbody > tr:first-child > td:nth-child(2)")
+    expect(shown).to_have_text([f"line {n} of a trace" for n in reversed(range(8))])
+    page.get_by_role("columnheader", name="timestamp").get_by_role("button").click()
+    expect(shown).to_have_text([f"line {n} of a trace" for n in range(8)])
+    page.get_by_role("columnheader", name="timestamp").get_by_role("button").click()
+    expect(shown).to_have_text([f"line {n} of a trace" for n in reversed(range(8))])
 
 
 def test_fields_of_any_name_are_filtered_counted_and_chosen_by_clicks(open_page: OpenPage, site: Site) -> None:

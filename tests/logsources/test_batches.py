@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from psycopg import Connection, errors, sql
 
-from logsources import covering
+from logsources import batches, covering
 from logsources.batches import BadRowAt, BatchRefused, BatchReport, load_batch, read_batch
 from logsources.databases import LockSpace, owner_connection
 from logsources.rolling import RolledSource, partition_days
@@ -215,3 +215,28 @@ def test_index_building_and_loading_take_locks_of_their_own(logs: Connection[Any
     with owner_connection() as builder, covering.building_alone(builder, shape.name) as is_alone:
         assert is_alone
         assert counts(load([row(1, timestamp=None)])) == (1, 0, 0)
+
+
+def test_made_ids_ascend_in_the_order_of_the_rows(logs: Connection[Any], table: str) -> None:
+    sent = [row(number, id=None, timestamp=None) for number in range(300)]
+    assert counts(load(sent)) == (300, 0, 0)
+    in_order = [f"{number:03}" for number in range(300)]
+    found = logs.execute(f"SELECT event_message FROM logs.{TABLE} ORDER BY timestamp, id")
+    assert [message for (message,) in found] == in_order
+
+
+def test_made_ids_ascend_at_the_end_of_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "blake2b", lambda *args, **options: HighestDigest())
+    ids = batches._MadeIds(b"body", "")
+    made = []
+    for ids.index in range(1000):
+        made.append(ids.make())
+    assert made == sorted(set(made))
+
+
+class HighestDigest:
+    def digest(self) -> bytes:
+        return b"\xff" * 16
+
+    def hexdigest(self) -> str:
+        return "f" * 32

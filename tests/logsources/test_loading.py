@@ -54,6 +54,24 @@ def ids(logs: Connection[Any], table: str = "loaded_rows") -> list[str]:
     return [row_id for (row_id,) in logs.execute(f"SELECT id FROM logs.{table} ORDER BY id")]
 
 
+def test_made_ids_and_times_ascend_in_the_order_of_the_lines(
+    logs: Connection[Any], plain: LogSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class SetBackClock(datetime):
+        readings = iter([TODAY, TODAY, TODAY + timedelta(seconds=1), *[TODAY] * 100])
+
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return next(cls.readings)
+
+    monkeypatch.setattr(loading, "datetime", SetBackClock)
+    load(plain, [line(number, id=None, timestamp=None) for number in range(25)], batch_rows=4)
+    in_order = [f"message {number}" for number in range(25)]
+    found = logs.execute("SELECT event_message FROM logs.loaded_rows ORDER BY timestamp, id")
+    assert [message for (message,) in found] == in_order
+    assert len(set(logs.execute("SELECT timestamp FROM logs.loaded_rows"))) == 2
+
+
 # --- What is stored ---------------------------------------------------------------------------------------------------
 
 

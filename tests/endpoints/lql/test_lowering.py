@@ -44,6 +44,25 @@ def checked(query: LoweredQuery, table: LQLTable = LOGS) -> CheckedQuery:
     return check_sandbox_query(query.sql, tables=[SandboxTable(table.name, columns)], parameters=query.parameters)
 
 
+# ── order
+
+
+@pytest.mark.parametrize(
+    ("id_type", "order"),
+    [
+        ("text", ' ORDER BY t."timestamp" DESC, t."id" DESC'),
+        ("bigint", ' ORDER BY t."timestamp" DESC, t."id" DESC'),
+        ("uuid", ' ORDER BY t."timestamp" DESC, t."id" DESC'),
+        ("json", ' ORDER BY t."timestamp" DESC'),
+        ("point", ' ORDER BY t."timestamp" DESC'),
+        ("", ' ORDER BY t."timestamp" DESC'),
+    ],
+)
+def test_orders_rows_of_one_moment_by_an_id_that_has_an_order(id_type: str, order: str) -> None:
+    columns = (Column("timestamp", "timestamp with time zone"), *([Column("id", id_type)] if id_type else []))
+    assert lowered("", LQLTable("edge_logs", columns)).sql.endswith(f"AS t{order}")
+
+
 # ── tables
 
 
@@ -89,11 +108,11 @@ def test_a_default_that_is_gone_is_no_table() -> None:
 @pytest.mark.parametrize(
     ("lql", "sql"),
     [
-        ("", f'SELECT {ALL_COLUMNS} FROM "edge_logs" AS t ORDER BY t."timestamp" DESC'),
+        ("", f'SELECT {ALL_COLUMNS} FROM "edge_logs" AS t ORDER BY t."timestamp" DESC, t."id" DESC'),
         (
             "id:abc -total:>5",
             f'SELECT {ALL_COLUMNS} FROM "edge_logs" AS t WHERE "id" = @lql_1 AND ("total" > @lql_2) IS NOT TRUE'
-            ' ORDER BY t."timestamp" DESC',
+            ' ORDER BY t."timestamp" DESC, t."id" DESC',
         ),
         (
             "m.level:error t:2024-05-14 s:id s:m.user.id@user",
@@ -101,7 +120,7 @@ def test_a_default_that_is_gone_is_no_table() -> None:
             ' FROM (SELECT "id" AS "1", jsonb_path_query_array("metadata", @lql_5::jsonpath) AS "2"'
             ' FROM (SELECT "id", "metadata" FROM "edge_logs" AS t'
             ' WHERE jsonb_path_exists("metadata", @lql_1::jsonpath, @lql_2::jsonb)'
-            ' AND "timestamp" >= @lql_3 AND "timestamp" <= @lql_4 ORDER BY t."timestamp" DESC) AS r) AS s',
+            ' AND "timestamp" >= @lql_3 AND "timestamp" <= @lql_4 ORDER BY t."timestamp" DESC, t."id" DESC) AS r) AS s',
         ),
         (
             "50% -~x c:count(*)",

@@ -140,10 +140,11 @@ function label(name) {
   return name.replace(/^metadata\./, "m.");
 }
 
-/** Rows without a value come last. */
+/** Rows without a value come last; the oldest first is the exact reverse of the newest first. */
 function sorted(lines, { name, isDescending }) {
   const sign = isDescending ? -1 : 1;
-  const keyed = lines.map((line) => ({ line, key: keyOf(line.row[name]) }));
+  const given = name === "timestamp" && !isDescending ? [...lines].reverse() : lines;
+  const keyed = given.map((line) => ({ line, key: keyOf(line.row[name]) }));
   keyed.sort((one, other) => {
     if (one.key === null || other.key === null) return (one.key === null) - (other.key === null);
     if (typeof one.key !== typeof other.key) return typeof one.key === "string" ? 1 : -1;

@@ -50,7 +50,7 @@ export class RowList {
   insert(rows) {
     const added = this.unknown(rows);
     for (const row of added) {
-      const found = this.rows.findIndex(({ timestamp }) => timestamp <= row.timestamp);
+      const found = this.rows.findIndex((other) => isOlder(other, row));
       this.rows.splice(found === -1 ? this.rows.length : found, 0, row);
     }
     this.draw(added);
@@ -141,6 +141,11 @@ export class RowList {
     const actions = h("div", { class: "lx-actions" }, copy, around);
     return h("div", { class: "lx-unfolded" }, actions, rowJson(own, this.actions));
   }
+}
+
+/** Whether a row stands behind another one: of one moment, the row that was loaded last comes first. */
+function isOlder(row, other) {
+  return row.timestamp === other.timestamp ? row.id < other.id : row.timestamp < other.timestamp;
 }
 
 function keyOf(row) {

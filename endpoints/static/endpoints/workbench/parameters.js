@@ -109,7 +109,7 @@ function starter({ table, columns }) {
     `SELECT ${named.map((name) => `t.${name}`).join(", ")}`,
     `FROM ${table} AS t`,
     `WHERE ${conditions.join("\n  AND ")}`,
-    "ORDER BY t.timestamp DESC",
+    `ORDER BY t.timestamp DESC${named.includes("id") ? ", t.id DESC" : ""}`,
     `LIMIT ${STARTER_LIMIT}`,
   ].join("\n");
 }

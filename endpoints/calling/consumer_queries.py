@@ -126,7 +126,8 @@ def prepare_sql(endpoint: Version, sql: str, arguments: Mapping[str, BoundValue]
     )
     if isinstance(checked, CheckedQuery):
         return query
-    return replace(query, notes=partial(field_notes, checked.fields, session=query.session))
+    notes = partial(field_notes, checked.fields, session=query.session)
+    return replace(query, notes=notes, selects_fields=True)
 
 
 def _check_names(endpoint: Version, sql: str, arguments: Mapping[str, BoundValue], sandbox: Sandbox) -> Checked:
@@ -267,7 +268,7 @@ def prepare_lql(
         tables=[SandboxTable(table.name, tuple(column.name for column in table.columns)) for table in sandbox.tables],
         parameters=lowered.parameters,
     )
-    return sandboxed_query(
+    query = sandboxed_query(
         endpoint,
         arguments,
         sandbox,
@@ -278,6 +279,7 @@ def prepare_lql(
         offset=lambda failure: None,  # the SQL is the service's own
         lacks_a_table=lambda failure: failure.sqlstate == UNDEFINED_TABLE,
     )
+    return replace(query, selects_fields=True)
 
 
 def _refusal_of_lql(

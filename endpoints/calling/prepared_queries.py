@@ -16,7 +16,7 @@ from endpoints.definition import PublishedTable, Version
 from endpoints.errors import EndpointError, InvalidLQL, InvalidParameters, InvalidSQL, ResultTooLarge, StoredQueryFailed
 from endpoints.log_database.execution import StatementFailed, first_invalid_regular_expression, run_statement
 from endpoints.log_database.sessions import ReaderSession
-from endpoints.results.outcomes import BoundValue, Rows, Statement
+from endpoints.results.outcomes import FIELD, BoundValue, ColumnType, Rows, Statement
 from endpoints.sql.composition import compile_query, is_over_budget, limit_bytes, original_offset
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from logsources.roles import QUERY_READER, SANDBOX_READER
@@ -76,6 +76,7 @@ def refuse_invalid_regular_expression(
 
 # --- Prepared queries -------------------------------------------------------------------------------------------------
 _MEBIBYTE: Final = 1024 * 1024
+_JSONB: Final = 3802  # its oid in every PostgreSQL
 _OVER_BUDGET: Final[Mapping[str, type[EndpointError]]] = {"": ResultTooLarge, "sql": InvalidSQL, "lql": InvalidLQL}
 
 
@@ -99,7 +100,8 @@ class PreparedQuery:
     `refusal` returns what the caller gets for
     a failure of the statement; it raises InvalidParameters if an argument is at fault. `offset` returns where in
     the stored query, or in the consumer's SQL, PostgreSQL's error points to, and `lacks_a_table` tells whether a
-    sandbox table is not there.
+    sandbox table is not there. With `selects_fields` a jsonb of its result is a FIELD, as in the languages in which a
+    field has a value; in PostgreSQL's SQL it is a document.
     """
 
     language: str
@@ -111,6 +113,7 @@ class PreparedQuery:
     offset: Callable[[StatementFailed], int | None]
     lacks_a_table: Callable[[StatementFailed], bool]
     notes: Callable[[Rows], tuple[str, ...]] = _no_notes
+    selects_fields: bool = False
 
     @property
     def max_bytes(self) -> int:
@@ -126,7 +129,13 @@ class PreparedQuery:
 
     def without_budget(self, rows: Rows) -> Rows:
         """Return the requested rows: a consumer's statement counts its bytes in a last column."""
-        return replace(rows, columns=rows.columns[:-1]) if self.language else rows
+        if not self.language:
+            return rows
+        return replace(rows, columns=rows.columns[:-1], types=self.types_of_result(rows.types))
+
+    def types_of_result(self, types: Sequence[ColumnType]) -> Sequence[ColumnType]:
+        """Return the types of the result's columns for those of the statement's."""
+        return [FIELD if type_[0] == _JSONB else type_ for type_ in types] if self.selects_fields else types
 
 
 def prepare_stored_query(endpoint: Version, arguments: Mapping[str, BoundValue]) -> PreparedQuery:

@@ -110,7 +110,7 @@ class Stream:
             self.format,
             redact=self._request.redact,
             timestamps_as=TimestampForm(self._endpoint.timestamps_as),
-            types=self._rows.types,
+            types=self._query.types_of_result(self._rows.types),
             max_bytes=max_result_bytes(self._query.language),
         )
         began = thread_time()

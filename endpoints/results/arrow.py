@@ -18,11 +18,13 @@ date, time                 date32, time64[us]
 bytea                      binary
 arrays                     list of the element's type, nested for more dimensions
 everything else            string, as in JSON: json and jsonb as JSON text, interval as ISO 8601
+a field of a record        int64, double or bool if all its values are such, otherwise string
 =========================  =========================================================================
 
 If one value of a column does not fit the type, the whole column is strings, as in CSV: an infinite date, a year BC or
 beyond 9999, the time 24:00, NaN or infinity or more than 38 digits in a numeric, arrays of different dimensions.
-Decimals of more digits exist (decimal256), but readers turn them into doubles without a word, or fail.
+Decimals of more digits exist (decimal256), but readers turn them into doubles without a word, or fail. A number of a
+record's field fits a double if it is the double, or its shortest digits.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any, Final, cast
 
 import pyarrow as pa
@@ -37,8 +40,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from psycopg import adapters
 
-from endpoints.results.encoding import Chunk, text_field
-from endpoints.results.outcomes import ColumnType, OverBudget, Rows
+from endpoints.results.encoding import Chunk, field_text, text_field
+from endpoints.results.outcomes import FIELD, ColumnType, OverBudget, Rows
 from endpoints.results.redaction import redact_text
 
 MOST_DIGITS: Final = 38  # of decimal128
@@ -53,12 +56,15 @@ _ARRAY_ERRORS: Final = (pa.ArrowInvalid, pa.ArrowTypeError)
 class _Form:
     """How a column is made: its values as `collected`, then converted to `target`, inside as many lists as `depth`.
 
-    The target None is a decimal whose scale the values decide.
+    The target None is a decimal whose scale the values decide. A record's field is read by `field`, and values that do
+    not fit try the form `otherwise`.
     """
 
     collected: pa.DataType
     target: pa.DataType | None
     depth: int = 0
+    field: Callable[[bytes], Any] | None = None
+    otherwise: _Form | None = None
 
     @property
     def is_text(self) -> bool:
@@ -89,7 +95,23 @@ _FORMS: Final[Mapping[int, _Form]] = {
 }
 
 
+def _exact_double(value: bytes) -> float:
+    double = float(value)
+    if Decimal(value.decode()) not in (Decimal(double), Decimal(repr(double))):
+        raise ValueError("more digits than a double has")
+    return double
+
+
+_FIELD_TEXT: Final = _Form(pa.string(), pa.string(), field=field_text)
+_BOOLEANS: Final = {b"true": True, b"false": False}
+_FIELD_BOOLEAN: Final = _Form(pa.bool_(), pa.bool_(), field=_BOOLEANS.__getitem__, otherwise=_FIELD_TEXT)
+_FIELD_NUMBER: Final = _Form(pa.float64(), pa.float64(), field=_exact_double, otherwise=_FIELD_BOOLEAN)
+_FIELD_INTEGER: Final = _Form(pa.int64(), pa.int64(), field=int, otherwise=_FIELD_NUMBER)
+
+
 def _form_of(oid: int, modifier: int) -> _Form:
+    if (oid, modifier) == FIELD:
+        return _FIELD_INTEGER
     known = adapters.types.get(oid)
     if known is None:
         return _TEXT  # an array of an unknown type is loaded as text, too
@@ -164,16 +186,17 @@ def _columns(
     forms: Mapping[int, _Form], chunks: Iterator[Chunk], *, redact: bool, room: int
 ) -> tuple[dict[int, pa.ChunkedArray], dict[int, _Form]]:
     """Return the columns by index, and the other form for each of those that their values do not fit."""
+    forms = dict(forms)
     arrays: dict[int, list[pa.Array]] = {index: [] for index in forms}
     other: dict[int, _Form] = {}
     for chunk in chunks:
         for index in [index for index in forms if index not in other]:
-            try:
-                array = _array([row[index] for row in chunk], forms[index], redact=redact)
-            except _Unfit as unfit:
-                other[index] = _other_form(forms[index], unfit)
+            array, form = _fitting([row[index] for row in chunk], forms[index], redact=redact)
+            if form != forms[index] and arrays[index]:
+                other[index] = form
                 room += sum(dropped.nbytes for dropped in arrays.pop(index))
                 continue
+            forms[index] = form
             room -= array.nbytes
             if room < 0:
                 raise OverBudget
@@ -187,6 +210,15 @@ def _columns(
     return columns, other
 
 
+def _fitting(values: Sequence[Any], form: _Form, *, redact: bool) -> tuple[pa.Array, _Form]:
+    """Return one chunk's values of a column in this form, or in the first one after it that they fit."""
+    while True:
+        try:
+            return _array(values, form, redact=redact), form
+        except _Unfit as unfit:
+            form = form.otherwise or _other_form(form, unfit)
+
+
 def _other_form(form: _Form, unfit: _Unfit) -> _Form:
     """Return lists of more dimensions, tried once from the first row on, or text, which any value fits."""
     return replace(form, depth=unfit.depth) if form.depth == 1 and unfit.depth else _TEXT
@@ -194,6 +226,9 @@ def _other_form(form: _Form, unfit: _Unfit) -> _Form:
 
 def _joined(arrays: Sequence[pa.Array], form: _Form) -> pa.ChunkedArray:
     target = form.target
+    if form.field is not None and all(array.null_count == len(array) for array in arrays):
+        target = pa.string()  # NULL alone says nothing of the type
+        arrays = [array.cast(target) for array in arrays]
     if target is None:
         # A chunk has the scale that its own values need.
         scales = [_leaf_type(array.type) for array in arrays]
@@ -229,6 +264,8 @@ def _over_leaves(convert: Callable[[pa.Array], pa.Array], array: pa.Array) -> pa
 # --- Values -----------------------------------------------------------------------------------------------------------
 def _array(values: Sequence[Any], form: _Form, *, redact: bool) -> pa.Array:
     """Return one chunk's values of a column. Raises _Unfit."""
+    if form.field is not None:
+        return _array_of_field(values, form.field, form.collected)
     if form.is_text:
         return pa.array([None if value is None else text_field(value) for value in values], pa.string())
     if form.depth:
@@ -239,6 +276,13 @@ def _array(values: Sequence[Any], form: _Form, *, redact: bool) -> pa.Array:
         array = pa.array(values, _nested(form.collected, form.depth))
         return array if form.collected == form.target else _over_leaves(lambda leaf: _typed(leaf, form.target), array)
     except _ARRAY_ERRORS as error:
+        raise _Unfit from error
+
+
+def _array_of_field(values: Sequence[bytes | None], read: Callable[[bytes], Any], type_: pa.DataType) -> pa.Array:
+    try:
+        return pa.array([None if value is None or value == b"null" else read(value) for value in values], type_)
+    except (ValueError, KeyError, OverflowError) as error:  # ArrowInvalid is a ValueError
         raise _Unfit from error
 
 

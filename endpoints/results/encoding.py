@@ -40,7 +40,7 @@ from psycopg.adapt import Buffer, Loader
 from psycopg.types.string import TextLoader
 
 from endpoints.errors import NotAcceptable
-from endpoints.results.outcomes import ColumnType, OverBudget, ResultFormat, Rows, TimestampForm
+from endpoints.results.outcomes import FIELD, ColumnType, OverBudget, ResultFormat, Rows, TimestampForm
 from endpoints.results.redaction import redact_json, redact_text
 
 CHUNK_ROWS: Final = 128  # one chunk holds the hundred rows of most calls
@@ -184,12 +184,13 @@ def encode_rows(
 
     A page in JSON has the token of the next one beside its rows, null if it is the last.
     Columns of type timestamptz are written in the requested form, only at the outermost level; in the binary formats
-    they have a type of their own. Rows are loaded and encoded a chunk at a time. Raises OverBudget as soon as the body
-    has more than `max_bytes`, and NotAcceptable for a format that is not offered.
+    they have a type of their own. A FIELD has its value where the format is no JSON, not JSON text. Rows are loaded and
+    encoded a chunk at a time. Raises OverBudget as soon as the body has more than `max_bytes`, and NotAcceptable for a
+    format that is not offered.
     """
     if result_format in BINARY_FORMATS:
         return _binary(rows, result_format, redact=redact, max_bytes=max_bytes)
-    chunks = _chunks(rows, redact=redact, timestamps_as=timestamps_as)
+    chunks = _chunks(rows, result_format, redact=redact, timestamps_as=timestamps_as)
     parts: list[Buffer] = []
     room = max_bytes
     for part in _ENCODERS[result_format](rows.columns, chunks):
@@ -211,7 +212,7 @@ def _binary(rows: Rows, result_format: ResultFormat, *, redact: bool, max_bytes:
         raise NotAcceptable(offered, missing=[result_format.value]) from error
     return encode_columns(
         rows,
-        lambda: _chunks(rows, redact=redact, timestamps_as=TimestampForm.ISO),
+        lambda: _chunks(rows, result_format, redact=redact, timestamps_as=TimestampForm.ISO),
         as_parquet=result_format is ResultFormat.PARQUET,
         redact=redact,
         max_bytes=max_bytes,
@@ -233,35 +234,41 @@ def encode_chunks(
     Not in JSON, whose last bytes depend on whether another chunk follows. Raises OverBudget for a piece of more than
     `max_bytes`.
     """
-    changed = _changed(chunks, types, redact=redact, timestamps_as=timestamps_as)
+    changed = _changed(chunks, types, result_format, redact=redact, timestamps_as=timestamps_as)
     for piece in _ENCODERS_OF_CHUNKS[result_format](columns, changed):
         if len(piece) > max_bytes:
             raise OverBudget
         yield piece
 
 
-def _chunks(rows: Rows, *, redact: bool, timestamps_as: TimestampForm) -> Iterator[Chunk]:
+def _chunks(rows: Rows, result_format: ResultFormat, *, redact: bool, timestamps_as: TimestampForm) -> Iterator[Chunk]:
     values = iter(rows.rows)
     chunks = iter(lambda: list(islice(values, CHUNK_ROWS)), [])
-    return _changed(chunks, rows.types, redact=redact, timestamps_as=timestamps_as)
+    return _changed(chunks, rows.types, result_format, redact=redact, timestamps_as=timestamps_as)
 
 
 def _changed(
-    chunks: Iterable[Chunk], types: Sequence[ColumnType], *, redact: bool, timestamps_as: TimestampForm
+    chunks: Iterable[Chunk],
+    types: Sequence[ColumnType],
+    result_format: ResultFormat,
+    *,
+    redact: bool,
+    timestamps_as: TimestampForm,
 ) -> Iterator[Chunk]:
-    changes_form: Sequence[int] = ()
+    changes: list[tuple[int, Callable[[Any], Any]]] = []
     if timestamps_as is TimestampForm.UNIX_MICROSECONDS:
-        changes_form = [index for index, (oid, _) in enumerate(types) if oid == _TIMESTAMPTZ]
+        changes += [(index, _unix_microseconds) for index, (oid, _) in enumerate(types) if oid == _TIMESTAMPTZ]
+    if result_format is ResultFormat.CSV:
+        changes += [(index, field_text) for index, type_ in enumerate(types) if type_ == FIELD]
     for chunk in chunks:
-        if changes_form:
-            chunk = [_with_unix_microseconds(row, changes_form) for row in chunk]
-        yield _redacted(chunk) if redact else chunk
+        redacted = _redacted(chunk) if redact else chunk
+        yield [_with(changes, row) for row in redacted] if changes else redacted
 
 
-def _with_unix_microseconds(row: Sequence[Any], columns: Sequence[int]) -> list[Any]:
+def _with(changes: Iterable[tuple[int, Callable[[Any], Any]]], row: Sequence[Any]) -> list[Any]:
     changed = list(row)
-    for index in columns:
-        changed[index] = _unix_microseconds(changed[index])
+    for index, change in changes:
+        changed[index] = change(changed[index])
     return changed
 
 
@@ -325,6 +332,13 @@ def text_field(value: Any) -> str:
             return orjson.dumps(value, default=_raw_json).decode()
         case _:
             return str(value)
+
+
+def field_text(value: bytes | None) -> str | None:
+    """Return a field of a record as text: a string without its quotes, structures as JSON text, None for any null."""
+    if value is None or value == b"null":
+        return None
+    return str(orjson.loads(value)) if value.startswith(b'"') else value.decode()
 
 
 _ENCODERS: Final[Mapping[ResultFormat, Callable[[Sequence[str], Iterator[Chunk]], Iterator[Buffer]]]] = {

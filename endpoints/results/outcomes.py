@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 # What is bound to one `$n`: canonical text (PostgreSQL casts it), a list of texts, or SQL NULL.
 BoundValue = str | list[str] | None
@@ -58,6 +58,8 @@ class TimestampForm(StrEnum):
 
 # A column's type: its oid in pg_type, and its modifier, such as precision and scale of a numeric; -1 if it has none.
 ColumnType = tuple[int, int]
+# No type of PostgreSQL: a jsonb that is a field of a record. What is no JSON has its value, not JSON text.
+FIELD: Final[ColumnType] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from math import inf, isnan
@@ -18,7 +19,7 @@ from endpoints.errors import NotAcceptable
 from endpoints.log_database.execution import run_statement
 from endpoints.log_database.sessions import ReaderSession
 from endpoints.results.encoding import BINARY_FORMATS, CHUNK_ROWS, encode_rows, offered_formats
-from endpoints.results.outcomes import OverBudget, ResultFormat, Rows, Statement, TimestampForm
+from endpoints.results.outcomes import FIELD, OverBudget, ResultFormat, Rows, Statement, TimestampForm
 from logsources.roles import QUERY_READER
 
 pytestmark = pytest.mark.django_db
@@ -184,6 +185,71 @@ def test_a_late_value_decides_about_the_whole_column(usual: str, late: str, type
     if type_ == pa.string():
         texts = encode_rows(rows, ResultFormat.CSV, redact=False).decode().splitlines()[1:]
         assert [f"{n},{v}" for n, v in enumerate(table["v"].to_pylist())] == [line.replace('"', "") for line in texts]
+
+
+# --- Fields of records: the type that all their values have -----------------------------------------------------------
+BEYOND = 2**53 + 1  # no double is this number
+FIELDS = [
+    (["200", None, "404"], pa.int64(), [200, None, 404]),
+    ([str(2**63 - 1), str(-(2**63))], pa.int64(), [2**63 - 1, -(2**63)]),
+    ([str(BEYOND)], pa.int64(), [BEYOND]),
+    (["4", "2.5", "null"], pa.float64(), [4.0, 2.5, None]),
+    (["0.1", "1.50", "-0.0"], pa.float64(), [0.1, 1.5, 0.0]),
+    ([f"1{'0' * 30}"], pa.float64(), [1e30]),
+    ([str(2**53), "0.5"], pa.float64(), [2.0**53, 0.5]),
+    ([str(BEYOND), "0.5"], pa.string(), [str(BEYOND), "0.5"]),
+    ([str(2**63), "1"], pa.float64(), [2.0**63, 1.0]),
+    ([str(2**64 + 1), "1"], pa.string(), [str(2**64 + 1), "1"]),
+    (["3.14159265358979323846", "1"], pa.string(), ["3.14159265358979323846", "1"]),
+    ([f"1{'0' * 400}"], pa.string(), [f"1{'0' * 400}"]),
+    (["true", "false", None], pa.bool_(), [True, False, None]),
+    (["true", "1"], pa.string(), ["true", "1"]),
+    (["1", "true"], pa.string(), ["1", "true"]),
+    (["1.50", "true"], pa.string(), ["1.50", "true"]),
+    (['"GET"', '"a \\"b\\""', None, "null"], pa.string(), ["GET", 'a "b"', None, None]),
+    (['"503"', "503"], pa.string(), ["503", "503"]),
+    (["503", '"503"'], pa.string(), ["503", "503"]),
+    (['"true"', "true"], pa.string(), ["true", "true"]),
+    (['["a", 1]', '{"b": "c"}'], pa.string(), ['["a", 1]', '{"b": "c"}']),
+    (["1", "[1]"], pa.string(), ["1", "[1]"]),
+    (["null", None], pa.string(), [None, None]),
+    ([], pa.string(), []),
+]
+
+
+def fields(values: Sequence[str | None]) -> Rows:
+    """Return a field of a record with these values, as PostgreSQL returns them, beside the number of their row."""
+    literals = ", ".join("NULL" if value is None else f"$text${value}$text$" for value in values)
+    sql = f"SELECT n, v::jsonb AS v FROM unnest(array[{literals}]::text[]) WITH ORDINALITY AS t(v, n) ORDER BY n"
+    rows = run(sql)
+    return replace(rows, types=[rows.types[0], FIELD])
+
+
+@pytest.mark.parametrize("redact", [False, True])
+@pytest.mark.parametrize(("values", "type_", "expected"), FIELDS)
+def test_a_field_has_the_type_of_all_its_values(
+    values: list[str | None], type_: pa.DataType, expected: list[Any], redact: bool
+) -> None:
+    for table in tables(fields(values), redact=redact):
+        assert table.schema.field("v").type == type_
+        assert table["v"].to_pylist() == expected
+
+
+@pytest.mark.parametrize(("values", "type_", "expected"), [case for case in FIELDS if case[0]])
+def test_a_field_has_the_same_type_in_whatever_order_and_chunks(
+    values: list[str | None], type_: pa.DataType, expected: list[Any]
+) -> None:
+    repeated = [value for value in values for _ in range(CHUNK_ROWS + 1)]
+    for many in (repeated, repeated[::-1], [*[None] * CHUNK_ROWS * 2, *repeated]):
+        for table in tables(fields(many)):
+            assert table.schema.field("v").type == type_
+            assert set(map(str, table["v"].to_pylist())) - {"None"} == set(map(str, expected)) - {"None"}
+            assert table["n"].to_pylist() == list(range(1, len(many) + 1))
+
+
+def test_a_field_is_redacted_without_its_quotes() -> None:
+    for table in tables(fields(['"from \\"203.0.113.7\\""', '["203.0.113.7"]', "7"]), redact=True):
+        assert table["v"].to_pylist() == ['from "REDACTED"', '["REDACTED"]', "7"]
 
 
 # --- Names ------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from importlib import import_module
@@ -19,7 +20,7 @@ import pytest
 from endpoints.log_database.execution import run_statement
 from endpoints.log_database.sessions import ReaderSession
 from endpoints.results.encoding import BINARY_FORMATS, encode_rows
-from endpoints.results.outcomes import ResultFormat, Statement
+from endpoints.results.outcomes import FIELD, ResultFormat, Statement
 from logsources.roles import QUERY_READER
 
 pytestmark = pytest.mark.django_db
@@ -147,3 +148,28 @@ def test_without_rows_every_reader_finds_the_types(duckdb: Any, made: Callable[.
     assert (frame.height, frame.columns) == (0, list(COLUMNS))
     assert (frame.schema["moment"], frame.schema["texts"]) == (pl.Datetime("us", "UTC"), pl.List(pl.String))
     assert (len(narwhal), list(narwhal.columns)) == (0, list(COLUMNS))
+
+
+@pytest.mark.parametrize("result_format", sorted(BINARY_FORMATS))
+def test_every_reader_compares_and_sums_the_fields_of_records(
+    duckdb: Any, result_format: ResultFormat, tmp_path: Path
+) -> None:
+    sql = """SELECT v -> 0 AS method, v -> 1 AS status, v -> 2 AS seconds
+        FROM unnest(array['["GET", 200, 0.5]', '["POST", 404, 2]', '["GET", 500, null]']) AS t(text),
+        LATERAL (SELECT text::jsonb AS v) AS read"""
+    rows = replace(run_statement(Statement(sql), SESSION, max_rows=10), types=[FIELD] * 3)
+    body = encode_rows(rows, result_format, redact=False)
+    (tmp_path / "rows").write_bytes(body)
+    with duckdb.connect(config=OFFLINE) as connection:
+        if result_format is ResultFormat.PARQUET:
+            relation = connection.read_parquet(str(tmp_path / "rows"))
+            frame, narwhal = pl.read_parquet(io.BytesIO(body)), pd.read_parquet(io.BytesIO(body))
+        else:
+            relation = connection.from_arrow(pa.ipc.open_stream(body).read_all())
+            frame, narwhal = pl.read_ipc_stream(io.BytesIO(body)), pa.ipc.open_stream(body).read_pandas()
+        found = relation.query("rows", "SELECT count(*), sum(status), sum(seconds) FROM rows WHERE method = 'GET'")
+        assert found.fetchall() == [(2, 700, 0.5)]
+    gets = frame.filter(pl.col("method") == "GET")
+    assert (gets.height, gets["status"].sum(), gets["seconds"].sum()) == (2, 700, 0.5)
+    chosen = narwhal[narwhal.method == "GET"]
+    assert (len(chosen), chosen.status.sum(), chosen.seconds.sum()) == (2, 700, 0.5)

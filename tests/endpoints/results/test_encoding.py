@@ -14,7 +14,7 @@ import pytest
 from endpoints.log_database.execution import run_statement
 from endpoints.log_database.sessions import ReaderSession
 from endpoints.results.encoding import BINARY_FORMATS, CHUNK_ROWS, STREAMED_FORMATS, encode_chunks, encode_rows
-from endpoints.results.outcomes import OverBudget, ResultFormat, Rows, Statement
+from endpoints.results.outcomes import FIELD, OverBudget, ResultFormat, Rows, Statement
 from logsources.roles import QUERY_READER
 
 pytestmark = pytest.mark.django_db
@@ -82,6 +82,28 @@ JSON_FORMS = [
     ("b'101'", '"101"'),
     ("'a=>1'::text", '"a=>1"'),
 ]
+# JSON, None for SQL's NULL → the cell of a record's field.
+FIELD_TEXTS = [
+    ('"GET"', "GET"),
+    ('""', ""),
+    (r'"a \"quote\", \\ \n 日本 \u007f"', 'a "quote", \\ \n 日本 \x7f'),
+    ('"null"', "null"),
+    ('"200"', "200"),
+    ("200", "200"),
+    ("-1.50", "-1.50"),
+    ("123456789012345678901234567890.5", "123456789012345678901234567890.5"),
+    ("true", "true"),
+    ("false", "false"),
+    ("null", ""),
+    (None, ""),
+    ('["GET"]', '["GET"]'),
+    ('{"a": "b"}', '{"a": "b"}'),
+    ("[]", "[]"),
+]
+
+
+def literal(value: str | None) -> str:
+    return "NULL" if value is None else f"$text${value}$text$"
 
 
 def run(sql: str) -> Rows:
@@ -120,6 +142,25 @@ def test_an_empty_result_is_an_empty_list() -> None:
 def test_csv_keeps_what_a_spreadsheet_would_take_for_a_formula(text: str) -> None:
     body = encode_rows(run(f"SELECT '{text}' AS value"), ResultFormat.CSV, redact=False).decode()
     assert list(csv.reader(io.StringIO(body, newline=""))) == [["value"], [text]]
+
+
+@pytest.mark.parametrize(("value", "text"), FIELD_TEXTS)
+def test_a_field_of_a_record_is_the_text_of_its_value_in_csv(value: str | None, text: str) -> None:
+    rows = replace(run(f"SELECT {literal(value)}::jsonb AS field, {literal(value)}::jsonb AS document"), types=[FIELD])
+    body = encode_rows(rows, ResultFormat.CSV, redact=False)
+    assert list(csv.reader(io.StringIO(body.decode(), newline="")))[1] == [
+        text,
+        rows.rows[0][1].decode() if value else "",
+    ]
+    pieces = encode_chunks(rows.columns, [rows.rows], ResultFormat.CSV, redact=False, types=rows.types)
+    assert b"".join(pieces) == body
+
+
+@pytest.mark.parametrize(("value", "_text"), FIELD_TEXTS)
+def test_a_field_of_a_record_stays_what_it_is_in_json(value: str | None, _text: str) -> None:
+    rows = run(f"SELECT {literal(value)}::jsonb AS field")
+    for form in (ResultFormat.JSON, ResultFormat.NDJSON):
+        assert encode_rows(replace(rows, types=[FIELD]), form, redact=False) == encode_rows(rows, form, redact=False)
 
 
 def test_csv_quotes_by_rfc_4180_and_writes_structures_as_json() -> None:

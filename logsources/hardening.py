@@ -28,7 +28,7 @@ from logsources.function_rights import (
     public_functions,
     wanted_functions,
 )
-from logsources.roles import GATE_SUPERUSER_SETTINGS, QUERY_READER, READERS
+from logsources.roles import GATE_SETTINGS, GATE_SUPERUSER_SETTINGS, QUERY_READER, READERS
 
 SANDBOX_FUNCTIONS: Final = ALLOWED_FUNCTIONS.union(*SYNTAX_FUNCTIONS.values())
 CATALOG_SCHEMAS: Final = ("pg_catalog", "information_schema")
@@ -101,8 +101,13 @@ def undo_hardening(conn: Connection[Any], roles: LogRoles, *, report: Report) ->
 def plan_hardening(conn: Connection[Any], roles: LogRoles) -> list[Step]:
     """Return the remaining steps. Raises HardeningError without a superuser or before the roles exist."""
     _require_superuser(conn)
+    return remaining_steps(conn, roles)
+
+
+def remaining_steps(conn: Connection[Any], roles: LogRoles) -> list[Step]:
+    """Return the same to whoever reads the catalogs. Raises HardeningError before the roles exist."""
     _require_roles(conn, (roles.owner, roles.gate, *READERS))
-    steps = [*_membership_steps(conn, roles)]
+    steps = [*membership_steps(conn, roles)]
     public = _object_statements(conn, grantee=0, giver="PUBLIC", taker=CATALOG_USERS)
     if public:
         steps.append(Step(f"{len(public) // 2} catalogs, schemas and languages: from PUBLIC to catalog_users", public))
@@ -178,14 +183,18 @@ def _require_roles(conn: Connection[Any], names: Iterable[str]) -> None:
     known = {name for (name,) in conn.execute("SELECT rolname FROM pg_roles WHERE rolname = ANY (%s)", (wanted,))}
     missing = [name for name in wanted if name not in known]
     if missing:
-        raise HardeningError(f"No role {', '.join(missing)} yet: run manage.py migrate --database logs first.")
+        raise HardeningError(
+            f"No role {', '.join(missing)} yet: run manage.py migrate --database logs first, or, if the database was "
+            "restored and has nothing to migrate, manage.py repair_logs."
+        )
 
 
 def _grantee(name: str) -> sql.Composable:
     return sql.SQL("PUBLIC") if name == "PUBLIC" else sql.Identifier(name)
 
 
-def _membership_steps(conn: Connection[Any], roles: LogRoles) -> Iterator[Step]:
+def membership_steps(conn: Connection[Any], roles: LogRoles) -> Iterator[Step]:
+    """Yield the steps after which the group catalog_users has its members, which read the catalogs."""
     group = sql.Identifier(CATALOG_USERS)
     if _value(conn, "SELECT to_regrole(%s)::oid", CATALOG_USERS) is None:
         yield Step("role catalog_users created", (sql.SQL("CREATE ROLE {} NOLOGIN").format(group),))
@@ -249,7 +258,7 @@ def _revoke_steps(functions: Collection[FunctionName], role: str) -> Iterator[St
 
 
 def _limit_steps(conn: Connection[Any], gate: str) -> Iterator[Step]:
-    for name, value in GATE_SUPERUSER_SETTINGS.items():
+    for name, value in {**GATE_SETTINGS, **GATE_SUPERUSER_SETTINGS}.items():
         if _gate_setting(conn, gate, name) != value:
             yield Step(f"{gate}: {name} = {value}", (_alter_gate(conn, gate, "SET {} = {}", name, value),))
 

@@ -99,16 +99,18 @@ def _alterations(
             statements.append(tables.create_index(wanted.name, want[key]))
         if have[key].indexed and not want[key].indexed:
             statements += [tables.drop_index(index) for index in _indexes_of(conn, wanted.name, column=have[key].name)]
-    if not _is_secured(conn, wanted.name, topology):
+    if not is_secured(conn, wanted.name, topology):
         statements += tables.secure_table(wanted.name, topology)
     return statements
 
 
-def _is_secured(conn: Connection[Any], name: str, topology: Topology) -> bool:
+def is_secured(conn: Connection[Any], name: str, topology: Topology) -> bool:
+    """Tell whether a log table has row security, and for each of its readers the policy and the right to read."""
     policies = tables.policy_names(topology)
     row = conn.execute(
-        "SELECT relrowsecurity AND %s ="
-        " (SELECT count(*) FROM pg_policy WHERE polrelid = pg_class.oid AND polname = ANY(%s))"
+        "SELECT relrowsecurity AND %s = (SELECT count(*) FROM pg_policy,"
+        " to_regrole(replace(polname, '_rows', '')) AS reader WHERE polrelid = pg_class.oid AND polname = ANY(%s)"
+        " AND polroles = ARRAY[reader::oid] AND has_table_privilege(reader, pg_class.oid, 'SELECT'))"
         " FROM pg_class WHERE oid = to_regclass(%s)",
         (len(policies), policies, f"{LOGS_SCHEMA}.{name}"),
     ).fetchone()

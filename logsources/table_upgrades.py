@@ -132,7 +132,7 @@ def _require_fail_closed_tenant(conn: Connection[Any]) -> None:
         conn.execute("SELECT set_config('logs.tenant', '=', true)")
         row = conn.execute("SELECT logs_private.tenant() IS NULL").fetchone()
     if row != (True,):
-        raise UpgradeRefused("Run `manage.py migrate --database logs` first.")
+        raise UpgradeRefused("Run `manage.py migrate --database logs` first; after a restore, `manage.py repair_logs`.")
 
 
 def _has_check(conn: Connection[Any], name: str) -> bool:

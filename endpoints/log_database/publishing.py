@@ -159,7 +159,7 @@ def _publish_named(
             name = schema or f"{DRAFT_SCHEMAS}{definition[:32]}"
             connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [name])
             found, published_at = _definition(connection, name)
-            if found != definition:
+            if found != definition or not _is_whole(connection, name, tables, owner):
                 _create_schema(connection, name, definition)
                 for number, table in enumerate(tables):
                     barrier = _needs_barrier(table, tenant_parameter, earlier=tables[:number])
@@ -201,6 +201,19 @@ def _definition(connection: OwnerConnection, schema: str) -> tuple[str | None, d
         return comment["definition"] or None, datetime.fromisoformat(comment["published_at"])
     except (ValueError, KeyError, TypeError):
         return None, datetime.min.replace(tzinfo=UTC)
+
+
+def _is_whole(connection: OwnerConnection, schema: str, tables: Sequence[StoredTable], owner: str) -> bool:
+    """Tell whether a schema with its comment also has what a restore may lose: its views, their owner and rights."""
+    names = [table.name for table in tables]
+    row = connection.execute(
+        "SELECT has_schema_privilege(%(reader)s, n.oid, 'USAGE') AND cardinality(%(names)s::text[]) = (SELECT count(*)"
+        " FROM pg_class AS c WHERE relnamespace = n.oid AND relname = ANY (%(names)s)"
+        " AND relowner = to_regrole(%(owner)s) AND has_table_privilege(%(reader)s, c.oid, 'SELECT'))"
+        " FROM pg_namespace AS n WHERE nspname = %(schema)s",
+        {"reader": SANDBOX_READER, "owner": owner, "names": names, "schema": schema},
+    ).fetchone()
+    return row is not None and bool(row[0])
 
 
 def _comment(connection: OwnerConnection, schema: str, definition: str) -> None:

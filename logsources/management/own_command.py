@@ -12,6 +12,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, OperationalError
 
 _UNDEFINED_TABLE: Final = "42P01"  # PostgreSQL, appendix A
+# A right, role, schema or function that is not there: migrations make them, and a restore may lose them.
+_LOST: Final = ("42501", "42704", "3F000", "42883")
+_AFTER_A_RESTORE: Final = "If the log database was restored from a dump, run `manage.py repair_logs`."
 _NARROWEST, _WIDEST = 60, 120
 # Options that Django gives to every command; they work, but would bury a command's own.
 _OF_DJANGO: Final = {
@@ -69,7 +72,9 @@ def _in_words(error: DatabaseError | psycopg.Error) -> CommandError:
     if isinstance(cause, psycopg.Error) and cause.sqlstate == _UNDEFINED_TABLE:
         return CommandError(
             "The databases have no tables yet: run `manage.py migrate` and `manage.py migrate --database logs`, then"
-            " `manage.py load_fixtures`."
+            f" `manage.py load_fixtures`. {_AFTER_A_RESTORE}"
         )
     what = "cannot be used" if isinstance(error, OperationalError | psycopg.OperationalError) else "refused"
-    return CommandError(f"A database {what}: {' '.join(str(error).split())}")
+    told = f"A database {what}: {' '.join(str(error).split())}"
+    is_lost = isinstance(cause, psycopg.Error) and cause.sqlstate in _LOST
+    return CommandError(f"{told}. {_AFTER_A_RESTORE}" if is_lost else told)

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.db import migrations
-from django.db.backends.base.schema import BaseDatabaseSchemaEditor
-from django.db.migrations.state import StateApps
 
-from logsources.roles import ensure_roles
-
-
-def set_up_log_database(apps: StateApps, schema_editor: BaseDatabaseSchemaEditor) -> None:
-    connection = schema_editor.connection
-    connection.ensure_connection()
-    ensure_roles(connection.connection, settings.LOGS_GATE)
+from logsources.repairing import set_up_log_database
 
 
 class Migration(migrations.Migration):

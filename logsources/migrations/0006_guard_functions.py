@@ -1,28 +1,11 @@
-"""Twins of functions and operators that refuse large operands; runs under `migrate --database logs` alone."""
+"""Twins of functions and operators that refuse large operands: 0014 creates them."""
 
 from __future__ import annotations
 
 from django.db import migrations
-from django.db.backends.base.schema import BaseDatabaseSchemaEditor
-from django.db.migrations.state import StateApps
-
-from logsources.log_functions import ensure_guard_functions
-
-
-def set_up_guard_functions(apps: StateApps, schema_editor: BaseDatabaseSchemaEditor) -> None:
-    connection = schema_editor.connection
-    connection.ensure_connection()
-    ensure_guard_functions(connection.connection)
 
 
 class Migration(migrations.Migration):
     dependencies = [("logsources", "0005_covered_columns")]
 
-    operations = [
-        migrations.RunPython(
-            set_up_guard_functions,
-            # Going back changes nothing: sandbox queries that a process has checked may still name them.
-            migrations.RunPython.noop,
-            hints={"target_db": "logs"},
-        )
-    ]
+    operations = []

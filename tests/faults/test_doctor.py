@@ -54,7 +54,7 @@ def test_a_guarantee_that_fails_is_named_with_what_to_do(installation: Installat
     assert "failed" in last_word
     (found,) = [index for index, line in enumerate(lines) if line.startswith("FAIL  Guarantee functions closed")]
     assert "pg_sleep" in lines[found]
-    assert "harden_logs" in lines[found + 1]
+    assert "repair_logs" in lines[found + 1]
 
 
 def test_without_redis_the_rest_is_still_looked_at(installation: Installation) -> None:

@@ -22,6 +22,7 @@ from tests.live.servers import Servers
 
 PAGE = (PROJECT / "docs" / "production.md").read_text(encoding="utf-8")
 INSTALL, UPGRADE = "## Install on Debian 12\n", "## First start and upgrades\n"
+RESTORE = "## Backup and restore\n"
 PRINTED = "It prints:\n"
 HOST = "logs.example.org"
 STANDARD_PORTS = {"https": 443, "http": 80}
@@ -45,6 +46,11 @@ def steps() -> tuple[str, str, str]:
     before, _, after = section(INSTALL).partition(PRINTED)
     printed, look = blocks(after)
     return "".join(blocks(before)), printed, look
+
+
+def step(number: int) -> list[str]:
+    """Return the blocks of a step of the installation."""
+    return blocks(section(INSTALL).partition(f"\n**{number}. ")[2].partition(f"\n**{number + 1}. ")[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +191,43 @@ def test_an_upgrade_keeps_rows_and_callers(installed: Installed) -> None:
     token = machine.paste("log-query-endpoints create_access_token after-upgrade --bind project=shop").split()[-1]
     answer = installed.curl("/api/endpoints/query/requests.by-path", "--header", f"X-API-KEY: {token}")
     assert json.loads(answer.splitlines()[-1]) == json.loads(steps()[1])
+
+
+def answers(installed: Installed, token: str) -> list[object]:
+    """Return what a stored query, a sandbox query and two LQL queries of a consumer return."""
+    found = []
+    for path in (
+        "requests.by-path",
+        "logs.all?sql=select%20count(*),%20max(id)%20from%20edge_logs",
+        "logs.all?lql=c:count(*)",
+        "logs.all?lql=m.status:404%20s:event_message",
+    ):
+        answer = installed.curl(f"/api/endpoints/query/{path}", "--header", f"X-API-KEY: {token}")
+        assert "200 OK" in answer, answer
+        found.append(json.loads(answer.splitlines()[-1])["result"])
+    return found
+
+
+def test_a_backup_is_restored_into_a_fresh_cluster(installed: Installed) -> None:
+    machine = installed.machine
+    token = machine.paste("log-query-endpoints create_access_token restored --bind project=shop").split()[-1]
+    machine.paste("log-query-endpoints load_logs edge_logs /srv/first/rows.ndjson")
+    before = answers(installed, token)
+    assert before[1] == [{"count": 3, "max": "3"}]
+    backup, files, restore = blocks(section(RESTORE))
+    machine.paste(backup)
+    machine.paste("systemctl stop log-query-endpoints-web log-query-endpoints-worker log-query-endpoints-beat")
+    machine.paste("systemctl stop postgresql redis-server; rm /etc/log-query-endpoints.env")
+    machine.empty_servers()
+    output = machine.paste("".join([files, *step(3), step(4)[0], restore, *step(6)]))
+    assert "sandbox schema published: logs.all" in output
+    held = re.search(r"(\d+) of (\d+) guarantees hold; level full", output)
+    assert held is not None, output
+    assert held[1] == held[2]
+    wait_for(lambda: "200 OK" in installed.curl("/readyz"), seconds=60)
+    assert answers(installed, token) == before
+    again = next(line for line in restore.splitlines(keepends=True) if "repair_logs" in line)
+    assert machine.paste(again) == "Nothing to do.\n"
 
 
 def test_the_roles_are_made_on_the_newest_postgresql_too() -> None:

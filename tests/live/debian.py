@@ -77,9 +77,7 @@ class DebianMachine:
         ):
             (self.root / name).mkdir(parents=True)
         self._make_postgres()
-        (self.root / "lib" / "redis").mkdir()
-        redis = _REDIS.format(port=self.ports["redis"], folder=self.root / "lib" / "redis")
-        (self.root / "etc" / "redis" / "redis.conf").write_text(redis, encoding="utf-8")
+        self._make_redis()
         self._make_nginx()
         self._make_repository()
         self._make_programs()
@@ -111,6 +109,13 @@ class DebianMachine:
         )
         assert ended.returncode == 0, f"{ended.stdout[-6000:]}\n{self.logs()}"
         return ended.stdout
+
+    def empty_servers(self) -> None:
+        """Give the machine a new PostgreSQL cluster and an empty Redis, as apt leaves them; both are stopped."""
+        shutil.rmtree(self.root / "lib" / "postgresql")
+        self._make_postgres()
+        shutil.rmtree(self.root / "lib" / "redis")
+        self._make_redis()
 
     def moved(self, text: str) -> str:
         """Return a text with the paths and ports of this machine."""
@@ -188,6 +193,12 @@ class DebianMachine:
                 "local all postgres peer map=me\nlocal all all peer\nhost all all 127.0.0.1/32 scram-sha-256\n"
             )
             (data / "pg_ident.conf").write_text(f"me {getpass.getuser()} postgres\n")
+
+    def _make_redis(self) -> None:
+        folder = self.root / "lib" / "redis"
+        folder.mkdir()
+        redis = _REDIS.format(port=self.ports["redis"], folder=folder)
+        (self.root / "etc" / "redis" / "redis.conf").write_text(redis, encoding="utf-8")
 
     def _make_nginx(self) -> None:
         folder = self.root / "etc" / "nginx"

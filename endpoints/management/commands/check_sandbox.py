@@ -47,7 +47,7 @@ class Command(OwnCommand):
         if failed:
             raise CommandError(
                 f"Sandbox queries are refused: {len(failed)} required guarantees fail. "
-                "manage.py harden_logs sets up most of them; it needs a superuser once."
+                "manage.py repair_logs sets up most of them, and hardens the log database if it knows a superuser."
             )
 
     def _print(self, verdict: Verdict) -> None:

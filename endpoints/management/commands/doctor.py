@@ -28,6 +28,9 @@ from logsources.introspection import partitions_by_table
 from logsources.management.own_command import OwnCommand
 from logsources.models import LogSource
 from logsources.partitions import DAYS_AHEAD, partition_day, utc_day
+from logsources.repairing import lost_rights
+from logsources.roles import RoleSetupError
+from logsources.topology import read_topology
 
 CHECK_SECONDS: Final = 5.0
 # Redis and PostgreSQL keep times of their own; tokens, partitions and cached results compare them with this machine's.
@@ -56,16 +59,17 @@ class Finding:
 class Command(OwnCommand):
     help = (
         "Look at the whole installation and print what works, what does not and what to do about it: databases, "
-        "migrations, Redis, worker, beat, the guarantees of the sandbox with PostgreSQL's memory limit, partitions "
-        "of the coming days, clocks and versions, the provider of single sign-on. It changes nothing. The exit status "
-        "is 1 if something fails; warnings leave it 0."
+        "migrations, roles and rights, Redis, worker, beat, the guarantees of the sandbox with PostgreSQL's memory "
+        "limit, partitions of the coming days, clocks and versions, the provider of single sign-on. It changes "
+        "nothing. The exit status is 1 if something fails; warnings leave it 0."
     )
     examples = ("python manage.py doctor",)
     requires_system_checks = []  # it must run, and tell, where they fail
 
     def handle(self, *args: Any, **options: Any) -> None:
         findings = []
-        for check in (_parts, _migrations, _guarantees, _partitions, _clocks, _versions, _settings, _single_sign_on):
+        checks = (_parts, _migrations, _rights, _guarantees, _partitions, _clocks, _versions, _settings)
+        for check in (*checks, _single_sign_on):
             for finding in _safely(check):
                 findings.append(finding)
                 self._print(finding)
@@ -98,7 +102,7 @@ def _parts() -> Iterator[Finding]:
     marks = {State.RUNNING: Mark.OK, State.BUSY: Mark.WARNING, State.UNKNOWN: Mark.WARNING, State.DOWN: Mark.FAILURE}
     addresses = {
         "Django database": "DATABASE_URL",
-        "Log database": "LOGS_GATE_URL and LOGS_DATABASE_URL",
+        "Log database": "LOGS_GATE_URL and LOGS_DATABASE_URL, or after a restore run python manage.py repair_logs",
         "Redis": "REDIS_URL",
     }
     for part in look_at_installation().parts:
@@ -124,6 +128,20 @@ def _migrations() -> Iterator[Finding]:
             yield Finding(name, Mark.OK, "All are applied.")
 
 
+def _rights() -> Iterator[Finding]:
+    name, told = "Roles and rights in the log database", "As migrations and log sources made them."
+    try:
+        with owner_connection() as connection:
+            lost = [] if read_topology(connection).is_distributed else lost_rights(connection, settings.LOGS_GATE)
+    except (RoleSetupError, psycopg.ProgrammingError) as error:  # what only a superuser may mend
+        lost = [_line(error)]
+    if lost:
+        told = f"not as migrations and log sources made them, as after a restore. To be mended: {'; '.join(lost)}."
+        yield Finding(name, Mark.FAILURE, told, "python manage.py repair_logs")
+    else:
+        yield Finding(name, Mark.OK, told)
+
+
 def _guarantees() -> Iterator[Finding]:
     verdicts = verify_guarantees(costly=True)
     broken = [verdict for verdict in verdicts if not verdict.holds]
@@ -143,7 +161,7 @@ def _broken(verdict: Verdict) -> Finding:
         f"Guarantee {guarantee.name}",
         mark,
         f"does not hold: {found}. {otherwise}",
-        "python manage.py harden_logs; then python manage.py check_sandbox shows every finding.",
+        "python manage.py repair_logs, which hardens too; then python manage.py check_sandbox shows every finding.",
     )
 
 

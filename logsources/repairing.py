@@ -17,8 +17,8 @@ from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from psycopg import Connection, sql
 
 from logsources.hardening import LogRoles, Step, membership_steps
-from logsources.log_functions import FUNCTION_SCHEMA, ensure_guard_functions, ensure_log_functions
-from logsources.roles import LOGS_SCHEMA, PRIVATE_SCHEMA, READERS, VIEW_OWNERS, ensure_roles
+from logsources.log_functions import ensure_guard_functions, ensure_log_functions
+from logsources.roles import READERS, VIEW_OWNERS, ensure_roles
 from logsources.table_changes import is_secured
 from logsources.tables import secure_table
 from logsources.topology import read_topology
@@ -27,7 +27,7 @@ NAMES_SHOWN: Final = 6  # of many changes of one kind
 
 # What the owner owns, with its rights and what else may differ.
 _OBJECTS: Final[LiteralString] = """
-    WITH ours AS (SELECT oid FROM pg_namespace WHERE nspname = ANY (%(schemas)s)),
+    WITH ours AS (SELECT oid FROM pg_namespace WHERE nspname IN ('logs', 'logs_private', 'log_functions')),
     objects AS (SELECT of_class.*, what.type, what.identity FROM (
         SELECT 'pg_database'::regclass, oid, datdba, coalesce(datacl, acldefault('d', datdba)), ''
         FROM pg_database WHERE datname = current_database()
@@ -59,7 +59,6 @@ _STATE: Final[LiteralString] = """
 _OF_OTHERS: Final[LiteralString] = """
     SELECT format('ALTER %%s %%s OWNER TO %%I', type, identity, %(owner)s::text)
     FROM objects WHERE pg_get_userbyid(owner) <> %(owner)s"""
-_SCHEMAS: Final = [LOGS_SCHEMA, PRIVATE_SCHEMA, FUNCTION_SCHEMA]
 
 
 def set_up_log_database(apps: object, schema_editor: BaseDatabaseSchemaEditor) -> None:
@@ -100,15 +99,15 @@ def lost_rights(conn: Connection[Any], gate: Mapping[str, Any]) -> list[str]:
 
 def plan_handing_back(conn: Connection[Any], roles: LogRoles) -> list[Step]:
     """Return a superuser's steps that the owner needs: to own what a superuser has restored, and to read catalogs."""
-    found = conn.execute(f"{_OBJECTS} {_OF_OTHERS}", {"schemas": _SCHEMAS, "owner": roles.owner})
-    statements = tuple(sql.SQL(statement).format() for (statement,) in found)
+    found = conn.execute(f"{_OBJECTS} {_OF_OTHERS}", {"owner": roles.owner})
+    statements = tuple(sql.Composed([sql.SQL(statement)]) for (statement,) in found)
     handed = [Step(f"given back to {roles.owner}: {len(statements)} objects", statements)] if statements else []
     return [*membership_steps(conn, roles), *handed]
 
 
 def _read_state(conn: Connection[Any], gate: Mapping[str, Any]) -> dict[tuple[str, str], str]:
-    values = {"schemas": _SCHEMAS, "roles": [gate.get("user"), *READERS, *VIEW_OWNERS]}
-    return {(kind, name): state for kind, name, state in conn.execute(f"{_OBJECTS} {_STATE}", values)}
+    found = conn.execute(f"{_OBJECTS} {_STATE}", {"roles": [gate.get("user"), *READERS, *VIEW_OWNERS]})
+    return {(kind, name): state for kind, name, state in found}
 
 
 def _differences(before: Mapping[tuple[str, str], str], after: Mapping[tuple[str, str], str]) -> Iterator[str]:

@@ -30,7 +30,7 @@ def name_shipped_producers(apps: StateApps, schema_editor: BaseDatabaseSchemaEdi
 
 
 class Migration(migrations.Migration):
-    dependencies = [("logsources", "0003_log_functions")]
+    dependencies = [("logsources", "0002_log_database")]
 
     operations = [
         migrations.AddField(

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('logsources', '0008_largest_value'),
+        ('logsources', '0007_armed_for'),
     ]
 
     operations = [

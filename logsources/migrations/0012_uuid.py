@@ -18,7 +18,7 @@ def give_uuids(apps: StateApps, schema_editor: BaseDatabaseSchemaEditor) -> None
 
 
 class Migration(migrations.Migration):
-    dependencies = [("logsources", "0011_topology")]
+    dependencies = [("logsources", "0009_plainer_help_texts")]
 
     operations = [
         # A default of the column itself would be one value for all rows.

@@ -85,8 +85,8 @@ def _repair(superuser_url: str | None) -> Iterator[str]:
             yield from hardened
         yield from _publish_sandboxes()
         if not superuser_url and accepted_level() is SandboxLevel.FULL and (left := remaining_steps(owner, roles)):
-            told = "; ".join(step.summary for step in left)
-            raise CommandError(f"Sandbox queries need what only a superuser can do: {told}. {BY_A_SUPERUSER}")
+            told = "Sandbox queries need what only a superuser can do: "
+            raise CommandError(f"{told}{'; '.join(step.summary for step in left)}. {BY_A_SUPERUSER}")
 
 
 def _refuse_cluster(conn: psycopg.Connection[Any]) -> None:
@@ -108,8 +108,7 @@ def _close_service_database(gate: str) -> Iterator[str]:
 
 def _publish_sandboxes() -> Iterator[str]:
     before = {schema.name: schema.published_at for schema in published_schemas()}
-    found = [endpoint.as_version() for endpoint in Endpoint.objects.filter(sandboxing=True)]
-    versions = {sandbox_schema(version): version for version in found}
+    versions = {sandbox_schema(one): one for one in map(Endpoint.as_version, Endpoint.objects.filter(sandboxing=True))}
     for version in versions.values():
         try:
             publish_sandbox(version)

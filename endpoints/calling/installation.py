@@ -20,7 +20,7 @@ from endpoints.cache import CacheUnavailable
 from endpoints.cache.connection import ask_for
 from endpoints.cache.keys import PREFIX
 from endpoints.calling.calls import check_log_database
-from endpoints.errors import DatabaseUnavailable, EndpointError, Overloaded
+from endpoints.errors import EndpointError, Overloaded
 from endpoints.log_database.servers import ServerReport, ServerState, log_servers
 from logsources.databases import owner_connection
 from logsources.measures import newest_rows
@@ -134,8 +134,7 @@ def _answering(name: str, check: Callable[[], None], otherwise: str) -> Part:
     except Overloaded:
         return Part(name, State.BUSY, "Every connection of this process is in use: calls wait or get a 503.")
     except (CacheUnavailable, EndpointError, psycopg.Error, StateDatabaseError) as error:
-        reason = error.reason if isinstance(error, DatabaseUnavailable) else ""
-        return Part(name, State.DOWN, f"{reason or 'Does not answer'}. {otherwise}")
+        return Part(name, State.DOWN, f"{getattr(error, 'reason', '') or 'Does not answer'}. {otherwise}")
     return Part(name, State.RUNNING, "Answers.")
 
 

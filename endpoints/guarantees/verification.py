@@ -83,9 +83,8 @@ def verify_guarantees(*, costly: bool = False) -> list[Verdict]:
         with answer_within(CONNECTED_WITHIN_SECONDS):
             owner = stack.enter_context(owner_connection())
             gate, other = (stack.enter_context(BoundedConnection.connect(**parameters)) for _ in range(2))
-            # What one session shows would say nothing of another one.
             refuse_shared_sessions(owner, stack.enter_context(owner_connection()))
-            refuse_shared_sessions(gate, other)
+            refuse_shared_sessions(gate, other)  # what one session shows would say nothing of another one
         logs = LogDatabase(owner=owner, gate=gate)
         nodes = [logs, *_workers(logs, stack)]
         return [_verdict(guarantee, nodes) for guarantee in GUARANTEES if costly or not guarantee.is_costly]

@@ -173,15 +173,14 @@ class _OutOfTime(Exception):
 
 def _first_result(connection: GateConnection, deadline: float) -> Generator[Wait, Ready, PGresult]:
     """Return the first chunk of the statement, or its end if it has no rows; for `Connection.wait`."""
-    pgconn = connection.pgconn
-    yield from send_queued(pgconn)
+    yield from send_queued(connection.pgconn)
     finished = 0
     while True:
-        result = yield from _any_result(pgconn, deadline)
+        result = yield from _any_result(connection.pgconn, deadline)
         if result is None:  # between two commands
             finished += 1
             if finished == _STATEMENT:
-                pgconn.set_chunked_rows_mode(CHUNK_ROWS)
+                connection.pgconn.set_chunked_rows_mode(CHUNK_ROWS)
         elif finished == _STATEMENT:
             return _unless_failed(result)
         elif finished == _MARK:

@@ -198,6 +198,10 @@ class BoundedParser(BigQueryParser):
             raise _TooMuchWork
         super()._retreat(index)
 
+    # sqlglot's own for BigQuery takes a column in backquotes apart at its dots: m.`log.level` would be another field.
+    def _parse_column(self) -> exp.Expr | None:
+        return super(BigQueryParser, self)._parse_column()
+
     # sqlglot reads no comparison here: group by rollup(x > 2), grouping sets (x > 2, ())
     def _parse_cube_or_rollup(self, with_prefix: bool = False) -> exp.Cube | exp.Rollup | None:
         if with_prefix or self._curr.token_type not in (TokenType.CUBE, TokenType.ROLLUP):

@@ -71,6 +71,9 @@ def receive_body(environ: Mapping[str, Any], *, max_bytes: int) -> Body:
         raise RequestTooLarge(f"A body may have at most {max_bytes} bytes.")
     if announced is not None and size < announced:
         raise InvalidRequest("The body ended before its announced length.")
+    # What is left of a POST whose chunks the web server could not read, or whose producer failed, would be no question.
+    if announced is None and not size and environ["REQUEST_METHOD"] == "POST":
+        raise InvalidRequest("The body came in chunks and has nothing in it.")
     return Body(b"".join(parts), encoding, max_bytes)
 
 

@@ -6,7 +6,7 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -57,7 +57,7 @@ class Caller:
 
     def __init__(self, port: int, secret: str) -> None:
         self._port = port
-        self._secret = secret
+        self.secret = secret
         self._connection: http.client.HTTPConnection | None = None
 
     def query(self, endpoint: str, arguments: Mapping[str, Any] | None = None, **headers: str) -> Answer:
@@ -68,13 +68,14 @@ class Caller:
     def purge(self, endpoint: str) -> Answer:
         return self.request("DELETE", f"/api/endpoints/cache/{quote(endpoint)}")
 
-    def request(self, method: str, path: str, *, body: bytes | None = None, **headers: str) -> Answer:
+    def request(self, method: str, path: str, *, body: bytes | Iterable[bytes] | None = None, **headers: str) -> Answer:
+        """Send a request; pieces of a body come in chunks."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         started = time.monotonic()
         connection = self._connection or http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE_SECONDS)
         self._connection = None
         try:
-            connection.request(method, path, body, headers={"X-API-KEY": self._secret, **sent})
+            connection.request(method, path, body, headers={"X-API-KEY": self.secret, **sent})
             response = connection.getresponse()
             content = response.read()
         except BaseException:

@@ -16,7 +16,6 @@ from endpoints.access.signing_keys import create_signing_key
 from endpoints.api import bodies
 from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
-from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from tests.conftest import empty_log_tables
 from tests.endpoints.api.conftest import Ask
 from tests.endpoints.api.loads import stored
@@ -46,8 +45,7 @@ def send(ask: Ask, log_database: psycopg.Connection[Any]) -> Send:
     """Return a function that sends a request of the table, its body replaced by `packed` if that is given."""
     secret = issue_access_token(name="sender", may_issue=True, may_load=True).secret
     create_signing_key(name="pages", allowed_origins=["https://app.example.org"])
-    parameters = [DeclaredParameter("project"), DeclaredParameter("since", type=ParameterType.TIMESTAMP)]
-    save_endpoint(Endpoint(pk=UUID, name=NAME, sql=SQL, sandboxing=True), parameters)
+    save_endpoint(Endpoint(pk=UUID, name=NAME, sql=SQL, sandboxing=True), [])
 
     def send_one(sent: Sent, way: Way = TOLD, *, packed: bytes | None = None, **headers: str) -> Any:
         return ask(
@@ -206,12 +204,21 @@ def test_chunks_are_refused_where_the_web_server_does_not_tell_their_end(send: S
     assert send(QUERY, transfer_encoding="chunked")[0] == 400
 
 
-@pytest.mark.parametrize("method", ["GET", "POST"])
-@pytest.mark.parametrize("way", ["as it is, told", "as it is, in chunks", "gzip, in chunks"])
+@pytest.mark.parametrize(
+    ("method", "way"),
+    [("GET", "as it is, told"), ("GET", "gzip, told"), ("GET", "as it is, in chunks"), ("POST", "as it is, told")],
+)
 def test_an_empty_body_has_no_arguments(send: Send, method: str, way: str) -> None:
     sent = Sent(QUERY.path, JSON, b"", [{"project": None, "since": None}], method=method)
     status, _, body = send(sent, WAYS[way], packed=b"")
     assert sent.is_answered_by(status, body), body
+
+
+@pytest.mark.parametrize("way", ["as it is, in chunks", "gzip, in chunks"])
+def test_a_post_in_chunks_without_anything_in_them_is_a_400(send: Send, way: str) -> None:
+    """A pipe whose producer failed, or chunks that the web server could not read, look like this."""
+    status, _, body = send(QUERY, WAYS[way], packed=b"")
+    assert (status, code(body)) == (400, "invalid_request")
 
 
 # --- Multipart forms --------------------------------------------------------------------------------------------------

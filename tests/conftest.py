@@ -30,6 +30,7 @@ from endpoints.cache import connection
 from endpoints.cache.usage.flushing import FLUSHER
 from endpoints.calling import calls, field_samples, sampled_names
 from endpoints.calling.waiting_room import close_waiting_room
+from endpoints.log_database import gate
 from endpoints.log_database.load_pool import close_load_pool
 from endpoints.log_database.servers import close_log_servers
 from endpoints.log_database.shared_work import SharedWork
@@ -44,6 +45,8 @@ LogRow = Mapping[str, Any]
 
 # As the service has them; the suite's own Redis gets more time (`time_for_redis`).
 REDIS_OPTIONS: Final = dict(settings.CACHES["default"]["OPTIONS"])
+
+LIVING_SECONDS: Final = 60.0
 
 # Only tables that hold anything: to truncate all hundred partitions takes sixty times as long.
 EMPTY_LOG_TABLES = """
@@ -197,6 +200,19 @@ def time_for_redis() -> None:
     """A machine that stands still for a quarter of a second is no Redis that hangs; `own_redis` has the real limit."""
     # Before the first connection, which keeps the limit.
     settings.CACHES["default"]["OPTIONS"] |= {"SOCKET_TIMEOUT": 20.0, "SOCKET_CONNECT_TIMEOUT": 20.0}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def time_for_postgresql() -> None:
+    """A call waits longer for a connection than in the service: a new one takes a second on a busy machine."""
+    settings.ENDPOINTS_POOL_WAIT_SECONDS = 10.0
+
+
+@pytest.fixture
+def living_log_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log database that is slow to tell that it lives is none that hangs: for tests in which it does not hang."""
+    monkeypatch.setattr(gate, "PROBE_SECONDS", LIVING_SECONDS)
+    monkeypatch.setattr(gate.GateConnection, "probe_seconds", LIVING_SECONDS)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -31,7 +31,7 @@ from endpoints.sql.parameters import DeclaredParameter
 from tests.config.test_tracing import SPAN, TRACE
 from tests.files import PROJECT
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("living_log_database")]
 ARGUMENT: Final = "value-of-an-argument"
 SQL: Final = "WITH t AS (SELECT 'value-of-a-row' AS a, 1 / (length(@text) - 3) AS n) SELECT a, n FROM t"
 Ask = Callable[..., tuple[int, bytes]]
@@ -282,7 +282,7 @@ LOADED: Final = "import sys, config.wsgi; print(sorted(set(sys.modules) & {'open
 def load(program: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {"DEBUG": "true", "ENDPOINTS_LOCAL_DIR": "/nonexistent", **variables}
     return subprocess.run(
-        [sys.executable, "-c", program], cwd=PROJECT, env=environment, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program], cwd=PROJECT, env=environment, capture_output=True, text=True, timeout=250
     )
 
 

@@ -19,7 +19,7 @@ from endpoints.results.outcomes import ResultFormat
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from tests.conftest import ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("living_log_database")]
 
 NDJSON, CSV = ResultFormat.NDJSON.value, ResultFormat.CSV.value
 BOTH = pytest.mark.parametrize("accept", [NDJSON, CSV])

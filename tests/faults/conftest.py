@@ -27,8 +27,8 @@ def installation(running_installation: Installation) -> Installation:
     running_installation.servers.start()
     with running_installation.servers.redis_emptied():
         running_installation.wait_until_ready()
-    until(lambda: _can_save(running_installation), seconds=10)
-    until(lambda: _is_in_order(running_installation), seconds=10)
+    until(lambda: _can_save(running_installation), seconds=60)
+    until(lambda: _is_in_order(running_installation), seconds=60)
     return running_installation
 
 

@@ -30,6 +30,7 @@ from endpoints.log_database.servers import log_servers
 from endpoints.models import Endpoint
 from tests.endpoints.cache.own_redis import OwnRedis
 from tests.endpoints.conftest import own_redis, redis_not_met_yet
+from tests.live.calls import until
 
 __all__ = ["own_redis", "redis_not_met_yet"]
 Clock = Any
@@ -187,8 +188,7 @@ def test_a_suspension_ends(clock: Clock, settings: Any) -> None:
     heavy = caller()
     overrun(heavy)
     clock.now += 60
-    while token_limits._seconds_noted(heavy.prefix):
-        pass
+    until(lambda: not token_limits._seconds_noted(heavy.prefix), seconds=60)
     with ExitStack() as stack:
         begin(stack, heavy, is_sandbox_query=True)
 

@@ -144,7 +144,7 @@ def own_log_database(server: DrillServer, settings: Any, monkeypatch: pytest.Mon
     gate_url, owner_url = (
         conninfo_to_dict(str(url)) for url in (server.servers.logs_gate_url, server.servers.logs_database_url)
     )
-    pool = GatePool(dict(gate_url), size=2, wait_seconds=settings.ENDPOINTS_POOL_WAIT_SECONDS)
+    pool = GatePool(dict(gate_url), size=2, wait_seconds=0.8)
     monkeypatch.setattr(servers, "_servers", LogServers([pool]))
     for setting, keyword in (
         ("HOST", "host"),

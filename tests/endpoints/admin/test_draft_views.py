@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 import uuid
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +18,7 @@ from django.urls import resolve, reverse
 
 from endpoints.exploring.queryable_names import forget_catalogue
 from endpoints.models import Endpoint
+from tests.live.calls import until
 
 pytestmark = pytest.mark.django_db
 WORDS = ("check", "run", "explain", "cancel", "catalogue")
@@ -343,10 +343,7 @@ def test_a_run_is_cancelled_by_its_own_operator_alone(
     stranger = operator("run_draft", "change_endpoint")
     error_of(post(stranger, "cancel", {"run_id": RUN_ID}), 404, "run_not_found")
     thread.start()
-    deadline = time.monotonic() + 5
-    while not _running(superuser):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: bool(_running(superuser)), seconds=30)
     error_of(post(stranger, "cancel", {"run_id": RUN_ID}), 404, "run_not_found")
     assert post(admin_client, "cancel", {"run_id": RUN_ID}).json() == {"cancelled": True}
     thread.join(10)

@@ -16,6 +16,7 @@ from endpoints.api.slow_bodies import (
     ReadingPlaces,
 )
 from endpoints.errors import Overloaded, RequestTimeout
+from tests.live.calls import until
 from tests.still_clock import StillClock
 
 THREADS = 16  # so 8 places: 2 for strangers, 6 for known callers, 3 of these for slow bodies of one
@@ -166,8 +167,7 @@ def test_a_late_reader_is_hung_up_on_by_the_watch() -> None:
     places.wait_for_piece(reader, 1)
     watch = places._watch
     assert watch is not None
-    while not ended:
-        watch.join(0.01)
+    until(lambda: bool(ended), seconds=60, pause=0.01)
     places.leave(reader)
     watch.join()
     assert ended == [reader.failure]

@@ -12,6 +12,7 @@ from endpoints.cache import permits
 from endpoints.cache.permits import Permits, use_of
 from tests.endpoints.cache.own_redis import OwnRedis
 from tests.endpoints.conftest import own_redis, redis_not_met_yet
+from tests.live.calls import until
 
 __all__ = ["own_redis", "redis_not_met_yet"]
 
@@ -92,16 +93,14 @@ def test_a_process_that_has_everything_hands_a_share_to_one_that_comes(name: str
         one.takes(name)
     with ThreadPoolExecutor(4) as threads:
         waiting = [threads.submit(other.take, name, limit=4, wait_seconds=60, may_wait=4) for _ in range(4)]
-        while other._counters[name].waiting < 4:
-            pass
+        until(lambda: other._counters[name].waiting == 4, seconds=60)
         other.tick()
         for _ in range(2):
             one.give_back(name)
         one.tick()  # it now holds what it runs, though it needed four a moment ago
         assert one._counters[name].held == 2
         other.tick()
-        while sum(each.done() for each in waiting) < 2:
-            pass
+        until(lambda: sum(each.done() for each in waiting) == 2, seconds=60)
         assert not one.takes(name)
         for _ in range(2):
             one.give_back(name)
@@ -116,8 +115,7 @@ def test_one_who_waits_begins_when_another_ends(name: str) -> None:
     assert process.takes(name, 1)
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(process.take, name, limit=1, wait_seconds=60, may_wait=1)
-        while not process._counters[name].waiting:
-            pass
+        until(lambda: process._counters[name].waiting > 0, seconds=60)
         process.give_back(name)
         assert waiting.result(60)
 
@@ -127,8 +125,7 @@ def test_only_so_many_threads_of_a_process_wait(name: str) -> None:
     assert process.takes(name, 1)
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(process.take, name, limit=1, wait_seconds=60, may_wait=1)
-        while not process._counters[name].waiting:
-            pass
+        until(lambda: process._counters[name].waiting > 0, seconds=60)
         assert not process.take(name, limit=1, wait_seconds=60, may_wait=1)
         assert process.take(f"{name} another", limit=1, wait_seconds=60, may_wait=1)
         process.give_back(name)
@@ -142,9 +139,7 @@ def test_a_process_that_died_loses_its_permits_when_its_lease_ends(
     dead, living = Process(), Process()
     assert dead.takes(name, 1)
     assert not living.takes(name, 1)
-    pause = threading.Event()
-    while not living.takes(name, 1):
-        pause.wait(0.05)
+    until(lambda: living.takes(name, 1), seconds=60)
 
 
 def test_a_lowered_limit_ends_nothing_and_lets_nothing_begin(name: str, later: None) -> None:

@@ -13,6 +13,7 @@ from endpoints.cache.connection import ask_for_all
 from endpoints.cache.usage import EndpointStatistics, asked, flushing
 from tests.endpoints.cache.own_redis import OwnRedis
 from tests.endpoints.cache.results import request
+from tests.live.calls import until
 
 PERIOD = 600.0
 
@@ -231,6 +232,4 @@ def test_success_forgets_the_failures(key: ResultKey) -> None:
 
 def test_result_is_tried_again_when_its_wait_is_over(key: ResultKey) -> None:
     assert usage.note_failure(key, base_seconds=0.05) == 0.05
-    deadline = time.monotonic() + 5
-    while usage.is_backing_off(key):
-        assert time.monotonic() < deadline
+    until(lambda: not usage.is_backing_off(key), seconds=60)

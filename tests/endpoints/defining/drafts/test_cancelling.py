@@ -74,7 +74,7 @@ def sessions(superuser: psycopg.Connection[Any], text: str) -> int:
     return int(row[0])
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it never came to that"

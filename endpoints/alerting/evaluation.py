@@ -106,11 +106,14 @@ def read_value(alert: Alert, *, now: datetime) -> Reading:
 
 
 def _value_of_result(alert: Alert) -> Reading:
-    """Run the endpoint as its operator: its tenant, limits, cache and redaction hold. The furthest value counts."""
+    """Run the endpoint as its operator: its tenant, limits, cache and redaction hold. The furthest value counts.
+
+    A stale result, which callers get in an outage, says nothing of this moment: then the value cannot be read.
+    """
     if alert.endpoint is None:
         raise NotReadable("It has no endpoint.")
     try:
-        answer = run_endpoint(str(alert.endpoint.pk), call=Call(arguments=alert.arguments))
+        answer = run_endpoint(str(alert.endpoint.pk), call=Call(arguments=alert.arguments), takes_stale=False)
     except EndpointError as error:
         reasons = "; ".join(f"{each.get('name')}: {each.get('reason')}" for each in error.details)
         raise NotReadable(f"{error.code}: {error.message} {reasons}".strip()) from error

@@ -12,13 +12,14 @@ class CachePolicy:
     """For how long a result is fresh, how much longer it may be returned stale, and how long its runner may take.
 
     The lease must outlast the run, or two run at once; the others wait that long for a runner that died. A caller who
-    awaits a position of the log gets no result with a lower one.
+    awaits a position of the log gets no result with a lower one, and who takes no stale result a fresh one alone.
     """
 
     fresh_seconds: float
     stale_seconds: float
     lease_seconds: float
     awaited: int = NO_POSITION
+    takes_stale: bool = True
 
     @property
     def kept_seconds(self) -> float:
@@ -28,7 +29,8 @@ class CachePolicy:
     def is_usable(self, age: float, position: int) -> bool:
         """Tell whether a result of this age, in seconds, with this position of the log may be returned."""
         # Negative: the clock of Redis has gone back, so the age of the result is unknown.
-        return 0 <= age < self.kept_seconds and position >= self.awaited
+        longest = self.kept_seconds if self.takes_stale else self.fresh_seconds
+        return 0 <= age < longest and position >= self.awaited
 
     def is_fresh(self, age: float) -> bool:
         """Tell whether a result of this age may be returned without asking for a newer one."""

@@ -88,9 +88,11 @@ def serve(
     *,
     awaited: int = NO_POSITION,
     environ: Mapping[str, Any] | None = None,
+    takes_stale: bool = True,
 ) -> Served:
     """Return the result of a request of this version of the endpoint, with every row up to the awaited position.
 
+    It is stale only for callers who take that; others wait for a newer one, or get the failure to make it.
     What runs in PostgreSQL counts against the limits of the caller's access token; without a caller against none.
     With the WSGI environ of the caller's request, the call ends when nobody wants its result. Raises an EndpointError.
     """
@@ -99,8 +101,8 @@ def serve(
             return _bypass(_run(endpoint, request, caller, awaited))
     key = cache.result_key(endpoint.pk.hex, endpoint.version, request)
     policy = cache_policy(endpoint)
-    if awaited:
-        policy = replace(policy, awaited=awaited)
+    if awaited or not takes_stale:
+        policy = replace(policy, awaited=awaited, takes_stale=takes_stale)
     if tracing.observer is None:
         served = _serve(endpoint, key, request, caller, policy, environ)
     else:

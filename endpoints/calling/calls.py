@@ -223,12 +223,14 @@ def run_endpoint(
     awaited: int = NO_POSITION,
     environ: Mapping[str, Any] | None = None,
     takes_streams: bool = False,
+    takes_stale: bool = True,
 ) -> Answer:
     """Run an endpoint and return its encoded result; `caller` None is the operator, bound by nothing.
 
     The result contains every row up to the awaited position of the log (endpoints.results.positions). With the WSGI
     environ of its request, the call ends when nobody wants its result. Who takes streams gets one if the endpoint and
-    the format allow it. Raises an EndpointError: one of the rows of the error table.
+    the format allow it; who takes no stale result gets one within its caching period or the failure. Raises an
+    EndpointError: one of the rows of the error table.
     """
     endpoint = find_endpoint(reference, caller=caller)
     structlog.contextvars.bind_contextvars(endpoint=endpoint.name, endpoint_version=endpoint.version)
@@ -241,7 +243,7 @@ def run_endpoint(
             stream = begin_stream(endpoint, request, caller, awaited=awaited)
         served = _served_by(stream)
     else:
-        served = serve(endpoint, request, caller, awaited=awaited, environ=environ)
+        served = serve(endpoint, request, caller, awaited=awaited, environ=environ, takes_stale=takes_stale)
     structlog.contextvars.bind_contextvars(cache=served.state.value)
     return Answer(served, endpoint, stream, ignored)
 

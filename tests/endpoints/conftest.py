@@ -11,11 +11,16 @@ from typing import Any
 
 import psycopg
 import pytest
+from django.conf import settings
 from django.test import Client
+from django_redis import get_redis_connection
 
 from endpoints.access.access_tokens import issue_access_token
 from endpoints.cache import connection
+from endpoints.cache.keys import entry_prefix
+from endpoints.log_database import servers
 from endpoints.log_database.servers import close_log_servers
+from endpoints.models import Endpoint
 from tests.conftest import REDIS_OPTIONS
 from tests.endpoints.cache.own_redis import OwnRedis
 from tests.live.replicated import Replicated
@@ -43,6 +48,28 @@ def shipper(log_database: psycopg.Connection[Any]) -> Client:
     """A log shipper: a client whose access token loads rows and does nothing else."""
     secret = issue_access_token(name="shipper", may_load=True, no_endpoints=True).secret
     return Client(headers={"X-API-KEY": secret})
+
+
+@pytest.fixture
+def no_log_database() -> Iterator[Callable[[], None]]:
+    """Return what points the gate at nothing; afterwards it is as before."""
+    before = settings.LOGS_GATE
+
+    def take_away() -> None:
+        close_log_servers()
+        settings.LOGS_GATE = {**before, "host": "/nowhere", "connect_timeout": 1}
+
+    yield take_away
+    close_log_servers()
+    settings.LOGS_GATE = before
+    assert servers._servers is None
+
+
+def age_results(endpoint: Endpoint, *, seconds: int) -> None:
+    """Make the cached results of an endpoint older: their age is told by how long Redis will still keep them."""
+    client = get_redis_connection()
+    for entry in client.scan_iter(match=f"{entry_prefix(endpoint.pk.hex)}*"):
+        client.pexpire(entry, client.pttl(entry) - seconds * 1000)
 
 
 @pytest.fixture(scope="session")

@@ -19,11 +19,12 @@ from endpoints.api.mcp.protocol import Code, Environ, ProtocolError, Revision
 from endpoints.api.mcp.tools import RESULT_BYTES, RESULT_ROWS, unknown_arguments
 from endpoints.api.query import QueryRequest, read_call
 from endpoints.api.replies import as_endpoint_error
+from endpoints.calling.cached_results import CacheState
 from endpoints.calling.calls import Answer, find_endpoint, note_answered_call, note_failed_call, run_endpoint
 from endpoints.calling.query_requests import Call
 from endpoints.definition import Version
 from endpoints.errors import EndpointError, EndpointNotFound, InvalidParameters, LimitReached
-from endpoints.results.outcomes import Outcome, ResultFormat
+from endpoints.results.outcomes import ResultFormat
 
 _UNKNOWN_TOOL = "There is no tool of this name, or this access token may not call it."
 # What a call takes from the request itself; the rest is in the message.
@@ -113,7 +114,7 @@ def _answered(answer: Answer, endpoint: Version, revision: Revision) -> dict[str
     outcome = answer.outcome
     lines = first_lines(outcome.body, most=RESULT_ROWS, most_bytes=RESULT_BYTES)
     document: dict[str, Any] = {"result": list(map(orjson.Fragment, lines))}
-    note = _note(outcome, endpoint, shown=len(lines))
+    note = _note(answer, endpoint, shown=len(lines))
     if note:
         document["note"] = note
     written = orjson.dumps(document)
@@ -122,8 +123,10 @@ def _answered(answer: Answer, endpoint: Version, revision: Revision) -> dict[str
     return result | {"structuredContent": orjson.Fragment(written)} if revision.has_structure else result
 
 
-def _note(outcome: Outcome, endpoint: Version, *, shown: int) -> str:
-    sentences = []
+def _note(answer: Answer, endpoint: Version, *, shown: int) -> str:
+    outcome, sentences = answer.outcome, []
+    if answer.served.state is CacheState.STALE:
+        sentences.append(f"These rows are {answer.served.age_seconds:.0f} s old: nothing newer could be read.")
     if shown < outcome.row_count:
         fewer = "Narrow the arguments"
         if endpoint.sandboxing:

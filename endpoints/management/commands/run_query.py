@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, cast
 
 from django.core.management.base import CommandError, CommandParser, OutputWrapper
 
+from endpoints.calling.cached_results import CacheState
 from endpoints.calling.calls import find_endpoint, run_endpoint
 from endpoints.calling.query_requests import Call
 from endpoints.management.failures import USAGE_EXIT_CODE, one_line_failures, without_log_lines
@@ -62,7 +63,8 @@ class Command(OwnCommand):
             format=result_format,
         )
         with one_line_failures(), without_log_lines():
-            outcome = run_endpoint(options["endpoint"], call=call).outcome
+            answer = run_endpoint(options["endpoint"], call=call)
+            outcome, served = answer.outcome, answer.served
             declared = {parameter.name for parameter in find_endpoint(options["endpoint"]).parameters}
         if result_format in BINARY_FORMATS:
             _write(self.stdout, outcome.body)
@@ -71,7 +73,8 @@ class Command(OwnCommand):
             _write(self.stdout, _as_table(text) if options["format"] == "table" else text)
         cut = ", cut at max rows" if outcome.truncated else ", stopped by its own LIMIT" if outcome.at_own_limit else ""
         rows = "1 row" if outcome.row_count == 1 else f"{outcome.row_count} rows"
-        self.stderr.write(f"{rows}{cut}, in {outcome.database_seconds:.3f} s")
+        stale = f", stale: {served.age_seconds:.0f} s old" if served.state is CacheState.STALE else ""
+        self.stderr.write(f"{rows}{cut}{stale}, in {outcome.database_seconds:.3f} s")
         if outcome.next_page:
             self.stderr.write(f"next page: page_token={outcome.next_page}")
         for note in outcome.notes:

@@ -19,10 +19,13 @@ from endpoints.alerting.webhooks import signature
 from endpoints.auditing import call_queue
 from endpoints.auditing.call_log import CallLog
 from endpoints.cache.usage import RecentCall
+from endpoints.calling.calls import run_endpoint
+from endpoints.calling.query_requests import Call
 from endpoints.defining.saving import save_endpoint
 from endpoints.models import Alert, AlertMessage, Endpoint
 from endpoints.sql.parameters import DeclaredParameter
 from tests.endpoints.alerting.receiver import Receiver
+from tests.endpoints.conftest import age_results
 
 pytestmark = pytest.mark.django_db
 
@@ -151,6 +154,40 @@ def test_a_value_that_cannot_be_read_changes_nothing_and_is_said(
     assert alert.is_firing
     assert alert.problem
     assert kinds(receiver) == ["firing"]
+
+
+def test_a_value_is_never_older_than_the_caching_period(
+    receiver: Receiver, make: Callable[..., Alert], no_log_database: Callable[[], None]
+) -> None:
+    """Calls get such a result, marked as stale; an alert is not checked then, and keeps its state."""
+    endpoint, now = define(cache_seconds=60), timezone.now()
+    alert = make(endpoint=endpoint, condition="value", column="n", threshold=1, arguments={"n": "5"})
+    call = Call(arguments={"n": "5"})
+    check(now)
+    no_log_database()
+    problems = []
+    # After half of the period, at its end and later: who reads the old value then takes the alert for resolved.
+    for minute, state, threshold in ((1, "hit", 1), (2, "stale", 10), (3, "stale", 10)):
+        age_results(endpoint, seconds=30)
+        assert run_endpoint("test.watched", call=call).served.state == state
+        Alert.objects.filter(pk=alert.pk).update(threshold=threshold)
+        check(now + timedelta(minutes=minute))
+        alert.refresh_from_db()
+        problems.append(alert.problem.partition(":")[0])
+    assert problems == ["", "database_unavailable", "database_unavailable"]
+    assert (alert.is_firing, alert.last_value, kinds(receiver)) == (True, 5.0, ["firing"])
+
+
+def test_a_value_beyond_the_caching_period_is_read_anew(make: Callable[..., Alert]) -> None:
+    endpoint, now = define(sql="SELECT extract(epoch FROM clock_timestamp()) AS n", cache_seconds=60), timezone.now()
+    alert = make(endpoint=endpoint, condition="value", column="n", threshold=1)
+    read = []
+    for minute, older in enumerate((0, 30, 30)):
+        age_results(endpoint, seconds=older)
+        evaluate_alerts(now=now + timedelta(minutes=minute))
+        alert.refresh_from_db()
+        read.append(alert.last_value)
+    assert read[0] == read[1] < read[2]
 
 
 def test_a_value_is_one_of_the_endpoints_tenant_and_arguments(

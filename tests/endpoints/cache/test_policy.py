@@ -20,6 +20,13 @@ def test_age_says_whether_a_result_is_fresh_stale_or_too_old(age: float, is_usab
     assert POLICY.remaining(age) == pytest.approx(remaining)
 
 
+@pytest.mark.parametrize(("age", "is_usable"), [(0, True), (99.9, True), (100, False), (-0.001, False)])
+def test_who_takes_no_stale_result_gets_a_fresh_one_alone(age: float, is_usable: bool) -> None:
+    policy = replace(POLICY, takes_stale=False)
+    assert policy.is_usable(age, NO_POSITION) is is_usable
+    assert policy.kept_seconds == POLICY.kept_seconds
+
+
 @pytest.mark.parametrize(("position", "is_usable"), [(69, False), (70, True), (71, True)])
 def test_a_caller_who_awaits_a_position_gets_no_result_with_a_lower_one(position: int, is_usable: bool) -> None:
     assert replace(POLICY, awaited=70).is_usable(0, position) is is_usable

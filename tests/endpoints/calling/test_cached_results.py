@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from django.conf import settings
+from django_redis import get_redis_connection
 
 from endpoints.access.secrets import Caller
 from endpoints.cache import live_entries
+from endpoints.cache.keys import entry_prefix
+from endpoints.cache.leases import acquire, finish
 from endpoints.calling.cached_results import Served
 from endpoints.calling.calls import run_endpoint
 from endpoints.calling.purging import purge_cache
 from endpoints.calling.query_requests import Call
 from endpoints.defining.saving import save_endpoint
 from endpoints.errors import DatabaseUnavailable, StoredQueryFailed
-from endpoints.log_database import servers
-from endpoints.log_database.servers import close_log_servers
 from endpoints.models import Endpoint
 from endpoints.results.outcomes import ResultFormat
 from endpoints.sql.parameters import DeclaredParameter
+from tests.endpoints.conftest import age_results
 
 pytestmark = pytest.mark.django_db
 # Another number every time the query really runs.
@@ -39,24 +41,12 @@ def endpoint(db: None) -> Endpoint:
 def ask(endpoint: Endpoint) -> Ask:
     def ask(caller: Caller | None = None, **fields: Any) -> Served:
         arguments = {"project": fields.pop("project", "acme")}
-        return run_endpoint("test.cached", call=Call(arguments, **fields), caller=caller).served
+        takes_stale = fields.pop("takes_stale", True)
+        return run_endpoint(
+            "test.cached", call=Call(arguments, **fields), caller=caller, takes_stale=takes_stale
+        ).served
 
     return ask
-
-
-@pytest.fixture
-def no_log_database() -> Any:
-    """Return what points the gate at nothing; afterwards it is as before."""
-    before = settings.LOGS_GATE
-
-    def take_away() -> None:
-        close_log_servers()
-        settings.LOGS_GATE = {**before, "host": "/nowhere", "connect_timeout": 1}
-
-    yield take_away
-    close_log_servers()
-    settings.LOGS_GATE = before
-    assert servers._servers is None
 
 
 def test_the_second_call_is_a_hit_with_the_same_bytes(ask: Ask) -> None:
@@ -180,3 +170,32 @@ def test_an_expired_result_is_better_than_none_and_marked(
     assert served.outcome.body == first.outcome.body
     assert served.age_seconds > 1
     assert served.fresh_for_seconds == 0
+
+
+def test_who_takes_no_stale_result_gets_a_fresh_one_or_the_failure(
+    ask: Ask, endpoint: Endpoint, no_log_database: Callable[[], None]
+) -> None:
+    first = ask()
+    assert ask(takes_stale=False).outcome == first.outcome
+    age_results(endpoint, seconds=60)
+    renewed = ask(takes_stale=False)
+    assert (renewed.state, renewed.age_seconds) == ("miss", 0)
+    assert renewed.outcome.body != first.outcome.body
+    # It is kept for others as long as any other result.
+    age_results(endpoint, seconds=60)
+    no_log_database()
+    with pytest.raises(DatabaseUnavailable):
+        ask(takes_stale=False)
+    assert (ask().state, ask().outcome.body) == ("stale", renewed.outcome.body)
+
+
+def test_who_takes_no_stale_result_waits_while_another_call_renews_it(ask: Ask, endpoint: Endpoint) -> None:
+    first = ask()
+    age_results(endpoint, seconds=60)
+    (entry,) = get_redis_connection().scan_iter(match=f"{entry_prefix(endpoint.pk.hex)}*")
+    lease = acquire(entry.decode().replace(":entry:", ":lease:"), seconds=5)
+    assert lease is not None
+    assert ask().state == "stale"
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(finish, lease, b"left")
+        assert ask(takes_stale=False).outcome.body != first.outcome.body

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -24,6 +25,7 @@ from endpoints.models import AccessToken, Endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from tests.conftest import ApiClient
 from tests.endpoints.api.mcp.agents import WITH_HANDSHAKE, Agent
+from tests.endpoints.conftest import age_results
 from tests.files import CASES
 
 pytestmark = pytest.mark.django_db
@@ -233,6 +235,16 @@ def test_a_call_needs_no_arguments_if_the_tool_needs_none(agent: Agent) -> None:
     save_endpoint(Endpoint(name="one", sql="SELECT 1 AS one"), [])
     for params in ({"name": "one"}, {"name": "one", "arguments": None}, {"name": "one", "arguments": {}}):
         assert agent.result("tools/call", params)["structuredContent"] == {"result": [{"one": 1}]}
+
+
+def test_a_stale_result_is_told_as_one(agent: Agent, no_log_database: Callable[[], None]) -> None:
+    endpoint = save_endpoint(Endpoint(name="old", sql="SELECT 7 AS n", cache_seconds=60), [])
+    assert agent.call("old")["structuredContent"] == {"result": [{"n": 7}]}
+    age_results(endpoint, seconds=97)
+    no_log_database()
+    document = agent.call("old")["structuredContent"]
+    assert document["result"] == [{"n": 7}]
+    assert re.fullmatch(r"These rows are (9[7-9]|1\d\d) s old: nothing newer could be read\.", document["note"])
 
 
 def test_every_call_is_noted_as_it_ended(agent: Agent, series: Endpoint) -> None:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from endpoints.log_database.gate import GatePool
 from endpoints.log_database.servers import LogServers
 from endpoints.models import Endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
+from tests.endpoints.conftest import age_results
 
 pytestmark = pytest.mark.django_db
 MOMENT = datetime(2025, 6, 2, 8, 15, 2, 120000, tzinfo=UTC)
@@ -239,6 +241,16 @@ def test_an_unreachable_log_database_is_one_line(monkeypatch: pytest.MonkeyPatch
         assert str(failure("logs.all", "project=acme")).startswith("database_unavailable: ")
     finally:
         nowhere.close()
+
+
+def test_a_stale_result_is_told_as_one(no_log_database: Callable[[], None]) -> None:
+    endpoint = save_endpoint(Endpoint(name="test.old", sql="SELECT 7 AS n", cache_seconds=60), [])
+    assert "stale" not in run("test.old")[1]
+    age_results(endpoint, seconds=97)
+    no_log_database()
+    out, err = run("test.old", "--format", "csv")
+    assert out == "n\r\n7\r\n"
+    assert re.match(r"1 row, stale: (9[7-9]|1\d\d) s old, in ", err), err
 
 
 def in_a_process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

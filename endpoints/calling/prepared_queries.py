@@ -97,11 +97,9 @@ class PreparedQuery:
     """One statement that is ready to run.
 
     `language` is "" for the stored query, "sql" or "lql" for a consumer's. `notes` returns what to say beside its rows.
-    `refusal` returns what the caller gets for
-    a failure of the statement; it raises InvalidParameters if an argument is at fault. `offset` returns where in
-    the stored query, or in the consumer's SQL, PostgreSQL's error points to, and `lacks_a_table` tells whether a
-    sandbox table is not there. With `selects_fields` a jsonb of its result is a FIELD, as in the languages in which a
-    field has a value; in PostgreSQL's SQL it is a document.
+    `refusal` returns what the caller gets for a failure of the statement; it raises InvalidParameters if an argument is
+    at fault. `offset` returns where in the stored query, or in the consumer's SQL, PostgreSQL's error points to, and
+    `lacks_a_table` tells whether a sandbox table is not there. With `selects_fields` a jsonb of its result is a FIELD.
     """
 
     language: str
@@ -129,9 +127,8 @@ class PreparedQuery:
 
     def without_budget(self, rows: Rows) -> Rows:
         """Return the requested rows: a consumer's statement counts its bytes in a last column."""
-        if not self.language:
-            return rows
-        return replace(rows, columns=rows.columns[:-1], types=self.types_of_result(rows.types))
+        columns = rows.columns[:-1] if self.language else rows.columns
+        return replace(rows, columns=columns, types=self.types_of_result(rows.types))
 
     def types_of_result(self, types: Sequence[ColumnType]) -> Sequence[ColumnType]:
         """Return the types of the result's columns for those of the statement's."""

@@ -48,7 +48,7 @@ MOST_DIGITS: Final = 38  # of decimal128
 NO_TYPE: Final[ColumnType] = (0, -1)  # no type of PostgreSQL has this oid
 
 _MIDNIGHT: Final = pa.scalar("1970-01-01T")
-_ARRAY_ERRORS: Final = (pa.ArrowInvalid, pa.ArrowTypeError)
+_ARRAY_ERRORS: Final = (ValueError, KeyError, OverflowError, pa.ArrowTypeError)  # ArrowInvalid is a ValueError
 
 
 # --- Types ------------------------------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ class _Form:
 
     @property
     def is_text(self) -> bool:
-        return self.depth == 0 and self.target == pa.string()
+        return self.depth == 0 and self.target == pa.string() and self.field is None
 
 
 _TEXT: Final = _Form(pa.string(), pa.string())
@@ -264,8 +264,6 @@ def _over_leaves(convert: Callable[[pa.Array], pa.Array], array: pa.Array) -> pa
 # --- Values -----------------------------------------------------------------------------------------------------------
 def _array(values: Sequence[Any], form: _Form, *, redact: bool) -> pa.Array:
     """Return one chunk's values of a column. Raises _Unfit."""
-    if form.field is not None:
-        return _array_of_field(values, form.field, form.collected)
     if form.is_text:
         return pa.array([None if value is None else text_field(value) for value in values], pa.string())
     if form.depth:
@@ -273,16 +271,11 @@ def _array(values: Sequence[Any], form: _Form, *, redact: bool) -> pa.Array:
     if form.target == pa.binary():
         values = [_bytes(value, redact=redact) for value in values]
     try:
+        if form.field is not None:
+            values = [None if value is None or value == b"null" else form.field(value) for value in values]
         array = pa.array(values, _nested(form.collected, form.depth))
         return array if form.collected == form.target else _over_leaves(lambda leaf: _typed(leaf, form.target), array)
     except _ARRAY_ERRORS as error:
-        raise _Unfit from error
-
-
-def _array_of_field(values: Sequence[bytes | None], read: Callable[[bytes], Any], type_: pa.DataType) -> pa.Array:
-    try:
-        return pa.array([None if value is None or value == b"null" else read(value) for value in values], type_)
-    except (ValueError, KeyError, OverflowError) as error:  # ArrowInvalid is a ValueError
         raise _Unfit from error
 
 

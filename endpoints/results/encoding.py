@@ -184,13 +184,12 @@ def encode_rows(
 
     A page in JSON has the token of the next one beside its rows, null if it is the last.
     Columns of type timestamptz are written in the requested form, only at the outermost level; in the binary formats
-    they have a type of their own. A FIELD has its value where the format is no JSON, not JSON text. Rows are loaded and
-    encoded a chunk at a time. Raises OverBudget as soon as the body has more than `max_bytes`, and NotAcceptable for a
-    format that is not offered.
+    they have a type of their own. There and in CSV a FIELD is its value. Rows are loaded and encoded a chunk at a time.
+    Raises OverBudget as soon as the body has more than `max_bytes`, and NotAcceptable for a format that is not offered.
     """
     if result_format in BINARY_FORMATS:
         return _binary(rows, result_format, redact=redact, max_bytes=max_bytes)
-    chunks = _chunks(rows, result_format, redact=redact, timestamps_as=timestamps_as)
+    chunks = _changed(_chunks(rows), rows.types, result_format, redact=redact, timestamps_as=timestamps_as)
     parts: list[Buffer] = []
     room = max_bytes
     for part in _ENCODERS[result_format](rows.columns, chunks):
@@ -212,7 +211,7 @@ def _binary(rows: Rows, result_format: ResultFormat, *, redact: bool, max_bytes:
         raise NotAcceptable(offered, missing=[result_format.value]) from error
     return encode_columns(
         rows,
-        lambda: _chunks(rows, result_format, redact=redact, timestamps_as=TimestampForm.ISO),
+        lambda: _changed(_chunks(rows), rows.types, result_format, redact=redact, timestamps_as=TimestampForm.ISO),
         as_parquet=result_format is ResultFormat.PARQUET,
         redact=redact,
         max_bytes=max_bytes,
@@ -241,10 +240,9 @@ def encode_chunks(
         yield piece
 
 
-def _chunks(rows: Rows, result_format: ResultFormat, *, redact: bool, timestamps_as: TimestampForm) -> Iterator[Chunk]:
+def _chunks(rows: Rows) -> Iterator[Chunk]:
     values = iter(rows.rows)
-    chunks = iter(lambda: list(islice(values, CHUNK_ROWS)), [])
-    return _changed(chunks, rows.types, result_format, redact=redact, timestamps_as=timestamps_as)
+    return iter(lambda: list(islice(values, CHUNK_ROWS)), [])
 
 
 def _changed(

@@ -132,7 +132,9 @@ def test_a_filter_answers_as_described(admin_client: Client) -> None:
     number = {"kind": "number", "text": "12345678901234567890.5"}
     answer = post(admin_client, "filter", path=["metadata", "n"], value=number)
     assert answer.json() == {"lql": "m.n:12345678901234567890.5"}
-    error_of(post(admin_client, "filter", path=["metadata", "a b"], value=value), 400, "not_filterable")
+    answer = post(admin_client, "filter", path=["metadata", "a b", "x.y"], value=value)
+    assert answer.json() == {"lql": 'm."a b"."x.y":error'}
+    error_of(post(admin_client, "filter", path=["metadata", ""], value=value), 400, "not_filterable")
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,9 @@ CLUSTER = ("cluster",)  # what is so on a cluster alone
 SHIPPERS = ("shippers",)  # they install packages from npm and PyPI
 CLIENTS = ("clients",)  # they install packages from npm
 CONFORMANCE = ("conformance",)  # likewise
+# A test of these, with what it sets up, may take longer than `timeout` of pyproject.toml says.
+TAKE_LONG = (*INSTALLATIONS, *CLUSTER, *SHIPPERS, *CLIENTS, *CONFORMANCE)
+TAKE_LONG_SECONDS = 900
 IN_ORDER = (*INSTALLATIONS, *WAITING_DRILLS, *LONG_MODULES)  # the others follow at random
 # Rooms that write no SQL: what their pages show is asked for by the rooms below, whose tests another PostgreSQL gets.
 WITHOUT_SQL = ("endpoints/admin", "endpoints/cache", "endpoints/api/test_openapi.py")
@@ -125,6 +128,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         reason = _reason_to_leave_out(item, config)
         if reason is None:
             taken.append(item)
+            if _is_below(item, TAKE_LONG) and item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(TAKE_LONG_SECONDS))
         else:
             left_out.append(item)
             config.stash[_left_out][reason] += 1

@@ -36,6 +36,14 @@ WITH_POSTGRES_OPTION = """
 """
 
 
+LIMITS = """
+    def pytest_collection_finish(session):
+        for item in session.items:
+            limit = item.get_closest_marker("timeout")
+            print(f"{item.name}: {limit.args[0] if limit else 'usual'}")
+"""
+
+
 @pytest.fixture
 def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """A suite of its own: a test that needs a tool which nobody has, one that needs nothing, and a drill."""
@@ -47,7 +55,9 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
 
 
 def run(suite: pytest.Pytester, *options: str) -> pytest.RunResult:
-    return suite.runpytest_inprocess("-p", "tests.selection", "-p", "no:django", "-p", "no:randomly", *options)
+    # The limit of a test is the process's alarm: that of a run inside would end this one's.
+    without = [word for plugin in ("django", "randomly", "timeout") for word in ("-p", f"no:{plugin}")]
+    return suite.runpytest_inprocess("-p", "tests.selection", *without, *options)
 
 
 def test_a_test_whose_tool_is_absent_is_left_out_and_named(suite: pytest.Pytester) -> None:
@@ -82,6 +92,13 @@ def test_only_installations_are_the_drills_and_says_so(suite: pytest.Pytester) -
     result = run(suite, "--installations=only")
     result.assert_outcomes(passed=1, deselected=2)
     result.stdout.fnmatch_lines(["Left out: 1 that need *; 1 that start no installation."])
+
+
+def test_a_drill_may_take_longer_unless_it_says_how_long(suite: pytest.Pytester) -> None:
+    suite.makeconftest(LIMITS)
+    own = "import pytest\n\n@pytest.mark.timeout(7)\ndef test_own():\n    pass\n"
+    suite.path.joinpath("faults", "test_own.py").write_text(own)
+    run(suite).stdout.fnmatch_lines_random(["test_drill: 900", "test_own: 7", "test_without_it: usual"])
 
 
 def test_another_postgresql_gets_the_tests_that_use_the_database(

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Event
 
+import pytest
+
 from tests.live.calls import Answer, Caller
 from tests.live.installation import Installation
 from tests.live.processes import OperatorError
@@ -169,6 +171,7 @@ def report(drill: Drill, seconds: float) -> None:
     sys.stdout.write("\n".join([*lines, ""]))
 
 
+@pytest.mark.timeout(1700)  # twenty thousand calls
 def test_no_body_is_wrong_mixed_or_cut_whatever_happens(installation: Installation, name: str) -> None:
     drill = Drill(installation, name)
     drill.save()

@@ -14,6 +14,7 @@ from tests.fuzz.bigquery_queries import Queries
 SEED = 20_251_123
 
 
+@pytest.mark.timeout(1700)  # twenty thousand texts take ten minutes
 def test_random_texts_have_the_same_answer(both_engines: BothEngines, pytestconfig: pytest.Config) -> None:
     texts = pytestconfig.getoption("--oracle-texts")
     queries = Queries(Random(SEED + texts))

@@ -11,9 +11,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from enum import StrEnum
-from itertools import count
 from typing import Any, Final
-from uuid import uuid4
 
 import psycopg
 from psycopg import Connection
@@ -25,7 +23,7 @@ from logsources.models import LogSource
 from logsources.ndjson import BadJSON, parse_line
 from logsources.project_column import hold_table
 from logsources.rolling import RolledSource
-from logsources.rows import BadRow, read_row
+from logsources.rows import BadRow, ascending_ids, read_row
 from logsources.storing import PreparedRow, ProjectMoved, RowStore, TableCopy, encode_row
 from logsources.tables import TableShape
 from logsources.topology import read_topology
@@ -184,7 +182,7 @@ class _Intake:
     _bad_lines: list[BadLine] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[PreparedRow]:
-        number, new_id, now = 0, _ascending_ids(), datetime.now(UTC)
+        number, new_id, now = 0, ascending_ids(), datetime.now(UTC)
         for number, line in enumerate(self.lines, start=1):
             if number % PROGRESS_EVERY_LINES == 0:
                 self._report_progress(number)
@@ -225,12 +223,6 @@ class _Intake:
     def listed_bad_lines(self) -> tuple[BadLine, ...]:
         # PostgreSQL's refusals come later than the lines read meanwhile.
         return tuple(sorted(self._bad_lines, key=lambda bad_line: bad_line.number))
-
-
-def _ascending_ids() -> Callable[[], str]:
-    """Return what makes the ids of one load: each is behind the one before, so rows of one moment keep their order."""
-    beginning, numbers = str(uuid4()), count()
-    return lambda: f"{beginning[:14]}8{beginning[15:24]}{next(numbers):012x}"  # UUID version 8, RFC 9562
 
 
 class _PreparedDays:

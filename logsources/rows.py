@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable, Container, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import count
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -61,9 +62,10 @@ class Row(NamedTuple):
     has_own_time: bool = True
 
 
-def random_id() -> str:
-    """Return the id for a row without one."""
-    return str(uuid4())
+def ascending_ids() -> Callable[[], str]:
+    """Return what makes ids for the rows without one of a load: each is behind the one before."""
+    beginning, numbers = str(uuid4())[:24], count()  # 74 random bits of the UUID are left
+    return lambda: f"{beginning}{next(numbers):012x}"
 
 
 def read_row(
@@ -72,14 +74,14 @@ def read_row(
     project_path: str | None,
     now: datetime,
     default_project: str = "",
-    new_id: Callable[[], str] = random_id,
+    new_id: Callable[[], str] | None = None,
 ) -> Row:
     """Return the stored form of a parsed row; raise BadRow. `raw` is not changed.
 
     `project_path` is the dotted path of the project inside metadata, None if it is the row's own field;
     `default_project` is the project of a row that names none.
-    The message and the time are where `field_names` finds them. A missing id comes from `new_id`, a missing time is
-    `now`.
+    The message and the time are where `field_names` finds them. A missing id comes from `new_id`, else it is a new one;
+    a missing time is `now`.
     Timestamps are ISO 8601 (no zone: UTC; finer than a microsecond is cut), Unix time of 10, 13 or 16 digits, or a
     datetime.
     """
@@ -107,7 +109,7 @@ def read_row(
     if b"\\u0000" in metadata_json and _NUL_ESCAPE.search(metadata_json):
         raise BadRow("metadata contains a NUL character (\\u0000), which PostgreSQL cannot store")
     return Row(
-        new_id() if raw.get("id") is None else _read_id(raw["id"]),
+        (new_id or ascending_ids())() if raw.get("id") is None else _read_id(raw["id"]),
         project,
         now if time is None else _read_time(time, time_field, now),
         _read_text(message, "event_message"),

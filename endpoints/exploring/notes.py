@@ -29,6 +29,7 @@ from endpoints.lql import (
     parse_lql,
     print_lql,
 )
+from endpoints.lql.filters import moment_bounds
 from endpoints.lql.refusals import quoted, shortened
 from endpoints.lql.rules import MESSAGE, METADATA, ORDER_OPERATORS, TIMESTAMP, ChartRule, RangeRule, path_of
 
@@ -152,6 +153,8 @@ def _about_comparison(rule: FilterRule | RangeRule, path: str, found: frozenset[
         if not isinstance(rule, FilterRule) or rule.value is not None:
             yield f"m.{path} has fields of its own: name one of them, because an object never equals a value."
         return
+    if moment_bounds(rule) is not None:
+        return  # text and numbers can both be moments
     if isinstance(rule, RangeRule):
         is_number = _NUMBER.fullmatch(rule.lower.text) is not None
     elif rule.value is None or rule.operator not in (Operator.EQUAL, *ORDER_OPERATORS):

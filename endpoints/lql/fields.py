@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import Final
 
 from endpoints.lql.refusals import Fault
 from endpoints.lql.rules import Now
-from endpoints.lql.times import LITERAL_FORMS, Instant, read_time
+from endpoints.lql.times import EPOCH, LITERAL_FORMS, LOGGED_FORM, UNITS_PER_SECOND, Instant, read_time
 from endpoints.results.outcomes import Column
 
 
@@ -137,3 +137,19 @@ def _read_moment(text: str) -> date | datetime | None:
     if isinstance(read, Instant) and not isinstance(read.moment, Now):
         return read.moment
     return None
+
+
+def logged_moment(text: str, *, in_unix_time: bool) -> date | datetime | None:
+    """Return the day or moment, cut to microseconds, that a text reads as; a number is one only `in_unix_time`."""
+    number = read_number(text)
+    if number is not None:
+        units = [unit for digits, unit in UNITS_PER_SECOND.items() if 10 ** (digits - 1) <= number < 10**digits]
+        return EPOCH + timedelta(microseconds=int(number * 1_000_000 / units[0])) if in_unix_time and units else None
+    match = re.fullmatch(LOGGED_FORM, text)
+    try:
+        if match is None or match[2] is None:
+            return date.fromisoformat(text) if match else None
+        zone = (match[7] or "Z").upper().replace("UTC", "Z")
+        return datetime.fromisoformat(f"{match[1]}T{match[3]}{zone}").astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):  # such as 30 February
+        return None

@@ -13,9 +13,9 @@ from decimal import Decimal
 from typing import Final
 
 from endpoints.lql import sql_pieces
-from endpoints.lql.fields import CastValue, Field, FieldType, plain_digits
+from endpoints.lql.fields import CastValue, Field, FieldType, logged_moment, plain_digits, read_number
 from endpoints.lql.intervals import Bounds, between, compared, first_moment, last_moment, rule_bounds
-from endpoints.lql.rules import FilterRule, LevelRangeRule, Operator, RangeRule
+from endpoints.lql.rules import ORDER_OPERATORS, FilterRule, LevelRangeRule, Operator, RangeRule
 from endpoints.lql.schema import CheckedFilter
 from endpoints.lql.sql_pieces import Bindings, quoted_name
 from endpoints.sql.coercion import BIGINT
@@ -92,14 +92,42 @@ def _text_condition(rule: FilterRule, field: Field, bindings: Bindings) -> str:
 
 
 def _json_condition(rule: FilterRule | RangeRule | LevelRangeRule, field: Field, bindings: Bindings) -> str:
-    condition = _condition_of_value(rule)
-    path = bindings.jsonpath(f"{sql_pieces.value_path(field.inside)} {condition.filter}")
-    return f"jsonb_path_exists({json_column(field)}, {path}, {bindings.jsonb(condition.variables)})"
+    def found(condition: sql_pieces.Condition) -> str:
+        path = bindings.jsonpath(f"{sql_pieces.value_path(field.inside)} {condition.filter}")
+        return f"({json_column(field)}, {path}, {bindings.jsonb(condition.variables)})"
+
+    bounds = moment_bounds(rule)
+    exists = f"jsonb_path_exists{found(_condition_of_value(rule, bounds))}"
+    if bounds is None:
+        return exists
+    # Finer than a microsecond is cut, as in the times of rows; PostgreSQL would round.
+    pattern, kept = bindings.bind("[.,]([0-9]{1,6})[0-9]*"), bindings.bind(r".\1")
+    moment = f"try_timestamp(regexp_replace(e #>> '{{}}', {pattern}, {kept}))"
+    inside = [f"{moment} {_time_comparison(field, bound.operator, bound.moment, bindings)}" for bound in bounds]
+    texts = f"jsonb_path_query{found(sql_pieces.moment_texts(bounds))} AS e(e)"
+    return f"({exists} OR true IN (SELECT {' AND '.join(inside)} FROM {texts}))"  # noqa: S608 - bound values
 
 
-def _condition_of_value(rule: FilterRule | RangeRule | LevelRangeRule) -> sql_pieces.Condition:
+def moment_bounds(rule: FilterRule | RangeRule | LevelRangeRule) -> Bounds | None:
+    """Return between which moments a value inside JSON matches; None if the rule's values are no moments."""
+    if isinstance(rule, RangeRule):
+        lower, upper = (logged_moment(end.text, in_unix_time=True) for end in (rule.lower, rule.upper))
+        return between(first_moment(lower), last_moment(upper)) if lower and upper else None
+    if isinstance(rule, LevelRangeRule) or rule.value is None or rule.operator not in (*_EQUALITIES, *ORDER_OPERATORS):
+        return None
+    operator = Operator.EQUAL if rule.operator in _EQUALITIES else rule.operator
+    # A number that equals one is an id or a count more often than a time.
+    is_time = not rule.value.quoted and operator is not Operator.EQUAL
+    moment = logged_moment(rule.value.text, in_unix_time=is_time)
+    return None if moment is None else compared(operator, moment)
+
+
+def _condition_of_value(rule: FilterRule | RangeRule | LevelRangeRule, bounds: Bounds | None) -> sql_pieces.Condition:
     if isinstance(rule, LevelRangeRule):
         return sql_pieces.among(rule.levels)
+    value = rule.lower if isinstance(rule, RangeRule) else rule.value
+    if bounds is not None and value is not None and read_number(value.text) is None:
+        return sql_pieces.beside_moments(bounds, rule)
     if isinstance(rule, RangeRule):
         ends = (Operator.GREATER_OR_EQUAL, rule.lower), (Operator.LESS_OR_EQUAL, rule.upper)
         return sql_pieces.ordered(*ends)

@@ -180,7 +180,7 @@ class Stretch:
 
 PLACE_COLUMNS: Final = 2
 ID: Final = "id"
-_ORDERED_IDS: Final = (FieldType.STRING, FieldType.INTEGER, FieldType.FLOAT)
+_ORDERED_IDS: Final = ("text", "character varying", "uuid", "smallint", "integer", "bigint", "numeric")
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,8 +268,7 @@ def newest_first(schema: Schema) -> str:
         return ""
     # Named with its table; otherwise an alias `timestamp` would decide the order.
     order = f'ORDER BY t."{TIMESTAMP}" DESC'
-    id_ = schema.get(ID)
-    has_order = id_ is not None and (id_.type in _ORDERED_IDS or id_.stored_as == "uuid")
+    has_order = ID in schema and schema[ID].stored_as in _ORDERED_IDS  # other types may have none
     return f'{order}, t."{ID}" DESC' if has_order else order
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Final
 
 from endpoints.lql.fields import plain_digits, read_boolean, read_number
-from endpoints.lql.rules import Operator, Value
+from endpoints.lql.intervals import Bounds
+from endpoints.lql.rules import FilterRule, Operator, RangeRule, Value
+from endpoints.lql.times import EPOCH, LOGGED_FORM, UNITS_PER_SECOND
 from endpoints.results.outcomes import BoundValue
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
@@ -68,6 +71,7 @@ def quoted_name(name: str) -> str:
 
 # --- Jsonpaths --------------------------------------------------------------------------------------------------------
 _READS_AS_NUMBER: Final = '@ like_regex "^[-+]?[0-9]{1,40}([.][0-9]{1,40})?$"'
+_READS_AS_MOMENT: Final = f'@ like_regex "^{LOGGED_FORM}$"'
 _IS_NUMBER: Final = '@.type() == "number"'
 _IS_TEXT: Final = '@.type() == "string"'
 # With more, a cast to double precision fails.
@@ -126,3 +130,37 @@ def ordered(*comparisons: tuple[Operator, Value]) -> Condition:
         " && ".join([_IS_TEXT, *as_text]) if as_text else "",
     ]
     return Condition(f"? ({' || '.join(filter(None, alternatives))})", variables)
+
+
+def moment_texts(bounds: Bounds) -> Condition:
+    """Return the condition for text that has the form of a moment and may lie within the bounds."""
+    # Its day is that of another zone, at most one day off; this is cheap to compare, and a moment is slow to read.
+    lower, upper = bounds[0], bounds[-1]
+    first = "" if lower.operator in (Operator.LESS, Operator.LESS_OR_EQUAL) else _day(lower.moment.toordinal() - 1)
+    behind = "~"  # behind all digits, and behind the times of a day
+    if upper.operator not in (Operator.GREATER, Operator.GREATER_OR_EQUAL):
+        behind = _day(upper.moment.toordinal() + 1) + behind
+    near = {"first": first, "behind": behind}
+    return Condition(f"? ({_IS_TEXT} && @ >= $first && @ < $behind && {_READS_AS_MOMENT})", near)
+
+
+def _day(ordinal: int) -> str:
+    return date.fromordinal(min(max(ordinal, 1), date.max.toordinal())).isoformat()
+
+
+def beside_moments(bounds: Bounds, rule: FilterRule | RangeRule) -> Condition:
+    """Return the condition for Unix time within the bounds, the rule's own text and, in quotes, an order of texts."""
+    seconds = [Decimal((bound.moment - EPOCH) // timedelta(microseconds=1)) / 1_000_000 for bound in bounds]
+    variables: dict[str, JSONScalar] = {f"s{index}": value for index, value in enumerate(seconds)}
+    signs = ["==" if bound.operator is Operator.EQUAL else bound.operator.value for bound in bounds]
+    alternatives = []
+    for digits, unit in UNITS_PER_SECOND.items():
+        inside = " && ".join(f"@ {sign} $s{index} * {unit}" for index, sign in enumerate(signs))
+        alternatives.append(f"{_IS_NUMBER} && @ >= {10 ** (digits - 1)} && @ < {10**digits} && {inside}")
+    if isinstance(rule, FilterRule) and rule.value is not None:
+        variables["t"] = rule.value.text
+        if rule.operator in (Operator.EQUAL, Operator.LIST_INCLUDES):
+            alternatives.append(f"{_IS_TEXT} && @ == $t")
+        elif rule.value.quoted:
+            alternatives.append(f"{_IS_TEXT} && !({_READS_AS_MOMENT}) && @ {rule.operator.value} $t")
+    return Condition(f"? ({' || '.join(alternatives)})", variables)

@@ -33,6 +33,13 @@ TIME_FORMS: Final = (
     "`this@week`",
     "`last@7days`",
 )
+# As programs log them, for Python and PostgreSQL: with a blank for T, without seconds, with a comma, in nanoseconds.
+LOGGED_FORM: Final = (
+    "([0-9]{4}-[0-9]{2}-[0-9]{2})"
+    "([Tt ]([0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]{1,9})?)?)( ?(Z|z|UTC|[+-][0-9]{2}(:?[0-9]{2})?))?)?"
+)
+# By the digits of Unix time: how many of its units are a second.
+UNITS_PER_SECOND: Final = {10: 1, 13: 1_000, 16: 1_000_000}
 LITERAL_FORMS: Final = TIME_FORMS[:3]
 CALENDAR: Final = ("a date that exists", "a time from 00:00:00 to 23:59:59")
 UNIT_SPELLINGS: Final = {
@@ -47,7 +54,8 @@ UNIT_SPELLINGS: Final = {
     "y": Unit.YEAR,
 }
 
-_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - every datetime of a rule is UTC without zone
+EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - every datetime of a rule is UTC without zone
+_BEGINS_A_MOMENT: Final = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}T")
 _UNIX: Final = re.compile("[0-9]{10}|[0-9]{13}|[0-9]{16}")
 
 
@@ -98,9 +106,12 @@ def read_time(text: str, *, position: int = 0) -> Instant | Interval | Shorthand
 def iso_kind(text: str, *, position: int = 0) -> str | None:
     """Return `date`, `time with zone` or `time without zone`, None for text that is not ISO 8601.
 
-    Raises Fault if the day or time does not exist.
+    Raises Fault if the day or time does not exist or is not finished.
     """
     match = _ISO.fullmatch(text)
+    if match is None and _BEGINS_A_MOMENT.match(text):
+        reason, hint = f"{named(text)} is neither a day nor a moment", "In double quotes it is text."
+        raise Fault(position, reason, found=text, expected=LITERAL_FORMS[:2], hint=hint)
     if match is None or "{" in text:
         return None
     _sides(match, position, hint="In double quotes it is text.")
@@ -179,7 +190,7 @@ def _offset(zone: str) -> timedelta:
 def _unix_time(digits: str) -> datetime:
     """Return the moment; microseconds are cut to milliseconds, as in the language's reference."""
     milliseconds = {10: int(digits) * 1_000, 13: int(digits), 16: int(digits) // 1_000}[len(digits)]
-    return _EPOCH + timedelta(milliseconds=milliseconds)
+    return EPOCH + timedelta(milliseconds=milliseconds)
 
 
 def _relative_time(text: str, position: int) -> Instant | Shorthand:

@@ -78,6 +78,7 @@ def test_a_doubtful_field_is_told(rows: None, lql: str, told: str) -> None:
         "m.response:NULL", "m.level:~err", "m.level:warning..emergency", "s:*", "s:m.level@l", "c:avg(m.latency)",
         "c:count(*)", "c:countd(m.level)", "id:acme1", "event_message:ok", "t:today", 'm.latency:"12"',
         'm."x-real-ip":a', 's:m."a.b"."c d"', 'c:avg(m."a.b"."c d")',
+        "m.level:>=2026-11-25", 'm.latency:>"2026-11-25 12:00"', "m.level:>1795600800000", "m.latency:2026-11-25",
         '"OR"', "ok or", "this or that", "or", "c:avg(m.code)",
     ],
 )  # fmt: skip

@@ -182,7 +182,40 @@ def opened(values: Sequence[Any]) -> list[Any]:
     return [element for value in values for element in (value if isinstance(value, list) else [value])]
 
 
+FORM = r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?)(?: ?([Zz]|UTC|[+-]\d\d(?::?\d\d)?))?)?"
+
+
+def moment_in(value: Any) -> date | datetime | None:
+    """Return the day or moment that a text reads as, or that a number is in Unix time."""
+    if isinstance(value, Decimal):
+        per_second = next((n for n in (1, 1000, 10**6) if 10**9 * n <= value < 10**10 * n), None)
+        return per_second and datetime(1970, 1, 1) + timedelta(microseconds=int(value * 10**6 / per_second))
+    match = re.fullmatch(FORM, value, re.ASCII) if isinstance(value, str) else None
+    if match is None:
+        return None
+    day, clock, zone = match[1], match[2], (match[3] or "Z").upper().replace("UTC", "Z")
+    try:
+        return written_moment(f"{day}T{clock}{zone}") if clock else date.fromisoformat(day)
+    except ValueError:
+        return None
+
+
+def compares_as_moments(value: Any, operator: Operator, written: Value) -> bool | None:
+    """Compare a value with the written one if they are moments and at least one of them is text, else None."""
+    number = reads_as(written.text)
+    is_time = not written.quoted and operator not in (Operator.EQUAL, Operator.LIST_INCLUDES)
+    meant = moment_in(written.text if number is None else number if is_time else None)
+    stored = None if isinstance(value, Decimal) and number is not None else moment_in(value)
+    if meant is None or stored is None:
+        return None
+    stored = stored if isinstance(stored, datetime) else datetime.combine(stored, datetime.min.time())
+    return moment_compares(stored, operator, meant)
+
+
 def json_equals(value: Any, text: str) -> bool:
+    as_moments = compares_as_moments(value, Operator.EQUAL, Value(text))
+    if as_moments is not None:
+        return as_moments or value == text
     if isinstance(value, str):
         return value == text
     if isinstance(value, bool):
@@ -193,6 +226,12 @@ def json_equals(value: Any, text: str) -> bool:
 def json_compares(value: Any, operator: Operator, written: Value) -> bool:
     compare = COMPARE[operator]
     number = reads_as(written.text)
+    as_moments = compares_as_moments(value, operator, written)
+    if as_moments is not None:
+        return as_moments
+    if number is None and moment_in(written.text):
+        has_form = isinstance(value, str) and re.fullmatch(FORM, value, re.ASCII) is not None
+        return written.quoted and isinstance(value, str) and not has_form and compare(value, written.text)
     if isinstance(value, Decimal):
         return number is not None and compare(value, number)
     if not isinstance(value, str):

@@ -322,12 +322,26 @@ CLAUSES = (
     "m.a{n}:NULL",
     "-m.level:debug..error",
     "-total:{n}..2000",
+    "m.a{n}:1715680800{n:03}",
+)
+# Each is read by two calls, and takes the room of three of the others.
+MOMENTS = (
+    "-m.a{n}:2024-05-14T00:00:00..2024-05-15T00:00:00.{n:06}",
+    'm.a{n}:>"2024-05-14 10:00:00.{n:06}"',
+    "m.a{n}:>1715680800{n:03}",
 )
 
 
 @pytest.mark.parametrize("clause", [*CLAUSES, "mixed"])
 def test_a_hundred_clauses_pass_the_checker(clause: str) -> None:
     clauses = list(islice(cycle(CLAUSES), 100)) if clause == "mixed" else [clause] * 100
+    query = lowered(" ".join(clause.format(n=n) for n, clause in enumerate(clauses)))
+    assert len(checked(query).parameter_names) == len(query.arguments)
+
+
+@pytest.mark.parametrize("clause", MOMENTS)
+def test_thirty_clauses_with_moments_pass_the_checker_beside_forty_others(clause: str) -> None:
+    clauses = [*[clause] * 30, *islice(cycle(CLAUSES), 40)]
     query = lowered(" ".join(clause.format(n=n) for n, clause in enumerate(clauses)))
     assert len(checked(query).parameter_names) == len(query.arguments)
 

@@ -258,6 +258,8 @@ def test_tells_what_is_wrong(text: str, detail: dict[str, object]) -> None:
         ("a:1...5", 3, "1...5", "needs double quotes"),
         ("a:1..", 3, "1..", "needs double quotes"),
         ("a:..5", 3, "..5", "needs double quotes"),
+        ("a:>2020-01-01T25", 4, "2020-01-01T25", "is neither a day nor a moment. Expected a date such as"),
+        ("a:2020-01-01T10-30", 3, "2020-01-01T10-30", "In double quotes it is text."),
         ("a:2020-01-01..2020-02-31", 15, "2020-02-31", "not in the calendar"),
         ("a:>1..2", 2, ":>", "cannot compare with the interval `1..2`"),
         ("m.level:>=info..error", 8, ":>=", "cannot compare with the interval"),

@@ -58,6 +58,69 @@ def test_the_queries_tell_rows_apart(sample: LiveTable) -> None:
     assert sum(0 < count < len(SAMPLE) for count in found) > 0.85 * len(QUERIES)
 
 
+# ── moments inside JSON
+
+AT_TEN = (
+    "2026-11-25T10:00:00Z", "2026-11-25T12:00:00+02:00", "2026-11-25T12:00:00+0200", "2026-11-25T12:00:00+02",
+    "2026-11-25 10:00:00", "2026-11-25 10:00", "2026-11-25t10:00:00z", "2026-11-25 10:00:00 UTC",
+    "2026-11-24T23:00:00-11:00", "2026-11-26T00:00:00+14:00", "2026-11-25T10:00:00.000",
+    "2026-11-25 10:00:00,000000999",
+    1795600800, 1795600800000, 1795600800000000,
+)  # fmt: skip
+BEFORE_TEN = (
+    "2026-11-25", "2026-11-25T09:59:59.999999999Z", "2026-11-25T11:00:00+02:00", "2026-11-25T10:30:00+14:00",
+    "0001-01-01T00:00:00Z", 1795600799, Decimal("1795600799999.9"),
+)  # fmt: skip
+AFTER_TEN = (
+    "2026-11-25T10:00:00.000001Z", "2026-11-25T09:00:00-02:00", "2026-11-26", "9999-12-31T23:59:59Z", 1795600801,
+    Decimal("1795600800000.5"),
+)  # fmt: skip
+NO_MOMENT = (
+    "2026-11-25T24:61:00Z", "2026-02-30", "2026-13-01T00:00:00Z", "2026-11-25T10", "2026-11", "20261125", "now",
+    "today", "epoch", "infinity", "-infinity", "2026-11-25T10:00:00 Europe/Nowhere", "2026-11-25T10:00:00+25:00", "",
+    "x2026-11-25", "2026-11-25\n", "10:00:00", "2026-W48-3", "2026-11-25 10:00:00 BC", "1795600800", 179560080, True,
+    None, {"at": "2026-11-25T10:00:00Z"}, "٢٠٢٦-١١-٢٥", "x" * 100_000, "2026-11-25T10:00:00." + "0" * 100_000,
+)  # fmt: skip
+TIMES = (*AT_TEN, *BEFORE_TEN, *AFTER_TEN, *NO_MOMENT)
+
+
+@pytest.mark.parametrize("written", ["2026-11-25T10:00:00Z", "2026-11-25T12:00:00+02:00", '"2026-11-25 12:00 +0200"'])
+@pytest.mark.parametrize(
+    ("sign", "expected"),
+    [
+        (":>=", (*AT_TEN, *AFTER_TEN)),
+        (":>", AFTER_TEN),
+        (":<=", (*AT_TEN, *BEFORE_TEN)),
+        (":<", BEFORE_TEN),
+        (":", AT_TEN),
+        (":@>", AT_TEN),
+    ],
+)
+def test_moments_inside_json_are_compared_as_such(
+    live_table: LiveTable, sign: str, expected: tuple[object, ...], written: str
+) -> None:
+    live_table.fill([make_row(number, metadata=[{"time": value}]) for number, value in enumerate(TIMES)])
+    others = [] if not written.startswith('"') or sign in (":", ":@>") else NO_MOMENT
+    found = [TIMES[int(name.removeprefix("row-"))] for name in live_table.ids(parse_lql(f"m.time{sign}{written}"))]
+    assert [value for value in found if value not in others] == [value for value in TIMES if value in expected]
+    kept_by_not = live_table.ids(parse_lql(f"-m.time{sign}{written}"))
+    assert len(kept_by_not) == len(TIMES) - len(found)
+
+
+@pytest.mark.parametrize("written", ["1795600800", "1795600800000", "1795600800000000", "1795600800.0"])
+def test_unix_time_has_an_order_among_text_that_reads_as_moments(live_table: LiveTable, written: str) -> None:
+    texts = [value for value in TIMES if isinstance(value, str) and not value.isdecimal()]
+    live_table.fill([make_row(number, metadata={"time": value}) for number, value in enumerate(texts)])
+
+    def found(lql: str) -> list[str]:
+        return [texts[int(name.removeprefix("row-"))] for name in live_table.ids(parse_lql(lql))]
+
+    assert found(f"m.time:>={written}") == [text for text in texts if text in (*AT_TEN, *AFTER_TEN)]
+    assert found(f"m.time:<{written}") == [text for text in texts if text in BEFORE_TEN]
+    assert found(f"m.time:{written}..{written}") == [text for text in texts if text in AT_TEN]
+    assert found(f"m.time:{written}") == []
+
+
 # ── any query over any rows
 
 

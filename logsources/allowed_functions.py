@@ -128,16 +128,17 @@ LOG_FUNCTIONS: Final = FunctionGroup(
     "Functions that never fail on a row",
     "Functions of this service: json_elements returns the elements of an array, and an object as one element; the "
     "others read text or jsonb, and return NULL if it is not a number, boolean, timestamp, date or JSON.",
-    _names("json_elements try_number try_float try_integer try_boolean try_json try_timestamp try_date"),
+    _names("json_elements try_number try_float try_integer try_boolean try_json try_timestamp try_date hexadecimal"),
 )
 GOOGLESQL_FUNCTIONS: Final = FunctionGroup(
     "Functions with the results of GoogleSQL",
-    "Functions of this service that the BigQuery dialect needs; they fail on no row, and what would be too large is "
-    "NULL. json_text writes JSON without blanks, number_text, moment_text and time_text write as BigQuery does.",
+    "Functions of this service that the BigQuery dialect needs; they fail on no row, but in_range may, and what "
+    "would be too large is NULL. json_text writes JSON without blanks, number_text, moment_text and time_text write as "
+    "BigQuery does.",
     _names(
         """json_text json_texts scalar_texts array_text reversed_elements number_series date_series split_text
         text_part text_position initial_capitals host_of pattern_matches rounded number_text moment_text time_text
-        parsed_moment"""
+        parsed_moment in_range out_of_range zoned_moment compared"""
     ),
 )
 # All of this service, in schema log_functions.

@@ -57,6 +57,49 @@ MOMENT_DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], tuple[Litera
         """text LANGUAGE sql STABLE PARALLEL SAFE
             RETURN to_char(value, 'YYYY-MM-DD') || separator || log_functions.time_text(value::time)""",
     ),
+    # --- Moments of the years 1 to 9999; one of another year is an error, or NULL if nothing may fail
+    ("out_of_range", "timestamp, bool"): (
+        "value timestamp, fails boolean",
+        """timestamp LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT COST 1 SET search_path = pg_catalog AS $$
+        BEGIN
+            IF fails THEN RAISE datetime_field_overflow; END IF;
+            RETURN NULL;
+        END $$""",
+    ),
+    **{
+        ("in_range", f"{type_}, bool"): (
+            f"value {type_}, fails boolean",
+            immutable(
+                type_,
+                f"""CASE WHEN value >= '0001-01-01{zone}'::{type_} AND value < '10000-01-01{zone}'::{type_} THEN value
+                    ELSE (log_functions.out_of_range(value {local}, fails) {local})::{type_} END""",
+            ),
+        )
+        for type_, zone, local in (("timestamptz", "Z", "AT TIME ZONE 'UTC'"), ("timestamp", "", ""), ("date", "", ""))
+    },
+    # A local time that comes twice is the first of both moments: the distance from UTC a day before tells which.
+    ("zoned_moment", "timestamp, text"): (
+        "value timestamp, zone text",
+        """timestamptz LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SET search_path = pg_catalog AS $$
+        DECLARE
+            second timestamptz := value AT TIME ZONE zone;
+            before timestamptz := CASE WHEN isfinite(value) THEN second - interval '1 day' ELSE 'epoch' END;
+            first timestamptz := (value - (before AT TIME ZONE zone - before AT TIME ZONE 'UTC')) AT TIME ZONE 'UTC';
+        BEGIN
+            RETURN CASE WHEN first < second AND first AT TIME ZONE zone = value THEN first ELSE second END;
+        END $$""",
+    ),
+    # NaN equals nothing, and nothing is less or greater.
+    ("compared", "float8, text, float8"): (
+        "one double precision, operator text, other double precision",
+        immutable(
+            "boolean",
+            """CASE WHEN one <> 'NaN' AND other <> 'NaN' THEN CASE operator WHEN '=' THEN one = other
+                WHEN '<>' THEN one <> other WHEN '<' THEN one < other WHEN '<=' THEN one <= other
+                WHEN '>' THEN one > other ELSE one >= other END
+                WHEN one IS NOT NULL AND other IS NOT NULL THEN operator = '<>' END""",
+        ),
+    ),
     # --- Moments read by a pattern; `fields` has a letter for each group of the pattern, as in PARSE_TIMESTAMP:
     # Y y m b d j H I p M S, z a distance from UTC, s seconds of Unix time
     ("parsed_moment", "text, text, text, text"): (
@@ -94,14 +137,14 @@ MOMENT_DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], tuple[Litera
                     WHEN 'p' THEN half := upper(part);
                     WHEN 'M' THEN minutes := part::integer;
                     WHEN 'S' THEN seconds := part::double precision;
-                    WHEN 's' THEN RETURN to_timestamp(part::double precision);
+                    WHEN 's' THEN RETURN log_functions.in_range(to_timestamp(part::double precision), false);
                     WHEN 'z' THEN distance := CASE WHEN upper(part) = 'Z' THEN '0' ELSE
                         (left(part, 1) || '1')::integer * make_interval(
                             hours => substr(part, 2, 2)::integer, mins => right(part, 2)::integer) END;
                     ELSE RETURN NULL;
                 END CASE;
             END LOOP;
-            IF hours > 24 OR minutes > 59 OR seconds > 60 OR half <> '' AND hours NOT BETWEEN 1 AND 12 THEN
+            IF hours > 23 OR minutes > 59 OR seconds > 60 OR half <> '' AND hours NOT BETWEEN 1 AND 12 THEN
                 RETURN NULL;
             END IF;
             hours := CASE half WHEN 'PM' THEN hours % 12 + 12 WHEN 'AM' THEN hours % 12 ELSE hours END;
@@ -110,8 +153,8 @@ MOMENT_DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], tuple[Litera
             IF strpos(fields, 'j') > 0 THEN
                 local := local + make_interval(days => day - 1);
             END IF;
-            RETURN CASE WHEN distance IS NULL THEN local AT TIME ZONE zone
-                ELSE (local - distance) AT TIME ZONE 'UTC' END;
+            RETURN log_functions.in_range(CASE WHEN distance IS NULL THEN log_functions.zoned_moment(local, zone)
+                ELSE (local - distance) AT TIME ZONE 'UTC' END, false);
         EXCEPTION WHEN data_exception THEN
             RETURN NULL;
         END $$""",

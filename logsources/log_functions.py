@@ -27,8 +27,8 @@ FUNCTION_SCHEMA: Final = "log_functions"
 # The form of a number, and how long its text may be: numeric has room for far more digits.
 _NUMBER: Final[LiteralString] = r"'^\s*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?\s*$'"
 _MOMENT: Final[LiteralString] = (
-    r"'^\d{4}-\d\d?-\d\d?([Tt ]\d\d?:\d\d?(:\d\d?(\.\d{1,9})?)?"
-    r"( ?(Z|z|UTC|[+-]\d\d?(:?\d\d)?)| [A-Z][A-Za-z_]+(/[A-Za-z0-9_+-]+){1,2})?)?$'"
+    r"'^\d{4}-\d\d?-\d\d?([Tt ]([01]?\d|2[0-3]):\d\d?(:\d\d?(\.\d{1,9})?)?"
+    r"(Z|z|UTC|[+-](14(:?00)?|(0?\d|1[0-3])(:?[0-5]\d)?)| [A-Z][A-Za-z_]+(/[A-Za-z0-9_+-]+){0,2})?)?$'"
 )
 _DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], LiteralString]] = {
     # Of an array its elements, of an object the object itself, of anything else nothing.
@@ -50,27 +50,36 @@ _DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], LiteralString]] = 
         LANGUAGE sql IMMUTABLE PARALLEL SAFE
         RETURN CASE jsonb_typeof(value) WHEN 'number' THEN value::numeric
             WHEN 'string' THEN log_functions.try_number(value #>> '{}') END""",
-    # What double precision has no room for is infinite or 0.
-    ("try_float", "text"): r"""
-        CREATE OR REPLACE FUNCTION log_functions.try_float(value text) RETURNS double precision
-        LANGUAGE sql IMMUTABLE PARALLEL SAFE
-        RETURN CASE WHEN value ~* '^\s*([-+]?inf(inity)?|nan)\s*$' THEN value::double precision
-            WHEN abs(log_functions.try_number(value)) BETWEEN 1e-307 AND 1e308
-                THEN log_functions.try_number(value)::double precision
-            WHEN log_functions.try_number(value) > 1 THEN 'Infinity'
-            WHEN log_functions.try_number(value) < -1 THEN '-Infinity'
-            ELSE log_functions.try_number(value) * 0 END""",
-    ("try_integer", "text"): r"""
-        CREATE OR REPLACE FUNCTION log_functions.try_integer(value text) RETURNS bigint
-        LANGUAGE sql IMMUTABLE PARALLEL SAFE
-        RETURN CASE WHEN value ~ '^\s*[-+]?\d{1,18}\s*$' THEN value::bigint
-            WHEN length(value) <= 300 AND value ~ '^\s*[-+]?\d+\s*$'
-                AND value::numeric BETWEEN -9223372036854775808 AND 9223372036854775807 THEN value::bigint END""",
     ("try_integer", "numeric"): """
         CREATE OR REPLACE FUNCTION log_functions.try_integer(value numeric) RETURNS bigint
         LANGUAGE sql IMMUTABLE PARALLEL SAFE
         RETURN CASE WHEN round(value) BETWEEN -9223372036854775808 AND 9223372036854775807
             THEN round(value)::bigint END""",
+    ("hexadecimal", "text"): """
+        CREATE OR REPLACE FUNCTION log_functions.hexadecimal(value text) RETURNS bigint
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE
+        RETURN (SELECT log_functions.try_integer(CASE WHEN value ~ '-' THEN -1 ELSE 1 END
+                * sum(strpos('123456789abcdef', digit) * 16::numeric ^ (n - 1)))
+            FROM unnest(string_to_array(reverse(split_part(lower(btrim(value)), 'x', 2)), NULL)) WITH ORDINALITY
+            AS t(digit, n))""",
+    ("try_integer", "text"): r"""
+        CREATE OR REPLACE FUNCTION log_functions.try_integer(value text) RETURNS bigint
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE
+        RETURN CASE WHEN value ~ '^\s*[-+]?\d{1,18}\s*$' THEN value::bigint
+            WHEN value ~* '^\s*[-+]?0x[0-9a-f]{1,40}\s*$' THEN log_functions.hexadecimal(value)
+            WHEN length(value) <= 300 AND value ~ '^\s*[-+]?\d+\s*$'
+                AND value::numeric BETWEEN -9223372036854775808 AND 9223372036854775807 THEN value::bigint END""",
+    # What double precision has no room for is infinite or 0.
+    ("try_float", "text"): r"""
+        CREATE OR REPLACE FUNCTION log_functions.try_float(value text) RETURNS double precision
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE
+        RETURN CASE WHEN value ~* '^\s*([-+]?inf(inity)?|nan)\s*$' THEN value::double precision
+            WHEN abs(log_functions.try_number(value)) BETWEEN 5e-324 AND 1.7976931348623157e308
+                THEN log_functions.try_number(value)::double precision
+            WHEN log_functions.try_number(value) > 1 THEN 'Infinity'
+            WHEN log_functions.try_number(value) < -1 THEN '-Infinity'
+            WHEN value ~* '^\s*[-+]?0x' THEN log_functions.try_integer(value)
+            ELSE log_functions.try_number(value) * 0 END""",
     ("try_integer", "jsonb"): """
         CREATE OR REPLACE FUNCTION log_functions.try_integer(value jsonb) RETURNS bigint
         LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -100,13 +109,16 @@ _DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], LiteralString]] = 
         LANGUAGE plpgsql IMMUTABLE STRICT
         SET search_path = pg_catalog SET "TimeZone" = 'UTC' SET "DateStyle" = 'ISO, YMD'
         AS $$
+        DECLARE
+            moment timestamptz;
         BEGIN
-            IF value !~ {_MOMENT} THEN
-                RETURN NULL;
-            END IF;
-            RETURN value::timestamptz;
-        EXCEPTION WHEN data_exception THEN
-            RETURN NULL;
+            IF value !~ {_MOMENT} THEN RETURN NULL; END IF;
+            value := regexp_replace(value, '(\.\d{{6}})\d+', '\1');
+            -- Not as an argument: inlined, a cast that is planned with its value would need the right to cstring_out().
+            moment := CASE WHEN strpos(substr(value, 12), ' ') = 0 THEN value::timestamptz
+                ELSE log_functions.zoned_moment(substring(value, '^(.*) ')::timestamp, substring(value, '\S+$')) END;
+            RETURN log_functions.in_range(moment, false);
+        EXCEPTION WHEN data_exception THEN RETURN NULL;
         END $$""",
     ("try_date", "text"): r"""
         CREATE OR REPLACE FUNCTION log_functions.try_date(value text) RETURNS date

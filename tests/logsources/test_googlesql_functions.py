@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from typing import Any
 
+import psycopg
 import pytest
+from django.apps import apps
+from django.db import connections
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -69,6 +73,24 @@ VALUES = [
     ("moment_text('2025-06-02 08:15:02', 'T')", "2025-06-02T08:15:02"),
     ("moment_text('2025-06-02 08:15:02.5', ' ')", "2025-06-02 08:15:02.500"),
     ("time_text('08:15:02.000001')", "08:15:02.000001"),
+    ("in_range(timestamptz '9999-12-31 23:59:59.999999Z', true)::text", "9999-12-31 23:59:59.999999+00"),
+    ("in_range(timestamptz '10000-01-01Z', false)", None),
+    ("in_range(timestamptz 'infinity', false)", None),
+    ("in_range(timestamp '0001-01-01', true)::text", "0001-01-01 00:00:00"),
+    ("in_range(timestamp '0001-12-31 BC', false)", None),
+    ("in_range(timestamp '-infinity', false)", None),
+    ("in_range(date '9999-12-31', true)::text", "9999-12-31"),
+    ("in_range(date '10000-01-01', false)", None),
+    ("zoned_moment('2026-10-25 02:30:00', 'Europe/Berlin')::text", "2026-10-25 00:30:00+00"),
+    ("zoned_moment('2026-10-25 03:30:00', 'Europe/Berlin')::text", "2026-10-25 02:30:00+00"),
+    ("zoned_moment('infinity', 'Europe/Berlin')::text", "infinity"),
+    ("compared('NaN', '=', 'NaN')", False),
+    ("compared('NaN', '<>', 'NaN')", True),
+    ("compared('NaN', '>', 5)", False),
+    ("compared(4, '<=', 'NaN')", False),
+    ("compared('NaN', '<>', NULL)", None),
+    ("compared('Infinity', '>=', 5)", True),
+    ("compared(NULL, '=', 5)", None),
     ("parsed_moment('2/Jun/2025 08 PM', '(\\d+)/([a-z]+)/(\\d+) (\\d+) ([ap]m)', 'dbYIp', 'UTC')::text", None),
     (
         "parsed_moment('2/Jun/2025 08 PM', '(?i)(\\d+)/([a-z]+)/(\\d+) (\\d+) ([ap]m)', 'dbYIp', 'UTC')::text",
@@ -84,6 +106,33 @@ VALUES = [
 def test_gives_what_googlesql_gives(log_database, expression, expected):
     log_database.execute("SET TimeZone = 'UTC'")
     assert log_database.execute(f"SELECT log_functions.{expression}").fetchone() == (expected,)
+
+
+@pytest.mark.parametrize("value", ["timestamptz '10000-01-01Z'", "timestamp '0001-12-31 BC'", "date '10000-01-01'"])
+def test_a_moment_out_of_range_fails_only_if_it_may(log_database, value):
+    assert log_database.execute(f"SELECT log_functions.in_range({value}, false)").fetchone() == (None,)
+    with pytest.raises(psycopg.errors.DatetimeFieldOverflow):
+        log_database.execute(f"SELECT log_functions.in_range({value}, true)")
+
+
+def test_a_check_of_the_range_is_read_into_the_query(log_database):
+    plan = log_database.execute(
+        "EXPLAIN SELECT id FROM logs.edge_logs WHERE timestamp > log_functions.in_range(now() - interval '1 day', true)"
+    ).fetchall()
+    assert "Index Cond" in str(plan)
+    assert "in_range" not in str(plan).replace("out_of_range", "")
+
+
+@pytest.mark.django_db(databases=["default", "logs"])
+def test_an_older_database_gets_the_functions_by_migrate():
+    migration = import_module("logsources.migrations.0016_moments_in_range").Migration("test", "logsources")
+    with connections["logs"].cursor() as cursor:  # within the test's transaction, so that nothing of it stays
+        cursor.execute("DROP FUNCTION log_functions.zoned_moment, log_functions.compared")
+        with connections["logs"].schema_editor() as editor:
+            for operation in migration.operations:
+                operation.code(apps, editor)
+        cursor.execute("SELECT log_functions.compared('NaN', '=', 'NaN')")
+        assert cursor.fetchone() == (False,)
 
 
 @pytest.mark.parametrize(("name", "types"), GOOGLESQL_DEFINITIONS, ids=str)

@@ -33,8 +33,8 @@ from endpoints.dialects.bigquery.tree import (
 
 # Texts that PostgreSQL certainly reads as a moment; any other is tried per row.
 _MOMENT: Final = re.compile(
-    r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:[T ]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.[0-9]{1,9})?)?"
-    r"(?: ?(?:[Zz]|UTC|[+-](?:0?[0-9]|1[0-4])(?::?[0-5][0-9])?))?)?"
+    r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:[T ]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.[0-9]{1,6})?)?"
+    r"(?:[Zz]| ?UTC|[+-](?:0?[0-9]|1[0-3])(?::?[0-5][0-9])?)?)?"
 )
 _ZONE_NAME: Final = re.compile(r"[A-Z][A-Za-z_]+(?:/[A-Za-z0-9_+-]+){1,2}")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -141,7 +141,7 @@ def as_timestamp(value: Expression) -> Expression:
                 if _is_moment(written) and _ZONE_NAME.fullmatch(zone):
                     # timestamp '2025-06-02 08:15:02 Europe/Berlin'
                     local = cast(string(written), "timestamp", Kind.DATETIME)
-                    return infix(local, "AT TIME ZONE", string(zone), kind=Kind.TIMESTAMP)
+                    return call("zoned_moment", local, string(zone), kind=Kind.TIMESTAMP)
             return call("try_timestamp", _typed_text(value), kind=Kind.TIMESTAMP)
         case Kind.INTEGER | Kind.NUMBER | Kind.FLOAT:
             return _unix_time(value)
@@ -178,8 +178,8 @@ def as_float(value: Expression) -> Expression:
 def as_time(value: Expression) -> Expression:
     """Return the value as a time of day, in UTC."""
     if value.kind in (Kind.TEXT, Kind.JSON):
-        # x  ->  (try_timestamp('2000-01-01 ' || x) at time zone 'UTC')::time, which fails no row
-        value = chain("||", string("2000-01-01 "), as_text(value), kind=Kind.TEXT)
+        # x  ->  (try_timestamp('2000-01-01 ' || x || 'Z') at time zone 'UTC')::time, which fails no row
+        value = chain("||", string("2000-01-01 "), as_text(value), string("Z"), kind=Kind.TEXT)
     if value.kind is Kind.TIME:
         return value
     moment = value if value.kind in (Kind.OTHER, Kind.NULL) else as_datetime(value)
@@ -272,7 +272,7 @@ def _is_moment(text: str) -> bool:
         datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     except ValueError:
         return False
-    return True
+    return 1 < year < 9999  # in UTC, the first and last days of the calendar may be outside of it
 
 
 def null_of(kind: Kind) -> Expression:

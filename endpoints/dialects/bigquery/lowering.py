@@ -28,6 +28,7 @@ class Lowering:
     grouped: bool = False
     # The function that is lowered next has OVER: its argument sees the rows of the SELECT, grouped or not.
     windowed: bool = False
+    safe: bool = False  # within a SAFE. function, which is NULL where others fail
 
     def lower(self, node: exp.Expr | None) -> Expression:
         """Return the meaning of a node. Raises Refusal if it has no rule."""

@@ -302,6 +302,10 @@ def negated(operand: Expression) -> Prefix:
     return Prefix(kind=Kind.BOOLEAN, operator="NOT", operand=operand)
 
 
+def opposite(operand: Expression) -> Prefix:
+    return Prefix(kind=operand.kind, operator="-", operand=operand)
+
+
 def ordered(expression: Expression) -> Ordered:
     return Ordered(expression=expression)
 

@@ -73,6 +73,16 @@ def test_sees_the_rows_of_its_window(rows) -> None:
     assert ask("select id from edge_logs order by id", iso_timestamp_start=since) == [{"id": "a0"}, {"id": "a1"}]
 
 
+def test_what_leaves_the_calendar_of_bigquery_is_refused(rows) -> None:
+    sql = "with t as (select id from logs.edge_logs where project = @project) select id from t"
+    endpoint = Endpoint(name="test.calendar", sql=sql, sandboxing=True, sandbox_dialect="bigquery")
+    save_endpoint(endpoint, [DeclaredParameter("project")])
+    with pytest.raises(InvalidSQL, match="A date or time is out of range"):
+        ask("select date_add(date '9999-12-31', interval 1 day) as d from t", "test.calendar")
+    safe = ask("select safe.date_add(date '9999-12-31', interval 1 day) as d from t limit 1", "test.calendar")
+    assert safe == [{"d": None}]
+
+
 def test_newest_rows_come_first(rows) -> None:
     assert [row["id"] for row in ask("select id from edge_logs")] == ["a0", "a1", "a2"]
 

@@ -19,7 +19,7 @@ from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule
 from endpoints.dialects.bigquery.refusals import refusal_of
 from endpoints.dialects.bigquery.rules.gathering import without_distinct
-from endpoints.dialects.bigquery.tree import Call, Case, Expression, call, cast, infix, string
+from endpoints.dialects.bigquery.tree import Call, Case, Expression, call, cast, infix, opposite, string
 
 
 def count(node: exp.Count, lowering: Lowering) -> Expression:
@@ -52,6 +52,8 @@ def extremum(node: exp.Min | exp.Max, lowering: Lowering) -> Expression:
     match value.kind:
         case Kind.JSON:
             return _extremum_of_fields(name, value)
+        case Kind.FLOAT if name == "min":  # NaN comes before all numbers; to PostgreSQL, behind them
+            return opposite(call("max", opposite(value), kind=Kind.FLOAT))
         case Kind.UUID:
             value = as_text(value)
         case Kind.BOOLEAN:

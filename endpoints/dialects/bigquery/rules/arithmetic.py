@@ -10,18 +10,19 @@ from endpoints.dialects.bigquery.coercions import as_integer, as_number, as_text
 from endpoints.dialects.bigquery.kinds import MOMENT_KINDS, NUMERIC_KINDS, Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule, number_of
 from endpoints.dialects.bigquery.refusals import refusal_of
+from endpoints.dialects.bigquery.rules.time_functions import in_range
 from endpoints.dialects.bigquery.tree import (
     Case,
     Cast,
     Chain,
     Constant,
     Expression,
-    Prefix,
     call,
     cast,
     chain,
     infix,
     integer,
+    opposite,
 )
 
 _OPERATORS: Final[dict[type[exp.Expr], str]] = {
@@ -57,7 +58,7 @@ def operation(node: exp.Binary, lowering: Lowering) -> Expression:
     left, right = lowering.lower_all([node.this, node.expression])
     operator = _OPERATORS[type(node)]
     if left.kind in MOMENT_KINDS or right.kind in MOMENT_KINDS or Kind.INTERVAL in (left.kind, right.kind):
-        return _with_moments(left, operator, right)
+        return in_range(_with_moments(left, operator, right), lowering)
     left, right = as_number(left), as_number(right)
     if operator in "&|#":
         left, right = (
@@ -189,8 +190,7 @@ def logarithm(node: exp.Log, lowering: Lowering) -> Expression:
 
 
 def negative(node: exp.Neg, lowering: Lowering) -> Expression:
-    value = as_number(lowering.lower(node.this))
-    return Prefix(kind=value.kind, operator="-", operand=value)
+    return opposite(as_number(lowering.lower(node.this)))
 
 
 def concatenation(node: exp.DPipe, lowering: Lowering) -> Expression:

@@ -24,6 +24,7 @@ from endpoints.dialects.bigquery.tree import (
     chain,
     infix,
     negated,
+    string,
 )
 
 # --- Comparisons ------------------------------------------------------------------------------------------------------
@@ -49,6 +50,8 @@ def comparison(node: exp.Binary, lowering: Lowering) -> Expression:
     if left.kind is Kind.JSON and right.kind is Kind.JSON and isinstance(node, exp.EQ | exp.NEQ):
         # A JSON null is no value, as in BigQuery.
         left, right = as_text(left), as_text(right)
+    if Kind.FLOAT in (left.kind, right.kind) and not isinstance(node, exp.NullSafeEQ | exp.NullSafeNEQ):
+        return call("compared", left, string(_OPERATORS[type(node)]), right, kind=Kind.BOOLEAN)
     return infix(left, _OPERATORS[type(node)], right, kind=Kind.BOOLEAN)
 
 

@@ -20,6 +20,7 @@ from endpoints.dialects.bigquery.tree import (
     call,
     infix,
     integer,
+    opposite,
 )
 
 
@@ -58,7 +59,9 @@ def extremum(node: exp.Greatest | exp.Least, lowering: Lowering) -> Expression:
     values, kind = of_one_kind(lowering.lower_all([node.this, *node.expressions]))
     if kind is Kind.NULL:
         return NULL
-    extreme = call("GREATEST" if isinstance(node, exp.Greatest) else "LEAST", *values, kind=kind)
+    extreme: Expression = call("GREATEST" if isinstance(node, exp.Greatest) else "LEAST", *values, kind=kind)
+    if kind is Kind.FLOAT and isinstance(node, exp.Least):  # NaN is the greatest to PostgreSQL, and any result here
+        extreme = opposite(call("GREATEST", *map(opposite, values), kind=kind))
     variable = [value for value in values if not isinstance(value, Constant) or value.kind is Kind.NULL]
     if not variable:
         return extreme

@@ -19,6 +19,7 @@ from endpoints.dialects.bigquery.tree import (
     cast,
     infix,
     integer,
+    opposite,
     string,
 )
 
@@ -101,9 +102,8 @@ _SAFE_OPERATORS: Final[dict[type[exp.Expr], str]] = {
 def safe_negative(node: exp.SafeNegate, lowering: Lowering) -> Expression:
     value = as_number(lowering.lower(node.this))
     if value.kind is Kind.INTEGER:
-        value = cast(value, "numeric", Kind.NUMBER)
-        return call("try_integer", Prefix(kind=Kind.NUMBER, operator="-", operand=value), kind=Kind.INTEGER)
-    return Prefix(kind=value.kind, operator="-", operand=value)
+        return call("try_integer", opposite(cast(value, "numeric", Kind.NUMBER)), kind=Kind.INTEGER)
+    return opposite(value)
 
 
 def is_special(node: exp.IsNan | exp.IsInf, lowering: Lowering) -> Expression:

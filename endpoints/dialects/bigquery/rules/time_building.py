@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, time
 from typing import Final
 
 from sqlglot import exp
@@ -14,12 +13,11 @@ from endpoints.dialects.bigquery.coercions import (
     as_text,
     as_time,
     as_timestamp,
-    null_of,
 )
 from endpoints.dialects.bigquery.kinds import Kind
-from endpoints.dialects.bigquery.lowering import Lowering, Rule, number_of
+from endpoints.dialects.bigquery.lowering import Lowering, Rule
 from endpoints.dialects.bigquery.refusals import refusal_of
-from endpoints.dialects.bigquery.rules.time_functions import beginning_of_iso_year, truncated
+from endpoints.dialects.bigquery.rules.time_functions import beginning_of_iso_year, in_range, truncated
 from endpoints.dialects.bigquery.rules.time_parts import DAYS_BEHIND_MONDAY, number_of_part, unit_of
 from endpoints.dialects.bigquery.rules.time_zones import in_zone, zone_of
 from endpoints.dialects.bigquery.tree import (
@@ -39,7 +37,7 @@ def to_timestamp(node: exp.Timestamp | exp.TsOrDsToTimestamp, lowering: Lowering
     written = node.args.get("zone")
     if written is None or value.kind is Kind.TIMESTAMP:
         return as_timestamp(value)
-    return in_zone(as_datetime(value), zone_of(written, lowering), Kind.TIMESTAMP)
+    return in_range(in_zone(as_datetime(value), zone_of(written, lowering), Kind.TIMESTAMP), lowering)
 
 
 def to_datetime(node: exp.Func, lowering: Lowering) -> Expression:
@@ -47,11 +45,9 @@ def to_datetime(node: exp.Func, lowering: Lowering) -> Expression:
     second = node.args.get("expression")
     if second is None:
         return as_datetime(value)
-    if value.kind is Kind.TIMESTAMP or isinstance(second, exp.Literal):
-        return in_zone(as_timestamp(value), zone_of(second, lowering), Kind.DATETIME)
-    moment = lowering.lower(second)
-    if moment.kind is not Kind.TIME:
-        return in_zone(as_timestamp(value), zone_of(second, lowering), Kind.DATETIME)
+    moment = None if isinstance(second, exp.Literal) else lowering.lower(second)
+    if value.kind is Kind.TIMESTAMP or moment is None or moment.kind is not Kind.TIME:
+        return in_range(in_zone(as_timestamp(value), zone_of(second, lowering), Kind.DATETIME), lowering)
     return infix(as_date(value), "+", moment, kind=Kind.DATETIME)
 
 
@@ -69,7 +65,9 @@ def _local(node: exp.Func, lowering: Lowering) -> Expression:
     """Return the argument, of a call with a zone as local time there."""
     value = lowering.lower(node.this)
     written = node.args.get("zone")
-    return value if written is None else in_zone(as_timestamp(value), zone_of(written, lowering), Kind.DATETIME)
+    if written is None:
+        return value
+    return in_range(in_zone(as_timestamp(value), zone_of(written, lowering), Kind.DATETIME), lowering)
 
 
 # --- From parts -------------------------------------------------------------------------------------------------------
@@ -84,15 +82,12 @@ def from_parts(node: exp.Func, lowering: Lowering) -> Expression:
     written = [node.args.get(name) for name in names]
     if any(part is None for part in written) or len([part for part in node.args.values() if part]) != len(names):
         raise refusal_of(node, f"takes {len(names)} numbers", construct=kind.name)
-    numbers = [number_of(part) for part in written]
-    known = [number for number in numbers if number is not None]
-    if len(known) == len(names):
-        return _constant(known, kind)
     texts = [as_text(as_integer(lowering.lower(part))) for part in written]
     if kind is Kind.TIME:
         return as_time(chain("||", *_separated(texts, ":"), kind=Kind.TEXT))
-    # The year has four digits, or it is not read.
-    year = call("right", chain("||", string("000"), texts[0], kind=Kind.TEXT), integer(4), kind=Kind.TEXT)
+    # The year has at least four digits; one with more is not read.
+    size = call("GREATEST", integer(4), call("length", texts[0], kind=Kind.INTEGER), kind=Kind.INTEGER)
+    year = call("right", chain("||", string("000"), texts[0], kind=Kind.TEXT), size, kind=Kind.TEXT)
     pieces = _separated([year, *texts[1:3]], "-")
     if kind is Kind.DATETIME:
         pieces += [string(" "), *_separated(texts[3:], ":")]
@@ -105,17 +100,6 @@ def _separated(texts: list[Expression], separator: str) -> list[Expression]:
     for text in texts:
         pieces += [string(separator), text] if pieces else [text]
     return pieces
-
-
-def _constant(numbers: list[int], kind: Kind) -> Expression:
-    try:
-        if kind is Kind.DATE:
-            moment: date | time = date(*numbers)
-        else:
-            moment = time(*numbers) if kind is Kind.TIME else datetime(*numbers)  # type: ignore[arg-type] # noqa: DTZ001
-    except (ValueError, OverflowError):
-        return null_of(kind)
-    return cast(string(moment.isoformat()), kind.value, kind)
 
 
 # --- The last day, buckets --------------------------------------------------------------------------------------------
@@ -135,7 +119,7 @@ def last_day(node: exp.LastDay, lowering: Lowering) -> Expression:
         following = beginning_of_iso_year(infix(number_of_part("isoyear", value), "+", integer(1), kind=Kind.INTEGER))
     else:
         raise refusal_of(node, construct=f"LAST_DAY of {unit}")
-    return infix(cast(following, "date", Kind.DATE), "-", integer(1), kind=Kind.DATE)
+    return in_range(infix(cast(following, "date", Kind.DATE), "-", integer(1), kind=Kind.DATE), lowering)
 
 
 _BUCKETS: Final = {

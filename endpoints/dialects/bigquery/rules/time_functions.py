@@ -8,7 +8,7 @@ from typing import Final
 from sqlglot import exp
 
 from endpoints.dialects.bigquery.coercions import as_date, as_datetime, as_number, as_time, as_timestamp
-from endpoints.dialects.bigquery.kinds import Kind
+from endpoints.dialects.bigquery.kinds import MOMENT_KINDS, Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule, number_of, text_of
 from endpoints.dialects.bigquery.refusals import refusal_of
 from endpoints.dialects.bigquery.rules.time_parts import (
@@ -92,6 +92,12 @@ def _count(node: exp.Expr, lowering: Lowering) -> Expression:
     return integer(number) if number is not None else lowering.lower(node)
 
 
+def in_range(value: Expression, lowering: Lowering) -> Expression:
+    """Return a moment of the years 1 to 9999; another one is an error, or NULL in a SAFE. function."""
+    fails = Constant(kind=Kind.BOOLEAN, sql="FALSE" if lowering.safe else "TRUE")
+    return call("in_range", value, fails, kind=value.kind) if value.kind in MOMENT_KINDS else value
+
+
 def _added(operator: str) -> Rule:
     def rule(node: exp.Func, lowering: Lowering) -> Expression:
         # timestamp_sub(t, interval 24 hour)  ->  t - interval '24 hour'
@@ -102,7 +108,7 @@ def _added(operator: str) -> Rule:
         else:
             span = interval(_count(amount, lowering), unit_of(node), node)
         result = infix(moment, operator, span, kind=moment.kind)
-        return cast(result, "date", Kind.DATE) if moment.kind is Kind.DATE else result
+        return in_range(cast(result, "date", Kind.DATE) if moment.kind is Kind.DATE else result, lowering)
 
     return rule
 
@@ -139,10 +145,11 @@ def truncation(node: exp.Func, lowering: Lowering) -> Expression:
         if unit in TRUNCATION_UNITS and zone.kind is Kind.TEXT:
             return call("date_trunc", string(TRUNCATION_UNITS[unit]), moment, zone, kind=Kind.TIMESTAMP)
         if unit in ("WEEK", "ISOWEEK", "WEEK(SUNDAY)", "WEEK(MONDAY)") and is_utc(zone):
-            return _week(moment, DAYS_BEHIND_MONDAY[unit], zone)
+            return in_range(_week(moment, DAYS_BEHIND_MONDAY[unit], zone), lowering)
         local = truncated(in_zone(moment, zone, Kind.DATETIME), unit, node)
-        return in_zone(local, zone, Kind.TIMESTAMP)
-    return truncated(moment, unit, node)
+        return in_range(in_zone(local, zone, Kind.TIMESTAMP), lowering)
+    result = truncated(moment, unit, node)
+    return in_range(result, lowering) if unit in DAYS_BEHIND_MONDAY else result
 
 
 def truncated(moment: Expression, unit: str, node: exp.Expr) -> Expression:
@@ -193,7 +200,7 @@ def from_unix(node: exp.UnixToTime, lowering: Lowering) -> Expression:
         raise refusal_of(node)
     if digits:
         value = infix(value, "/", Constant(kind=Kind.NUMBER, sql=f"{10**digits}.0"), kind=Kind.NUMBER)
-    return call("to_timestamp", value, kind=Kind.TIMESTAMP)
+    return in_range(call("to_timestamp", value, kind=Kind.TIMESTAMP), lowering)
 
 
 _EPOCH_DATE: Final = cast(string("1970-01-01"), "date", Kind.DATE)
@@ -205,7 +212,7 @@ def unix_date(node: exp.UnixDate, lowering: Lowering) -> Expression:
 
 def from_unix_date(node: exp.DateFromUnixDate, lowering: Lowering) -> Expression:
     days = cast(as_number(lowering.lower(node.this)), "integer", Kind.INTEGER)
-    return infix(_EPOCH_DATE, "+", days, kind=Kind.DATE)
+    return in_range(infix(_EPOCH_DATE, "+", days, kind=Kind.DATE), lowering)
 
 
 RULES: Final[dict[type[exp.Expr], Rule]] = {

@@ -11,7 +11,7 @@ from endpoints.dialects.bigquery.coercions import as_text
 from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, text_of
 from endpoints.dialects.bigquery.refusals import refusal_of
-from endpoints.dialects.bigquery.tree import Constant, Expression, infix, string
+from endpoints.dialects.bigquery.tree import Constant, Expression, call, infix, string
 
 _DISTANCE: Final = re.compile(r"(?:UTC)?([+-])(\d{1,2})(?::?([0-5]\d))?")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z_]*(?:[A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){1,2})?")
@@ -46,4 +46,6 @@ def is_utc(zone: Expression) -> bool:
 
 def in_zone(value: Expression, zone: Expression, kind: Kind) -> Expression:
     """Return a TIMESTAMP as local time (DATETIME), or a local time as TIMESTAMP."""
+    if kind is Kind.TIMESTAMP and zone.kind is Kind.TEXT and not is_utc(zone):
+        return call("zoned_moment", value, zone, kind=kind)
     return infix(value, "AT TIME ZONE", zone, kind=kind)

@@ -165,8 +165,7 @@ def _rows_away(distance: exp.Expr, node: exp.Func, lowering: Lowering) -> Expres
 
 # --- Other functions --------------------------------------------------------------------------------------------------
 def safe(node: exp.SafeFunc, lowering: Lowering) -> Expression:
-    # Every form is the safe form here.
-    return lowering.lower(node.this)
+    return replace(lowering, safe=True).lower(node.this)
 
 
 def other_function(node: exp.Anonymous, lowering: Lowering) -> Expression:

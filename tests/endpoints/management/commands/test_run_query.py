@@ -115,7 +115,7 @@ def test_a_value_of_megabytes_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_json_is_the_body_of_the_api(rows: None) -> None:
     out, err = run("logs.all", "project=acme", "--format", "json")
-    assert [row["id"] for row in json.loads(out)["result"]] == ["id-0", "id-1", "id-2"]
+    assert [row["id"] for row in json.loads(out)["result"]] == ["id-2", "id-1", "id-0"]
     assert "rows" in err
 
 
@@ -341,7 +341,7 @@ def test_parquet_and_arrow_are_the_bytes_of_the_api(rows: None) -> None:
     body, err = run_binary("logs.all", "project=acme", "--format", "parquet")
     assert err.startswith("3 rows, in ")
     table = pq.read_table(io.BytesIO(body))
-    assert table["id"].to_pylist() == ["id-0", "id-1", "id-2"]
+    assert table["id"].to_pylist() == ["id-2", "id-1", "id-0"]
     assert table["timestamp"].to_pylist() == [MOMENT] * 3
     body, _ = run_binary("logs.all", "project=acme", "--format", "arrow", "--sql", "select count(*) from edge_logs")
     assert pa.ipc.open_stream(body).read_all().to_pylist() == [{"count": 3}]

@@ -117,6 +117,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_left_out] = Counter()
+    config.addinivalue_line("markers", "stopped_by_policy(text): the browser says that its policy stopped this")
     config.addinivalue_line("markers", "one_server(reason): tells of one server what is otherwise on a cluster")
     config.addinivalue_line("markers", f"needs(tool): needs a tool of the machine: {', '.join(TOOLS)}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.accessibility import severe
@@ -70,6 +71,8 @@ def test_an_address_cannot_bring_a_foreign_document(open_page: OpenPage) -> None
     expect(page.locator(".opblock-summary-path", has_text="logs.all").first).to_be_visible()
 
 
+# Swagger UI reads a text as markup before it takes the markup out; Chromium tells since 156 that the policy stopped it.
+@pytest.mark.stopped_by_policy("Executing inline event handler violates")
 def test_texts_of_endpoints_are_no_markup(open_page: OpenPage, site: Site) -> None:
     broken = "document.title = 'broken in'"
     text = f'<img src=x onerror="{broken}"><script>{broken}</script> [x](javascript:alert(1))'

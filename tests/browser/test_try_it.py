@@ -340,7 +340,7 @@ def test_a_run_is_shared_by_its_link_and_waits_for_a_click(open_page: OpenPage) 
     run(elsewhere)
     expect(said_of_the_run(elsewhere)).to_contain_text("0 rows")
     argument(elsewhere, "project").fill("globex")
-    assert "#" not in elsewhere.url
+    expect(elsewhere).not_to_have_url(re.compile("#"))
     expect(open_page(NEW_ENDPOINT).get_by_role("button", name="Copy link")).to_be_hidden()
 
 

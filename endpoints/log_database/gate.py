@@ -252,7 +252,7 @@ class GatePool:
             connection = self._pool.getconn(timeout=self._wait_seconds)
         except PoolTimeout as error:
             is_busy = self._in_use >= self._size and not self.liveness.is_known_dead()
-            refusal = SHARED_SESSIONS if monotonic() < self.shared_until else ""
+            refusal = SHARED_SESSIONS if asked_at < self.shared_until else ""
             raise (Overloaded() if is_busy else DatabaseUnavailable(reason=refusal)) from error
         connection.longest_wait = statement_seconds + OVERTIME_SECONDS
         now = monotonic()

@@ -189,7 +189,7 @@ def _offset(zone: str) -> timedelta:
 
 def _unix_time(digits: str) -> datetime:
     """Return the moment; microseconds are cut to milliseconds, as in the language's reference."""
-    milliseconds = {10: int(digits) * 1_000, 13: int(digits), 16: int(digits) // 1_000}[len(digits)]
+    milliseconds = int(digits) * 1_000 // UNITS_PER_SECOND[len(digits)]
     return EPOCH + timedelta(milliseconds=milliseconds)
 
 

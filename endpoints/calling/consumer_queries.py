@@ -34,7 +34,7 @@ from endpoints.log_database.execution import StatementFailed, first_invalid_regu
 from endpoints.log_database.sessions import ReaderSession
 from endpoints.lql import parse_lql, print_lql
 from endpoints.lql.counting import Counting, lower_counting
-from endpoints.lql.lowering import LoweredQuery, LQLTable, Stretch, choose_table, lower
+from endpoints.lql.lowering import LIMITS, LoweredQuery, LQLTable, Stretch, choose_table, lower
 from endpoints.lql.refusals import refusal, shortened
 from endpoints.lql.rules import ChartColumn, Rules
 from endpoints.results.outcomes import BoundValue, TimestampForm
@@ -267,6 +267,7 @@ def prepare_lql(
         lowered.sql,
         tables=[SandboxTable(table.name, tuple(column.name for column in table.columns)) for table in sandbox.tables],
         parameters=lowered.parameters,
+        limits=LIMITS,
     )
     query = sandboxed_query(
         endpoint,

@@ -24,6 +24,7 @@ from endpoints.lql.schema import CheckedRules, Schema, check_rules, resolve, tab
 from endpoints.lql.sql_pieces import NOT_NULL, NUMBERS, Bindings, quoted_name, value_path
 from endpoints.results.outcomes import BoundValue, Column
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
+from endpoints.sql.sandbox.tokens import SandboxLimits
 from endpoints.sql.sandbox.vocabulary import similar_names
 
 # --- Charts -----------------------------------------------------------------------------------------------------------
@@ -180,6 +181,8 @@ class Stretch:
 
 PLACE_COLUMNS: Final = 2
 ID: Final = "id"
+# Of the checker for lowered SQL: a hundred clauses need more words than a consumer's own SQL may have.
+LIMITS: Final = SandboxLimits(bytes=24 * 1024, tokens=4_000)
 _ORDERED_IDS: Final = ("text", "character varying", "uuid", "smallint", "integer", "bigint", "numeric")
 
 

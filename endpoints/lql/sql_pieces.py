@@ -46,13 +46,17 @@ class Bindings:
         return f"@lql_{number}"
 
     def jsonpath(self, path: str) -> str:
-        """Return the SQL that stands for a jsonpath."""
-        return f"{self.bind(path)}::jsonpath"
+        """Return the SQL that stands for a jsonpath.
+
+        It is a query of its own, so that PostgreSQL reads the path once: by a plan for any arguments, it would read a
+        cast of a parameter again for each row.
+        """
+        return f"(SELECT {self.bind(path)}::jsonpath)"
 
     def jsonb(self, variables: Mapping[str, JSONScalar | Sequence[JSONScalar]]) -> str:
         """Return the SQL that stands for the object with the variables of a jsonpath."""
         members = ", ".join(f"{json.dumps(name)}: {_json(value)}" for name, value in variables.items())
-        return f"{self.bind(f'{{{members}}}')}::jsonb"
+        return f"(SELECT {self.bind(f'{{{members}}}')}::jsonb)"
 
 
 def _json(value: JSONScalar | Sequence[JSONScalar]) -> str:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from endpoints.errors import InvalidLQL
-from endpoints.lql.lowering import LoweredQuery, LQLTable, choose_table, lower
+from endpoints.lql.lowering import LIMITS, LoweredQuery, LQLTable, choose_table, lower
 from endpoints.lql.parser import parse_lql
 from endpoints.results.outcomes import Column
 from endpoints.sql.parameters import ParameterType, find_parameters
@@ -41,7 +41,9 @@ def lowered(lql: str, table: LQLTable = LOGS) -> LoweredQuery:
 
 def checked(query: LoweredQuery, table: LQLTable = LOGS) -> CheckedQuery:
     columns = tuple(column.name for column in table.columns)
-    return check_sandbox_query(query.sql, tables=[SandboxTable(table.name, columns)], parameters=query.parameters)
+    return check_sandbox_query(
+        query.sql, tables=[SandboxTable(table.name, columns)], parameters=query.parameters, limits=LIMITS
+    )
 
 
 # ── order
@@ -117,9 +119,9 @@ def test_a_default_that_is_gone_is_no_table() -> None:
         (
             "m.level:error t:2024-05-14 s:id s:m.user.id@user",
             'SELECT "1" AS "id", CASE WHEN "2" -> 1 IS NULL THEN "2" -> 0 ELSE "2" END AS "user"'
-            ' FROM (SELECT "id" AS "1", jsonb_path_query_array("metadata", @lql_5::jsonpath) AS "2"'
+            ' FROM (SELECT "id" AS "1", jsonb_path_query_array("metadata", (SELECT @lql_5::jsonpath)) AS "2"'
             ' FROM (SELECT "id", "metadata" FROM "edge_logs" AS t'
-            ' WHERE jsonb_path_exists("metadata", @lql_1::jsonpath, @lql_2::jsonb)'
+            ' WHERE jsonb_path_exists("metadata", (SELECT @lql_1::jsonpath), (SELECT @lql_2::jsonb))'
             ' AND "timestamp" >= @lql_3 AND "timestamp" <= @lql_4 ORDER BY t."timestamp" DESC, t."id" DESC) AS r) AS s',
         ),
         (

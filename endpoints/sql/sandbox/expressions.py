@@ -6,11 +6,12 @@ from typing import Final
 
 from endpoints.sql.sandbox.calls import call
 from endpoints.sql.sandbox.names import require_known_parameter, type_name, typed_literal, typed_literal_is_next
-from endpoints.sql.sandbox.reader import Part, Reader, holds_query, is_identifier, list_or_query, subquery
-from endpoints.sql.sandbox.scopes import Output, Reference, Star
+from endpoints.sql.sandbox.reader import Mark, Part, Reader, holds_query, is_identifier, list_or_query, subquery
+from endpoints.sql.sandbox.scopes import EVERY_COLUMN, EXPRESSION_COLUMNS, Output, Reference, Star, Use
 from endpoints.sql.sandbox.special_forms import special_form
 from endpoints.sql.sandbox.tokens import NUMBER, PARAMETER, QUOTED, STRING
 from endpoints.sql.sandbox.vocabulary import OPERATORS, PREFIX_OPERATORS, QUANTIFIERS, RESERVED_FUNCTIONS, TYPE_WORDS
+from endpoints.sql.sandbox.weights import COPYING, TWIN_WEIGHT, copies_of_left_side, fields_of_widest_row
 from logsources.guards import GUARDED_CONCATENATION, MAX_APPENDED_ARGUMENTS
 
 
@@ -80,6 +81,7 @@ def _parameter(reader: Reader) -> None:
 
 def _bracketed(reader: Reader) -> Output:
     output: Output = None
+    start = reader.mark()
     if holds_query(reader):
         subquery(reader)
     else:
@@ -89,7 +91,11 @@ def _bracketed(reader: Reader) -> Output:
             reader.expressions()
             output = None
         reader.expect(")")
-    return _star_of_expression(reader) if reader.symbol == "." else output
+    if reader.symbol != ".":
+        return output
+    star = _star_of_expression(reader)
+    reader.operand_copied(start, fields_of_widest_row(reader))
+    return star
 
 
 def _star_of_expression(reader: Reader) -> Star:
@@ -98,7 +104,7 @@ def _star_of_expression(reader: Reader) -> Star:
         reason = "cannot be read from an expression, because that can be a function call; use only `.*`"
         raise reader.refusal(reason, index=reader.index + 1)
     reader.read(".", "*")
-    return Star("")
+    return EXPRESSION_COLUMNS
 
 
 def _name_or_call(reader: Reader) -> Output:
@@ -112,6 +118,7 @@ def _name_or_call(reader: Reader) -> Output:
         return name
     name = reader.identifier()
     if reader.symbol != ".":
+        reader.uses.append(Use(None, name, 1))
         return name
     reader.take(".")
     return _attribute(reader, name)
@@ -119,6 +126,7 @@ def _name_or_call(reader: Reader) -> Output:
 
 def _attribute(reader: Reader, owner: str) -> Output:
     if reader.accept("*"):
+        reader.uses.append(Use(owner, EVERY_COLUMN, 1))
         return Star(owner)
     behind = reader.following()
     if behind == "(":
@@ -127,6 +135,7 @@ def _attribute(reader: Reader, owner: str) -> Output:
         raise reader.refusal("has a dot on both sides; write a column with at most one dot")
     token = reader.index
     name = reader.label()
+    reader.uses.append(Use(owner, name, 1))
     reader.references.append(Reference(reader.scope, not reader.scope.reading_from, owner, name, token))
     return name
 
@@ -142,19 +151,35 @@ _FUNCTIONS: Final = {
 
 def expression(reader: Reader) -> Output:
     """Take an expression."""
+    start = reader.mark()  # of what surely contains the left side of the next infix word
+    symmetric: Mark | None = None
     output = operand(reader)
     while True:
         symbol = reader.symbol
+        if symbol not in OPERATORS and not (
+            symbol in _INFIX and (symbol not in _INFIX_BEFORE or reader.following() == _INFIX_BEFORE[symbol])
+        ):
+            break
+        if symmetric is not None and symbol in ("and", "or", "between"):
+            reader.operand_copied(symmetric, 2)
+            symmetric = None
+        if symbol in COPYING or reader.symbols[reader.index + 1] in QUANTIFIERS:
+            reader.operand_copied(start, copies_of_left_side(reader))
+            if reader.symbols[reader.index + 1] == "symmetric":
+                symmetric = reader.mark()
         if symbol in OPERATORS:
             _operator_sign(reader)
             _operand_or_quantified(reader)
-        elif symbol in _INFIX and (symbol not in _INFIX_BEFORE or reader.following() == _INFIX_BEFORE[symbol]):
+        else:
             if symbol in _FUNCTIONS:
                 reader.functions.add(_FUNCTIONS[symbol])
             reader.read(*_INFIX[symbol])
-        else:
-            return output
+            if symbol == "and" or symbol == "or":
+                start = reader.mark()
         output = None
+    if symmetric is not None:  # its bounds, and at most what follows them
+        reader.operand_copied(symmetric, 2)
+    return output
 
 
 def simple_expression(reader: Reader) -> None:
@@ -171,6 +196,7 @@ def _operator_sign(reader: Reader) -> None:
     if reader.symbol == "||" and reader.following() != STRING:
         reader.appended_arguments += reader.following() == PARAMETER
         if reader.following() != PARAMETER or reader.appended_arguments > MAX_APPENDED_ARGUMENTS:
+            reader.more_weight += TWIN_WEIGHT
             reader.take(GUARDED_CONCATENATION)
             return
     reader.take(reader.symbol)

@@ -9,8 +9,9 @@ from endpoints.sql.sandbox.calls import call
 from endpoints.sql.sandbox.expressions import expression
 from endpoints.sql.sandbox.names import require_allowed_function, resolve_relation, type_name
 from endpoints.sql.sandbox.reader import Reader, holds_query, is_identifier, subquery
-from endpoints.sql.sandbox.scopes import NO_COLUMNS, Columns
+from endpoints.sql.sandbox.scopes import NO_COLUMNS, Columns, Source
 from endpoints.sql.sandbox.vocabulary import JOIN_BEGINNINGS
+from endpoints.sql.sandbox.weights import ITEM_WEIGHT
 from logsources.allowed_functions import RECORD_RETURNING, SET_RETURNING
 
 
@@ -36,6 +37,7 @@ def _join(reader: Reader) -> None:
         return
     natural = reader.accept("natural")
     if not reader.accept("inner") and reader.accept_any(("left", "right", "full")):
+        reader.scope.has_outer_join = True
         reader.accept("outer")
     reader.expect("join")
     if natural:
@@ -56,7 +58,8 @@ def _from_item(reader: Reader) -> None:
     lateral = reader.accept("lateral")
     if reader.symbol == "(":
         if holds_query(reader):
-            _alias(reader, None, subquery(reader))
+            source = subquery(reader)
+            _alias(reader, None, source.columns, source=source)
         elif lateral:
             raise reader.unexpected("a query")
         else:
@@ -77,6 +80,7 @@ def _count_item(reader: Reader) -> None:
     if reader.scope.item_count > reader.limits.from_items_per_select:
         most = reader.limits.from_items_per_select
         raise reader.refusal(f"is one FROM item too many; a SELECT may have at most {most}")
+    reader.more_weight += ITEM_WEIGHT
 
 
 def _bracketed_join(reader: Reader) -> None:
@@ -93,9 +97,9 @@ def _relation(reader: Reader) -> None:
         raise reader.unexpected("a table")
     if reader.following() == ".":
         raise reader.refusal("is a schema; write tables without one")
-    name, columns = resolve_relation(reader)
+    name, source = resolve_relation(reader)
     reader.take(f'"{name}"')
-    _alias(reader, name, columns)
+    _alias(reader, name, source.columns, source=source)
 
 
 def _function(reader: Reader) -> None:
@@ -137,14 +141,25 @@ def _unnest(reader: Reader) -> None:
     reader.take(") )")
 
 
-def _alias(reader: Reader, name: str | None, columns: Columns | None, *, ordinality: bool = False) -> None:
+def _alias(
+    reader: Reader,
+    name: str | None,
+    columns: Columns | None,
+    *,
+    source: Source | None = None,
+    ordinality: bool = False,
+) -> None:
     """Take ``[AS] alias [( column, … )]`` and enter the item; `columns` None means one called like the item."""
     alias = _alias_name(reader)
     item = alias or name
+    if source is not None and (source.weights or source.branches > 1):
+        reader.scope.sources.append((item, source))
     if item is None:
         return
     if alias is not None and reader.symbol == "(":
         columns = frozenset(reader.identifiers())
+        if source is not None:
+            source.is_renamed = True
     else:
         columns = frozenset({item}) if columns is None else columns
         columns |= {"ordinality"} if ordinality else NO_COLUMNS

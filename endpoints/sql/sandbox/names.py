@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from endpoints.sql.sandbox.reader import Reader, is_word
-from endpoints.sql.sandbox.scopes import Columns
+from endpoints.sql.sandbox.scopes import Source
 from endpoints.sql.sandbox.tokens import STRING
 from endpoints.sql.sandbox.vocabulary import (
     INTERVAL_FIELDS,
@@ -19,18 +19,19 @@ from logsources.allowed_functions import ALLOWED_FUNCTIONS, similar_functions
 from logsources.guards import LARGEST_WIDTH
 
 
-def resolve_relation(reader: Reader) -> tuple[str, Columns]:
-    """Return the name at the current token, and its columns as a common table expression or a sandbox table."""
+def resolve_relation(reader: Reader) -> tuple[str, Source]:
+    """Return the name at the current token, and what it is: a common table expression or a sandbox table."""
     name = reader.values[reader.index]
-    columns = reader.scope.common_table(name)
-    if columns is not None:
-        return name, columns
+    source = reader.scope.common_table(name)
+    if source is not None:
+        source.named += 1
+        return name, source
     if name not in reader.tables or may_be_of_catalog(name):
         known = reader.scope.common_table_names() | reader.tables.keys()
         reason = "is not a table that this query may read"
         raise reader.refusal(reason, construct=name, similar=similar_names(name, known))
     reader.relations.add(name)
-    return name, reader.tables[name]
+    return name, Source(reader.tables[name])
 
 
 def require_allowed_function(reader: Reader) -> str:

@@ -10,14 +10,19 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from endpoints.errors import SandboxViolation
-from endpoints.sql.sandbox.scopes import Columns, Output, Reference, Scope
+from endpoints.sql.sandbox.scopes import Columns, Output, Reference, Scope, Source, Use
 from endpoints.sql.sandbox.tokens import END, NUMBER, PARAMETER, QUOTED, STRING, SandboxLimits, Tokens
 from endpoints.sql.sandbox.vocabulary import A_STRING, REASONS, RESERVED, SET_OPERATIONS, THE_END, violation
 
 MAX_INTEGER_DIGITS = 9  # fits an int4
+# Parts that PostgreSQL may build from a text: half a second and 40 MiB.
+HEAVIEST: Final = 60_000
+# Of them, copies of operands: PostgreSQL copies a condition and what it sorts by once more for each partition.
+MOST_COPIES: Final = 4_000
 
 Item = TypeVar("Item")
 Part = str | Callable[["Reader"], object]  # of a rule: a word or sign, or a function
+Mark = tuple[int, float, int]  # a place: its token, what the text weighs more than one a token so far, uses of columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +31,7 @@ class Grammar:
 
     expression: Callable[[Reader], Output]
     simple_expression: Callable[[Reader], None]
-    query: Callable[[Reader], tuple[Columns, Scope]]
+    query: Callable[[Reader], tuple[Source, Scope]]
 
 
 class Reader:
@@ -60,6 +65,10 @@ class Reader:
         self.from_item_count = 0
         self.appended_arguments = 0
         self.references: list[Reference] = []
+        self.more_weight = 0.0
+        self.copies = 0.0
+        self.uses: list[Use] = []
+        self.open_selects = 0
         self.relations: set[str] = set()
         self.functions: set[str] = set()
         self.parameter_numbers: dict[str, int] = {}
@@ -180,6 +189,42 @@ class Reader:
         """Take operands joined by operators only; see `expressions`."""
         self.grammar.simple_expression(self)
 
+    # ── what PostgreSQL builds (see `weights`)
+
+    def mark(self) -> Mark:
+        """Return the current place, for `copied`."""
+        return self.index, self.more_weight, len(self.uses)
+
+    def copied(self, start: Mark, times: float, end: Mark | None = None) -> float:
+        """Note that PostgreSQL holds so many times what was read between two places; return how much that adds."""
+        token, more, first = start
+        end_token, end_more, last = end or self.mark()
+        for index in range(first, last):
+            use = self.uses[index]
+            self.uses[index] = Use(use.owner, use.name, use.times * times)
+        added = (end_token - token + end_more - more) * (times - 1)
+        self.add_weight(added, token)
+        return added
+
+    def operand_copied(self, start: Mark, times: float) -> None:
+        """Note that PostgreSQL holds so many times the operand that begins there and ends here."""
+        self.copies += self.copied(start, times)
+        if self.copies > MOST_COPIES:
+            raise self._too_heavy(MOST_COPIES, "copy their operands", start[0])
+
+    def add_weight(self, weight: float, token: int) -> None:
+        """Note that PostgreSQL builds so much more; refuse the token if that is too much for the text."""
+        self.more_weight += weight
+        if self.more_weight > HEAVIEST:
+            raise self._too_heavy(HEAVIEST, "and columns that are expressions are copied with each use", token)
+
+    def _too_heavy(self, most: int, why: str, token: int) -> SandboxViolation:
+        return self.refusal(
+            f"makes PostgreSQL build more than {most:,} parts, because BETWEEN and IN {why}; name the expression once"
+            " in a subquery that ends with OFFSET 0, and use its column",
+            index=token,
+        )
+
     # ── refusing
 
     def refusal(
@@ -234,12 +279,13 @@ def holds_query(reader: Reader) -> bool:
     return reader.symbols[index] in _QUERY_BEGINNINGS and index > reader.index
 
 
-def subquery(reader: Reader) -> Columns:
+def subquery(reader: Reader) -> Source:
     """Take ``( query )``."""
     reader.expect("(")
-    columns, _ = reader.grammar.query(reader)
+    source, _ = reader.grammar.query(reader)
+    source.closer = len(reader.pieces)
     reader.expect(")")
-    return columns
+    return source
 
 
 def list_or_query(reader: Reader) -> None:

@@ -8,7 +8,7 @@ for ``o`` surely has a column ``a``. All column sets here are therefore lower bo
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 Columns = frozenset[str]
@@ -22,8 +22,44 @@ class Star:
     owner: str | None
 
 
+EVERY_COLUMN: Final = Star(None)
+EXPRESSION_COLUMNS: Final = Star("")
+
 # What an expression in a select list gives: a column of this name, several columns, or one whose name is not sure.
 Output = str | Star | None
+
+
+class Use(NamedTuple):
+    """A column that a text names: of one FROM item, or of any (`owner` None), and how often PostgreSQL holds it."""
+
+    owner: str | None
+    name: str | Star
+    times: float
+
+
+class Weight(NamedTuple):
+    """What PostgreSQL puts in the place of a column's name beyond the name: tokens, and columns of queries around."""
+
+    tokens: float
+    outer: dict[tuple[str | None, str | Star], float]
+
+
+@dataclass(eq=False, slots=True)
+class Source:
+    """A query in FROM or WITH, with its sure columns.
+
+    `weights` has the columns that are more than a name; under None the heaviest of those whose name is not sure.
+    `branches` is the number of SELECTs into which PostgreSQL copies what stands around the query.
+    """
+
+    columns: Columns
+    weights: dict[str | None, Weight] = field(default_factory=dict)
+    width: int = 1  # at most so many columns
+    branches: int = 1
+    is_renamed: bool = False
+    is_barrier: bool = False  # PostgreSQL computes it by itself
+    named: int = 0  # a common table that is named twice is computed once
+    closer: int = -1  # where its closing bracket is among the emitted pieces
 
 
 class Scope:
@@ -32,23 +68,27 @@ class Scope:
     `reading_from` is true while the FROM clause is read: there PostgreSQL shows only some of the level's own items.
     """
 
-    __slots__ = ("common_tables", "item_count", "items", "parent", "parent_in_full", "reading_from")
+    __slots__ = (
+        "common_tables", "has_outer_join", "item_count", "items", "parent", "parent_in_full", "reading_from", "sources"
+    )  # fmt: skip
 
     def __init__(self, parent: Scope | None) -> None:
         self.parent = parent
         self.parent_in_full = parent is None or not parent.reading_from
-        self.common_tables: dict[str, Columns] = {}
+        self.common_tables: dict[str, Source] = {}
         self.items: dict[str, Columns] = {}
+        self.sources: list[tuple[str | None, Source]] = []  # the items that are queries
         self.item_count = 0
+        self.has_outer_join = False
         self.reading_from: bool = False
 
-    def common_table(self, name: str) -> Columns | None:
-        """Return the columns of the nearest common table expression with this name, None if there is none."""
+    def common_table(self, name: str) -> Source | None:
+        """Return the nearest common table expression with this name, None if there is none."""
         scope: Scope | None = self
         while scope is not None:
-            columns = scope.common_tables.get(name)
-            if columns is not None:
-                return columns
+            source = scope.common_tables.get(name)
+            if source is not None:
+                return source
             scope = scope.parent
         return None
 

@@ -9,9 +9,10 @@ from endpoints.sql.sandbox.expressions import expression, operand
 from endpoints.sql.sandbox.from_items import from_clause
 from endpoints.sql.sandbox.names import require_known_columns
 from endpoints.sql.sandbox.reader import Reader, is_identifier, list_or_query, subquery
-from endpoints.sql.sandbox.scopes import Columns, Output, Scope, Star
+from endpoints.sql.sandbox.scopes import EVERY_COLUMN, Scope, Source, Star, Use
 from endpoints.sql.sandbox.tokens import END
 from endpoints.sql.sandbox.vocabulary import SET_OPERATIONS, THE_QUERY
+from endpoints.sql.sandbox.weights import Listed, settle, source_of_branches, source_of_select, weight_of_planning
 
 _ROWS: Final = ("row", "rows")
 
@@ -30,25 +31,30 @@ def statement(reader: Reader) -> None:
     require_known_columns(reader)
 
 
-def query(reader: Reader) -> tuple[Columns, Scope]:
-    """Take a query; return its sure columns, and the scope in which a clause after its brackets is read."""
+def query(reader: Reader) -> tuple[Source, Scope]:
+    """Take a query; return it, and the scope in which a clause after its brackets is read."""
     outer = reader.scope
     scope = reader.scope = Scope(outer)
     if reader.accept("with"):
         if reader.symbol == "recursive":
             raise reader.unexpected()
         reader.list_of(_common_table)
-    columns, operand_scope = _operand_query(reader)
-    if reader.symbol not in SET_OPERATIONS:
-        # PostgreSQL reads "(select …) order by x" as one SELECT: x is looked up where the inner one looks.
-        scope = operand_scope
+    source, operand_scope = _operand_query(reader)
+    branches = [source]
     while reader.accept_any(SET_OPERATIONS):
         reader.accept_any(("all", "distinct"))
-        _operand_query(reader)
+        branches.append(_operand_query(reader)[0])
+    if len(branches) == 1:
+        # PostgreSQL reads "(select …) order by x" as one SELECT: x is looked up where the inner one looks.
+        scope = operand_scope
+    else:
+        source = source_of_branches(branches)
     reader.scope = scope
-    _order_and_limit(reader)
+    start = reader.mark()
+    source.is_barrier |= _order_and_limit(reader)
+    settle(reader, scope, start)
     reader.scope = outer
-    return columns, scope
+    return source, scope
 
 
 def _common_table(reader: Reader) -> None:
@@ -58,16 +64,23 @@ def _common_table(reader: Reader) -> None:
     name = reader.identifier()
     given = frozenset(reader.identifiers()) if reader.symbol == "(" else None
     reader.expect("as")
-    if reader.accept("not"):
-        reader.expect("materialized")
-    else:
-        reader.accept("materialized")
-    columns = subquery(reader)
+    is_materialized = reader.accept("materialized")
+    if reader.symbol == "not":
+        if reader.following() != "materialized":
+            raise reader.unexpected("materialized")
+        # Not passed on: PostgreSQL would copy a common table that is named twice. Named once it copies none.
+        reader.skip()
+        reader.skip()
+    source = subquery(reader)
+    source.is_barrier |= is_materialized
+    if given is not None:
+        source.columns = given
+        source.is_renamed = True
     # Entered only now: without RECURSIVE a name means itself from here on.
-    common_tables[name] = columns if given is None else given
+    common_tables[name] = source
 
 
-def _operand_query(reader: Reader) -> tuple[Columns, Scope]:
+def _operand_query(reader: Reader) -> tuple[Source, Scope]:
     if reader.symbol != "(":
         return _select(reader)
     reader.expect("(")
@@ -76,29 +89,38 @@ def _operand_query(reader: Reader) -> tuple[Columns, Scope]:
     return result
 
 
-def _select(reader: Reader) -> tuple[Columns, Scope]:
+def _select(reader: Reader) -> tuple[Source, Scope]:
+    beginning = reader.mark()
     reader.expect("select")
     outer = reader.scope
     scope = reader.scope = Scope(outer)
+    reader.open_selects += 1
     if reader.accept("distinct"):
         if reader.accept("on"):
             reader.read("(", Reader.expressions, ")")
     else:
         reader.accept("all")
-    outputs = reader.list_of(_select_item)
+    listed = reader.list_of(_select_item)
+    after_list = reader.mark()
     if reader.symbol == "from":
         from_clause(reader)
+    after_from = reader.mark()
     if reader.accept("where"):
         expression(reader)
     _group_and_window(reader)
     reader.scope = outer
-    return scope.output_columns(outputs), scope
+    reader.open_selects -= 1
+    reader.add_weight(weight_of_planning(scope), beginning[0])
+    return source_of_select(reader, scope, listed, beginning, after_list, after_from), scope
 
 
-def _select_item(reader: Reader) -> Output:
+def _select_item(reader: Reader) -> Listed:
+    start = reader.mark()
     if reader.accept("*"):
-        return Star(None)
+        reader.uses.append(Use(None, EVERY_COLUMN, 1))
+        return Listed(EVERY_COLUMN, start, reader.mark())
     output = expression(reader)
+    end = reader.mark()
     label: str | None = None
     if reader.accept("as"):
         label = reader.label()
@@ -106,7 +128,7 @@ def _select_item(reader: Reader) -> Output:
         reader.insert("AS")
         label = reader.identifier()
     # PostgreSQL ignores the label of "e.* AS label".
-    return output if label is None or isinstance(output, Star) else label
+    return Listed(output if label is None or isinstance(output, Star) else label, start, end)
 
 
 def _group_and_window(reader: Reader) -> None:
@@ -141,9 +163,11 @@ def _named_window(reader: Reader) -> None:
     reader.read(Reader.identifier, "as", window)
 
 
-def _order_and_limit(reader: Reader) -> None:
+def _order_and_limit(reader: Reader) -> bool:
+    """Take ORDER BY and what limits the rows; return whether anything does."""
     if reader.symbol == "order":
         order_by(reader)
+    start = reader.index
     while True:
         if reader.accept("limit"):
             if not reader.accept("all"):
@@ -154,7 +178,7 @@ def _order_and_limit(reader: Reader) -> None:
         elif reader.accept("fetch"):
             _fetch(reader)
         else:
-            return
+            return reader.index > start
 
 
 def _fetch(reader: Reader) -> None:

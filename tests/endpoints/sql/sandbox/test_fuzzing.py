@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from endpoints.sql import sandbox
 from endpoints.sql.sandbox import calls, expressions, from_items, names, special_forms
 from endpoints.sql.sandbox.reader import Reader
+from endpoints.sql.sandbox.scopes import Source
 from endpoints.sql.sandbox.selects import query
 from tests.fuzz import sandbox as fuzzing
 from tests.fuzz.generator import QueryGenerator
@@ -66,7 +67,7 @@ def test_keeps_a_literal_one_literal(text):
 
 
 def allow_any_relation(reader):
-    return reader.values[reader.index], frozenset()
+    return reader.values[reader.index], Source(frozenset())
 
 
 def allow_any_function(reader):

@@ -1,0 +1,221 @@
+"""How much PostgreSQL builds from a query while it reads and plans it, without a look at its clock.
+
+Each token weighs 1, a FROM item and a function that is replaced by its definition more. A construct that copies its
+operand, such as BETWEEN, adds the operand again. A column of a subquery adds what its expression weighs, because the
+planner puts the expression in its place:
+
+    with a as (select x + x as y from t), b as (select y + y as z from a) select z + z from b  ->  z weighs 7, y 3
+
+OFFSET 0 at the subquery's end keeps the planner from it, and its columns weigh 1. It keeps conditions out of the
+subquery too, so only one whose columns would add more than BARRIER_FROM gets it. A text above HEAVIEST is refused.
+
+Weights are upper bounds: a name that may belong to several FROM items counts for each of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from endpoints.sql.sandbox.reader import Mark, Reader
+from endpoints.sql.sandbox.scopes import EVERY_COLUMN, EXPRESSION_COLUMNS, Output, Scope, Source, Star, Use, Weight
+from endpoints.sql.sandbox.tokens import NUMBER, STRING
+
+BARRIER_FROM: Final = 4_000
+ITEM_WEIGHT: Final = 60  # of a FROM item beyond its tokens
+OWN_FUNCTION_WEIGHT: Final = 100
+TWIN_WEIGHT: Final = 30  # of a function or operator of PostgreSQL that is called through one of ours
+# The planner takes columns of an outer join for free, and copies them into the definitions of functions.
+OUTER_JOIN_GROWTH: Final = 9
+JOIN_GROWTH: Final = 3  # times the work of planning for each FROM item more
+LARGEST_JOIN: Final = 8  # items that PostgreSQL orders at a time
+MOST_COLUMNS: Final = 1664  # of a SELECT
+COPYING: Final = frozenset({"between", "in"})
+_CONSTANTS: Final = frozenset({NUMBER, STRING, "+", "-", "null", "true", "false"})
+_NO_MORE: Final = Weight(0.0, {})
+
+
+class Listed(NamedTuple):
+    """An item of a select list: what it gives, and where its expression begins and ends."""
+
+    output: Output
+    start: Mark
+    end: Mark
+
+
+def copies_of_left_side(reader: Reader) -> int:
+    """Return how often PostgreSQL holds what stands before BETWEEN, IN or an operator with ANY, the current token."""
+    behind = reader.following()
+    if reader.symbol == "between":
+        return 4 if behind == "symmetric" else 2
+    members = _members(reader) if reader.symbol == "in" and behind == "(" else 2
+    # Before a query: the executor prepares it for the hash table too. "((" may also begin rows.
+    return max(2, members) if reader.following(2) in ("select", "with", "(") else members
+
+
+def _members(reader: Reader) -> int:
+    # x in (a, b, 1, 2)  ->  x = a or x = b or x = any (array[1, 2])
+    start = reader.index + 1
+    constants = varying = depth = 0
+    is_constant = True
+    for symbol in reader.symbols[start + 1 : reader.closers[start] + 1]:
+        if depth == 0 and (symbol == "," or symbol == ")"):
+            constants, varying, is_constant = constants + is_constant, varying + (not is_constant), True
+        else:
+            depth += (symbol in "([") - (symbol in ")]")
+            is_constant = is_constant and symbol in _CONSTANTS
+    return varying + (constants > 0)
+
+
+def weight_of_planning(scope: Scope) -> float:
+    """Return what ordering the FROM items of a SELECT takes; PostgreSQL plans a copied subquery for each copy."""
+    return float(4 * JOIN_GROWTH ** min(scope.item_count, LARGEST_JOIN))
+
+
+def fields_of_widest_row(reader: Reader) -> int:
+    """Return how many columns ``(expression).*`` may give."""
+    commas, stars = reader.symbols.count(","), reader.symbols.count("*")
+    return min(MOST_COLUMNS, commas + 1 + stars * max(map(len, reader.tables.values()), default=1))
+
+
+# --- Queries ----------------------------------------------------------------------------------------------------------
+def source_of_select(
+    reader: Reader, scope: Scope, listed: Sequence[Listed], beginning: Mark, after_list: Mark, after_from: Mark
+) -> Source:
+    """Weigh a SELECT that has been read, and return it."""
+    branches = max((source.branches for _, source in scope.sources if not _is_opaque(source)), default=1)
+    if branches > 1:
+        reader.copied(after_from, branches)
+        reader.copied(beginning, branches, after_list)
+    weights: dict[str | None, Weight] = {}
+    for item, weight in zip(listed, settle(reader, scope, beginning, listed), strict=True):
+        output = item.output
+        if not isinstance(output, Star):
+            _keep_heaviest(weights, output, weight)
+        elif output == EXPRESSION_COLUMNS:
+            _keep_heaviest(weights, None, weight)
+        else:
+            for alias, source in scope.sources:
+                if not _is_opaque(source) and output.owner in (None, alias):
+                    for name in source.weights:
+                        _keep_heaviest(weights, None if source.is_renamed else name, source.weights[name])
+    columns = scope.output_columns(item.output for item in listed)
+    return Source(columns, weights, width=len(listed), branches=branches)
+
+
+def source_of_branches(branches: Sequence[Source]) -> Source:
+    """Return the UNION, INTERSECT or EXCEPT of queries: the columns of the first, each as heavy as the heaviest."""
+    weights: dict[str | None, Weight] = {}
+    for branch in branches:
+        for weight in () if _is_opaque(branch) else branch.weights.values():
+            _keep_heaviest(weights, None, weight)
+    first, together = branches[0], sum(branch.branches for branch in branches)
+    return Source(first.columns, weights, width=first.width, branches=together, is_renamed=True)
+
+
+def _keep_heaviest(weights: dict[str | None, Weight], name: str | None, weight: Weight) -> None:
+    known = weights.get(name, _NO_MORE)
+    if known is _NO_MORE and weight is not _NO_MORE:
+        weights[name] = weight
+    elif weight is not _NO_MORE:
+        outer = {key: max(known.outer.get(key, 0), weight.outer.get(key, 0)) for key in known.outer | weight.outer}
+        weights[name] = Weight(max(known.tokens, weight.tokens), outer)
+
+
+def _is_opaque(source: Source) -> bool:
+    """Whether PostgreSQL leaves the expressions of the columns where they are."""
+    return source.is_barrier or source.named > 1
+
+
+# --- Columns ----------------------------------------------------------------------------------------------------------
+def settle(reader: Reader, scope: Scope, start: Mark, listed: Sequence[Listed] = ()) -> list[Weight]:
+    """Weigh the columns used since a place, now that their FROM items are known; return the weights of the list.
+
+    What may belong to a query around is left in the reader for it.
+    """
+    first = start[2]
+    uses = reader.uses[first:]
+    del reader.uses[first:]
+    if not scope.sources and not reader.open_selects:
+        uses.clear()  # columns of tables
+    for alias, source in scope.sources:
+        added = _added(source, alias, uses) * (OUTER_JOIN_GROWTH if scope.has_outer_join else 1)
+        if added > BARRIER_FROM:
+            reader.pieces[source.closer] = "OFFSET 0 )"
+            source.is_barrier = True
+        else:
+            reader.add_weight(added, start[0])
+    if reader.open_selects:
+        left = _total(uses, scope).outer
+        reader.uses.extend(Use(owner, name, times) for (owner, name), times in left.items())
+    return [_of_listed(item, uses[item.start[2] - first : item.end[2] - first], scope) for item in listed]
+
+
+def _of_listed(item: Listed, uses: Sequence[Use], scope: Scope) -> Weight:
+    tokens = item.end[0] - item.start[0] + item.end[1] - item.start[1] - 1
+    if not uses:
+        return Weight(tokens, {}) if tokens else _NO_MORE
+    within = _total(uses, scope)
+    return Weight(within.tokens + tokens, within.outer)
+
+
+def _added(source: Source, alias: str | None, uses: Iterable[Use]) -> float:
+    # The first use of a column moves its expression, each other one copies it.
+    times_of: defaultdict[str | Star, float] = defaultdict(float)
+    for owner, name, times in uses:
+        if owner is None or owner == alias:
+            times_of[EVERY_COLUMN if name == alias or isinstance(name, Star) else name] += times
+    moved = EVERY_COLUMN not in times_of
+    return sum(
+        (times - (moved or name == EVERY_COLUMN)) * _weight_in(source, name).tokens for name, times in times_of.items()
+    )
+
+
+def _total(uses: Iterable[Use], scope: Scope) -> Weight:
+    """Return what the planner puts in the place of these columns, and which may belong to queries around."""
+    return _sum((_weight(owner, name, scope), times) for owner, name, times in uses)
+
+
+def _sum(parts: Iterable[tuple[Weight, float]]) -> Weight:
+    tokens = 0.0
+    outer: defaultdict[tuple[str | None, str | Star], float] = defaultdict(float)
+    for weight, times in parts:
+        tokens += weight.tokens * times
+        for column, held in weight.outer.items():
+            outer[column] += held * times
+    return Weight(tokens, outer)
+
+
+def _weight(owner: str | None, name: str | Star, scope: Scope) -> Weight:
+    found = _weight_here(owner, name, scope)
+    level = scope.parent
+    tokens = 0.0
+    while found is None and level is not None:
+        # Of a query around, only the items before a LATERAL one are known by now.
+        around = _weight_here(owner, name, level) if level.reading_from else None
+        tokens, level = (around or _NO_MORE).tokens, level.parent if around is None else None
+    return Weight(tokens, {(owner, name): 1.0}) if found is None else found
+
+
+def _weight_here(owner: str | None, name: str | Star, scope: Scope) -> Weight | None:
+    items = [(alias, source) for alias, source in scope.sources if owner is None or owner == alias]
+    copies = OUTER_JOIN_GROWTH if scope.has_outer_join else 1
+    found = _sum((_weight_in(source, EVERY_COLUMN if name == alias else name), copies) for alias, source in items)
+    if found.tokens or found.outer or owner in scope.items or name == EVERY_COLUMN or name in scope.items:
+        return found
+    return found if owner is None and any(name in columns for columns in scope.items.values()) else None
+
+
+def _weight_in(source: Source, name: str | Star) -> Weight:
+    if _is_opaque(source) or not source.weights:
+        return _NO_MORE
+    if isinstance(name, Star):
+        return _sum((weight, source.width if of is None else 1) for of, weight in source.weights.items())
+    if source.is_renamed:
+        heaviest: dict[str | None, Weight] = {}
+        for weight in source.weights.values():
+            _keep_heaviest(heaviest, None, weight)
+        return heaviest[None]
+    unsure = _NO_MORE if name in source.columns else source.weights.get(None, _NO_MORE)
+    return source.weights.get(name, unsure)

@@ -178,6 +178,8 @@ QUERIES: Final = {
     "full join": "select x + x as x from ({q}) as q full join (select 1 as x) as r using (x)",
     "natural join": "select x + x as x from ({q}) as q natural join (select 1 as x) as r",
     "lateral": "select y + y as x from ({q}) as q, lateral (select q.x + q.x as y) as r",
+    "correlated": "select (with c as (select q.x + q.x as y), d as (select y + y + y + y as y from c)"
+    " select y + y from d) as x from ({q}) as q",
     "function": "select g + g as x from ({q}) as q, generate_series(q.x + q.x, 2) as g",
     "unnest": "select g + g as x from ({q}) as q, unnest(array[q.x + q.x, 2]) as g",
     "star": "select * from ({q}) as q where x + x > 0",

@@ -37,23 +37,17 @@ class Use(NamedTuple):
     times: float
 
 
-class Weight(NamedTuple):
-    """What PostgreSQL puts in the place of a column's name beyond the name: tokens, and columns of queries around."""
-
-    tokens: float
-    outer: dict[tuple[str | None, str | Star], float]
-
-
 @dataclass(eq=False, slots=True)
 class Source:
     """A query in FROM or WITH, with its sure columns.
 
-    `weights` has the columns that are more than a name; under None the heaviest of those whose name is not sure.
+    `weights` tells how many tokens more than a name PostgreSQL puts in the place of a column; under None it has the
+    heaviest column whose name is not sure.
     `branches` is the number of SELECTs into which PostgreSQL copies what stands around the query.
     """
 
     columns: Columns
-    weights: dict[str | None, Weight] = field(default_factory=dict)
+    weights: dict[str | None, float] = field(default_factory=dict)
     width: int = 1  # at most so many columns
     branches: int = 1
     is_renamed: bool = False

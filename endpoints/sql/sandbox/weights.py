@@ -19,12 +19,12 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from endpoints.sql.sandbox.reader import Mark, Reader
-from endpoints.sql.sandbox.scopes import EVERY_COLUMN, EXPRESSION_COLUMNS, Output, Scope, Source, Star, Use, Weight
+from endpoints.sql.sandbox.scopes import EVERY_COLUMN, EXPRESSION_COLUMNS, Output, Scope, Source, Star, Use
 from endpoints.sql.sandbox.tokens import NUMBER, STRING
 
 BARRIER_FROM: Final = 4_000
 ITEM_WEIGHT: Final = 60  # of a FROM item beyond its tokens
-OWN_FUNCTION_WEIGHT: Final = 100
+OWN_FUNCTION_WEIGHT: Final = 200
 TWIN_WEIGHT: Final = 30  # of a function or operator of PostgreSQL that is called through one of ours
 # The planner takes columns of an outer join for free, and copies them into the definitions of functions.
 OUTER_JOIN_GROWTH: Final = 9
@@ -33,7 +33,6 @@ LARGEST_JOIN: Final = 8  # items that PostgreSQL orders at a time
 MOST_COLUMNS: Final = 1664  # of a SELECT
 COPYING: Final = frozenset({"between", "in"})
 _CONSTANTS: Final = frozenset({NUMBER, STRING, "+", "-", "null", "true", "false"})
-_NO_MORE: Final = Weight(0.0, {})
 
 
 class Listed(NamedTuple):
@@ -88,39 +87,32 @@ def source_of_select(
     if branches > 1:
         reader.copied(after_from, branches)
         reader.copied(beginning, branches, after_list)
-    weights: dict[str | None, Weight] = {}
+    weights: dict[str | None, float] = {}
     for item, weight in zip(listed, settle(reader, scope, beginning, listed), strict=True):
         output = item.output
-        if not isinstance(output, Star):
-            _keep_heaviest(weights, output, weight)
-        elif output == EXPRESSION_COLUMNS:
-            _keep_heaviest(weights, None, weight)
-        else:
-            for alias, source in scope.sources:
-                if not _is_opaque(source) and output.owner in (None, alias):
-                    for name in source.weights:
-                        _keep_heaviest(weights, None if source.is_renamed else name, source.weights[name])
-    columns = scope.output_columns(item.output for item in listed)
-    return Source(columns, weights, width=len(listed), branches=branches)
+        if not isinstance(output, Star) or output == EXPRESSION_COLUMNS:
+            name = None if isinstance(output, Star) else output
+            weights[name] = max(weights.get(name, 0), weight)
+            continue
+        for alias, source in scope.sources:
+            if not _is_opaque(source) and output.owner in (None, alias):
+                for column, inside in source.weights.items():
+                    name = None if source.is_renamed else column
+                    weights[name] = max(weights.get(name, 0), inside)
+    weights = {name: weight for name, weight in weights.items() if weight}
+    return Source(scope.output_columns(item.output for item in listed), weights, width=len(listed), branches=branches)
 
 
 def source_of_branches(branches: Sequence[Source]) -> Source:
     """Return the UNION, INTERSECT or EXCEPT of queries: the columns of the first, each as heavy as the heaviest."""
-    weights: dict[str | None, Weight] = {}
-    for branch in branches:
-        for weight in () if _is_opaque(branch) else branch.weights.values():
-            _keep_heaviest(weights, None, weight)
-    first, together = branches[0], sum(branch.branches for branch in branches)
-    return Source(first.columns, weights, width=first.width, branches=together, is_renamed=True)
-
-
-def _keep_heaviest(weights: dict[str | None, Weight], name: str | None, weight: Weight) -> None:
-    known = weights.get(name, _NO_MORE)
-    if known is _NO_MORE and weight is not _NO_MORE:
-        weights[name] = weight
-    elif weight is not _NO_MORE:
-        outer = {key: max(known.outer.get(key, 0), weight.outer.get(key, 0)) for key in known.outer | weight.outer}
-        weights[name] = Weight(max(known.tokens, weight.tokens), outer)
+    heaviest = max((_weight_in(branch, name) for branch in branches for name in branch.weights), default=0)
+    return Source(
+        branches[0].columns,
+        {None: heaviest} if heaviest else {},
+        width=branches[0].width,
+        branches=sum(branch.branches for branch in branches),
+        is_renamed=True,
+    )
 
 
 def _is_opaque(source: Source) -> bool:
@@ -129,16 +121,11 @@ def _is_opaque(source: Source) -> bool:
 
 
 # --- Columns ----------------------------------------------------------------------------------------------------------
-def settle(reader: Reader, scope: Scope, start: Mark, listed: Sequence[Listed] = ()) -> list[Weight]:
-    """Weigh the columns used since a place, now that their FROM items are known; return the weights of the list.
-
-    What may belong to a query around is left in the reader for it.
-    """
+def settle(reader: Reader, scope: Scope, start: Mark, listed: Sequence[Listed] = ()) -> list[float]:
+    """Weigh the columns used since a place, now that their FROM items are known; return the weights of the list."""
     first = start[2]
     uses = reader.uses[first:]
     del reader.uses[first:]
-    if not scope.sources and not reader.open_selects:
-        uses.clear()  # columns of tables
     for alias, source in scope.sources:
         added = _added(source, alias, uses) * (OUTER_JOIN_GROWTH if scope.has_outer_join else 1)
         if added > BARRIER_FROM:
@@ -147,17 +134,25 @@ def settle(reader: Reader, scope: Scope, start: Mark, listed: Sequence[Listed] =
         else:
             reader.add_weight(added, start[0])
     if reader.open_selects:
-        left = _total(uses, scope).outer
-        reader.uses.extend(Use(owner, name, times) for (owner, name), times in left.items())
+        # A column of a query around: what is made of it here may be used often, so it gets a barrier in any case.
+        reader.uses.extend(
+            Use(owner, name, BARRIER_FROM + 1) for owner, name, _ in uses if not _is_of(scope, owner, name)
+        )
     return [_of_listed(item, uses[item.start[2] - first : item.end[2] - first], scope) for item in listed]
 
 
-def _of_listed(item: Listed, uses: Sequence[Use], scope: Scope) -> Weight:
+def _of_listed(item: Listed, uses: Iterable[Use], scope: Scope) -> float:
     tokens = item.end[0] - item.start[0] + item.end[1] - item.start[1] - 1
-    if not uses:
-        return Weight(tokens, {}) if tokens else _NO_MORE
-    within = _total(uses, scope)
-    return Weight(within.tokens + tokens, within.outer)
+    if not scope.sources:
+        return tokens
+    copies = OUTER_JOIN_GROWTH if scope.has_outer_join else 1
+    inside = sum(
+        _weight_in(source, EVERY_COLUMN if name == alias else name) * times
+        for owner, name, times in uses
+        for alias, source in scope.sources
+        if owner is None or owner == alias
+    )
+    return tokens + inside * copies
 
 
 def _added(source: Source, alias: str | None, uses: Iterable[Use]) -> float:
@@ -167,55 +162,20 @@ def _added(source: Source, alias: str | None, uses: Iterable[Use]) -> float:
         if owner is None or owner == alias:
             times_of[EVERY_COLUMN if name == alias or isinstance(name, Star) else name] += times
     moved = EVERY_COLUMN not in times_of
-    return sum(
-        (times - (moved or name == EVERY_COLUMN)) * _weight_in(source, name).tokens for name, times in times_of.items()
-    )
+    return sum((times - (moved or name == EVERY_COLUMN)) * _weight_in(source, name) for name, times in times_of.items())
 
 
-def _total(uses: Iterable[Use], scope: Scope) -> Weight:
-    """Return what the planner puts in the place of these columns, and which may belong to queries around."""
-    return _sum((_weight(owner, name, scope), times) for owner, name, times in uses)
+def _is_of(scope: Scope, owner: str | None, name: str | Star) -> bool:
+    if owner is not None:
+        return owner in scope.items
+    return name == EVERY_COLUMN or name in scope.items or any(name in columns for columns in scope.items.values())
 
 
-def _sum(parts: Iterable[tuple[Weight, float]]) -> Weight:
-    tokens = 0.0
-    outer: defaultdict[tuple[str | None, str | Star], float] = defaultdict(float)
-    for weight, times in parts:
-        tokens += weight.tokens * times
-        for column, held in weight.outer.items():
-            outer[column] += held * times
-    return Weight(tokens, outer)
-
-
-def _weight(owner: str | None, name: str | Star, scope: Scope) -> Weight:
-    found = _weight_here(owner, name, scope)
-    level = scope.parent
-    tokens = 0.0
-    while found is None and level is not None:
-        # Of a query around, only the items before a LATERAL one are known by now.
-        around = _weight_here(owner, name, level) if level.reading_from else None
-        tokens, level = (around or _NO_MORE).tokens, level.parent if around is None else None
-    return Weight(tokens, {(owner, name): 1.0}) if found is None else found
-
-
-def _weight_here(owner: str | None, name: str | Star, scope: Scope) -> Weight | None:
-    items = [(alias, source) for alias, source in scope.sources if owner is None or owner == alias]
-    copies = OUTER_JOIN_GROWTH if scope.has_outer_join else 1
-    found = _sum((_weight_in(source, EVERY_COLUMN if name == alias else name), copies) for alias, source in items)
-    if found.tokens or found.outer or owner in scope.items or name == EVERY_COLUMN or name in scope.items:
-        return found
-    return found if owner is None and any(name in columns for columns in scope.items.values()) else None
-
-
-def _weight_in(source: Source, name: str | Star) -> Weight:
-    if _is_opaque(source) or not source.weights:
-        return _NO_MORE
+def _weight_in(source: Source, name: str | Star | None) -> float:
+    if not source.weights or _is_opaque(source):
+        return 0
     if isinstance(name, Star):
-        return _sum((weight, source.width if of is None else 1) for of, weight in source.weights.items())
+        return sum(weight * (source.width if column is None else 1) for column, weight in source.weights.items())
     if source.is_renamed:
-        heaviest: dict[str | None, Weight] = {}
-        for weight in source.weights.values():
-            _keep_heaviest(heaviest, None, weight)
-        return heaviest[None]
-    unsure = _NO_MORE if name in source.columns else source.weights.get(None, _NO_MORE)
-    return source.weights.get(name, unsure)
+        return max(source.weights.values())
+    return source.weights.get(name, 0 if name in source.columns else source.weights.get(None, 0))

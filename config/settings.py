@@ -111,6 +111,8 @@ ENDPOINTS_STREAMS_AT_ONCE = setting_values.read_limit(
     env.str("ENDPOINTS_STREAMS_AT_ONCE", default="2"), setting="ENDPOINTS_STREAMS_AT_ONCE"
 )
 ENDPOINTS_STREAM_SECONDS = env.float("ENDPOINTS_STREAM_SECONDS", default=1800.0)  # of one, slow readers included
+# Of the cached results of one access token's sandbox queries, as Redis has them; more are computed and not stored.
+ENDPOINTS_SANDBOX_CACHE_BYTES = env.int("ENDPOINTS_SANDBOX_CACHE_BYTES", default=33_554_432)
 # How long after its caching period a result may still be sent, marked stale, if there is nothing newer.
 ENDPOINTS_STALE_SECONDS = env.int("ENDPOINTS_STALE_SECONDS", default=3600)
 ENDPOINTS_WARM_RESULTS = env.int("ENDPOINTS_WARM_RESULTS", default=100)  # argument sets of one warm run

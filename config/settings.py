@@ -111,6 +111,8 @@ ENDPOINTS_STREAMS_AT_ONCE = setting_values.read_limit(
     env.str("ENDPOINTS_STREAMS_AT_ONCE", default="2"), setting="ENDPOINTS_STREAMS_AT_ONCE"
 )
 ENDPOINTS_STREAM_SECONDS = env.float("ENDPOINTS_STREAM_SECONDS", default=1800.0)  # of one, slow readers included
+# Of the cached results of one access token's sandbox queries, as Redis has them; more are computed and not stored.
+ENDPOINTS_SANDBOX_CACHE_BYTES = env.int("ENDPOINTS_SANDBOX_CACHE_BYTES", default=33_554_432)
 # How long after its caching period a result may still be sent, marked stale, if there is nothing newer.
 ENDPOINTS_STALE_SECONDS = env.int("ENDPOINTS_STALE_SECONDS", default=3600)
 ENDPOINTS_WARM_RESULTS = env.int("ENDPOINTS_WARM_RESULTS", default=100)  # argument sets of one warm run
@@ -145,6 +147,8 @@ ENDPOINTS_METRICS_TOKEN = env.str("ENDPOINTS_METRICS_TOKEN", default="")
 ENDPOINTS_METRICS_LOOPBACK = switch("ENDPOINTS_METRICS_LOOPBACK", default=False)
 ENDPOINTS_MAX_LOAD_BYTES = env.int("ENDPOINTS_MAX_LOAD_BYTES", default=16_777_216)  # of a load, also when expanded
 ENDPOINTS_MAX_LOAD_ROWS = env.int("ENDPOINTS_MAX_LOAD_ROWS", default=100_000)  # of a load, which has ten values each
+# Of message and metadata of one stored row: a query works on it without a look at the clock.
+ENDPOINTS_MAX_ROW_BYTES = env.int("ENDPOINTS_MAX_ROW_BYTES", default=1_048_576)
 ENDPOINTS_LOAD_CONCURRENCY = env.int("ENDPOINTS_LOAD_CONCURRENCY", default=2)  # loads at once per process
 # The audit log of calls: how long it is kept, 0: none is; and how many rows it may have of one day.
 ENDPOINTS_AUDIT_DAYS = env.int("ENDPOINTS_AUDIT_DAYS", default=14)

@@ -32,7 +32,7 @@ from logsources.otlp.records import BadOTLP
 from logsources.project_column import hold_table
 from logsources.roles import LOGS_SCHEMA
 from logsources.rolling import RolledSource
-from logsources.rows import BadRow, read_row
+from logsources.rows import MAX_ROW_BYTES, BadRow, read_row
 from logsources.storing import PreparedRow, RowStore, TableCopy, encode_row
 from logsources.topology import Topology
 
@@ -115,6 +115,7 @@ def read_batch(
     default_project: str = "",
     sending: str = "",
     max_rows: int = MAX_ROWS,
+    max_row_bytes: int = MAX_ROW_BYTES,
     reader: RowReader = read_rows,
 ) -> Batch:
     """Return the rows of a body; raises what the reader of its form raises.
@@ -131,7 +132,14 @@ def read_batch(
             continue
         ids.index = index
         try:
-            row = read_row(raw, project_path=project_path, now=now, default_project=default_project, new_id=ids.make)
+            row = read_row(
+                raw,
+                project_path=project_path,
+                now=now,
+                default_project=default_project,
+                new_id=ids.make,
+                max_bytes=max_row_bytes,
+            )
         except BadRow as fault:
             batch.bad_rows.append(BadRowAt(index, fault.reason))
             continue

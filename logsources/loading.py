@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 import psycopg
+from django.conf import settings
 from psycopg import Connection
 
 from logsources import partitions, rolling
@@ -197,6 +198,7 @@ class _Intake:
                     now=now,
                     default_project=self.default_project,
                     new_id=new_id,
+                    max_bytes=settings.ENDPOINTS_MAX_ROW_BYTES,
                 )
             except (BadJSON, BadRow) as fault:
                 self.refuse(number, fault.reason)

@@ -33,6 +33,7 @@ FIELDS: Final = frozenset({"id", "project", "timestamp", "event_message", "metad
 # A clock that is wrong by more is broken, not late; and every day may cost a partition.
 EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 LATEST_AHEAD: Final = timedelta(days=366)
+MAX_ROW_BYTES: Final = 1024 * 1024  # of message and metadata: the default of ENDPOINTS_MAX_ROW_BYTES
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECONDS_BY_DIGITS: Final = {10: 1_000_000, 13: 1_000, 16: 1}  # Unix seconds, milliseconds, microseconds
@@ -41,6 +42,12 @@ _MAX_NAMED_CHARACTERS: Final = 60  # characters of a field name quoted in a reas
 _PROJECT_NUMBERS_BELOW: Final = 10**18  # whole numbers up to here, of either sign, may be a project inside metadata
 # The escape of NUL, without an odd number of backslashes before it: `\\u0000` is a backslash and the text u0000.
 _NUL_ESCAPE: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+# jsonb writes 1e+308 out, with 309 digits. A rough and fast search tells whether that can matter.
+_ZEROS_FOR_DIGITS: Final = bytes.maketrans(b"123456789E", b"000000000e")
+_JSON_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
+_LARGE_EXPONENTS: Final = (b"0e+0", b"0e-0", b"0e000")
+_EXPONENT: Final = re.compile(rb"[eE][-+]?([0-9]++)")
+_LARGEST_EXPONENT: Final = 131_072
 
 
 class BadRow(Exception):
@@ -75,13 +82,14 @@ def read_row(
     now: datetime,
     default_project: str = "",
     new_id: Callable[[], str] | None = None,
+    max_bytes: int = MAX_ROW_BYTES,
 ) -> Row:
     """Return the stored form of a parsed row; raise BadRow. `raw` is not changed.
 
     `project_path` is the dotted path of the project inside metadata, None if it is the row's own field;
     `default_project` is the project of a row that names none.
     The message and the time are where `field_names` finds them. A missing id comes from `new_id`, else it is a new one;
-    a missing time is `now`.
+    a missing time is `now`. A row with more than `max_bytes` of message and metadata, as they are stored, is refused.
     Timestamps are ISO 8601 (no zone: UTC; finer than a microsecond is cut), Unix time of 10, 13 or 16 digits, or a
     datetime.
     """
@@ -108,7 +116,7 @@ def read_row(
         raise BadRow(f"metadata cannot be stored: {fault}") from None
     if b"\\u0000" in metadata_json and _NUL_ESCAPE.search(metadata_json):
         raise BadRow("metadata contains a NUL character (\\u0000), which PostgreSQL cannot store")
-    return Row(
+    row = Row(
         (new_id or ascending_ids())() if raw.get("id") is None else _read_id(raw["id"]),
         project,
         now if time is None else _read_time(time, time_field, now),
@@ -116,6 +124,18 @@ def read_row(
         metadata_json,
         time is not None,
     )
+    _refuse_large(row, max_bytes)
+    return row
+
+
+def _refuse_large(row: Row, max_bytes: int) -> None:
+    message, metadata = row.event_message, row.metadata_json
+    size = len(metadata) + (len(message) if message.isascii() else len(message.encode()))
+    exponents = sum(map(metadata.translate(_ZEROS_FOR_DIGITS).count, _LARGE_EXPONENTS))
+    if size + exponents * _LARGEST_EXPONENT > max_bytes:
+        size += sum(map(int, _EXPONENT.findall(_JSON_STRING.sub(b"", metadata))))
+    if size > max_bytes:
+        raise BadRow(f"message and metadata have {size} bytes as they are stored, more than {max_bytes}")
 
 
 # --- Metadata ---------------------------------------------------------------------------------------------------------

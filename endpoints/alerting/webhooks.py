@@ -27,7 +27,14 @@ CONNECT_SECONDS: Final = 5.0
 ANSWER_SECONDS: Final = 10.0  # for everything from the connection on
 _USER_AGENT: Final = "log-query-endpoints-alerts"
 _GLOBAL_IPV6: Final = ipaddress.ip_network("2000::/3")  # RFC 4291 section 2.4; elsewhere addresses wrap private ones
-_WRAPPING_IPV6: Final = tuple(map(ipaddress.ip_network, ("2002::/16", "2001::/32")))  # 6to4, Teredo
+# What is in it and in IPv4 and not surely public, by IANA's registries of special-purpose addresses and of multicast.
+# Not `is_global`: it is not the same in every version of Python.
+_SPECIAL: Final = tuple(map(ipaddress.ip_network, (
+    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
+    "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+    "224.0.0.0/4", "240.0.0.0/4",
+    "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",  # IETF and Teredo, examples, 6to4, examples
+)))  # fmt: skip
 
 
 class WebhookFailed(Exception):
@@ -158,8 +165,6 @@ def check_address(text: str) -> None:
     if settings.ALERT_WEBHOOK_PRIVATE:
         return
     address = ipaddress.ip_address(text.partition("%")[0])
-    is_public = address.is_global and not address.is_multicast
-    if isinstance(address, ipaddress.IPv6Address):
-        is_public &= address in _GLOBAL_IPV6 and not any(address in network for network in _WRAPPING_IPV6)
-    if not is_public:
+    may_be_public = address.version == 4 or address in _GLOBAL_IPV6
+    if not may_be_public or any(address in network for network in _SPECIAL):
         raise WebhookRefused("the name leads to a private address; ALERT_WEBHOOK_PRIVATE would allow it")

@@ -14,6 +14,7 @@ from typing import Any, Final
 import zstandard
 from django.conf import settings
 
+from endpoints.api.slow_bodies import BodyCutOff
 from endpoints.errors import InvalidRequest, RequestTooLarge, UnsupportedEncoding
 
 ENCODINGS: Final = ("gzip", "deflate", "zstd")
@@ -66,6 +67,8 @@ def receive_body(environ: Mapping[str, Any], *, max_bytes: int) -> Body:
             parts.append(part)
             size += len(part)
     except OSError as error:
+        if isinstance(error, BodyCutOff) and error.failure is not None:
+            raise error.failure from None  # so that it is recorded as what it is answered
         raise InvalidRequest("The body ended before its announced length.") from error
     if size > max_bytes:
         raise RequestTooLarge(f"A body may have at most {max_bytes} bytes.")

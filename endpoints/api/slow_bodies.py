@@ -34,7 +34,10 @@ logger = structlog.get_logger(__name__)
 
 
 class BodyCutOff(OSError):
-    """The body will not be read to its end; `Reader.failure` says why. Django reports it as an unreadable body."""
+    """The body will not be read to its end; `failure` is the answer. Django reports it as an unreadable body."""
+
+    def __init__(self, failure: EndpointError | None = None) -> None:
+        self.failure = failure
 
 
 @dataclass(eq=False, slots=True)

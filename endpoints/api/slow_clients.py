@@ -120,7 +120,7 @@ class _GuardedBody(io.RawIOBase):
         """Read a piece. Raises BodyCutOff, an OSError, if `failure` is the answer."""
         size = len(buffer) if self._remaining is None else min(len(buffer), self._remaining)
         if self.failure is not None:
-            raise BodyCutOff
+            raise BodyCutOff(self.failure)
         if size == 0:
             self.leave()
             return 0
@@ -128,7 +128,7 @@ class _GuardedBody(io.RawIOBase):
             piece = self._read(min(size, PIECE_BYTES))
         except EndpointError as error:
             self.failure = error
-            raise BodyCutOff from error
+            raise BodyCutOff(error) from error
         if self._remaining is not None:
             self._remaining -= len(piece)
         if not piece or self._remaining == 0:

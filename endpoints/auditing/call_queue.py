@@ -20,8 +20,9 @@ from endpoints.definition import Version
 LIMIT: Final = 20_000  # calls; some 600 bytes each
 REFUSALS_A_MINUTE: Final = 60  # rows of one process; the rest is counted
 _REASONS_A_MINUTE: Final = 200  # kinds of refused calls that are counted apart; the rest together
-# 404: an access token that tries out names; 405 and 413 do not need a valid one.
-REFUSALS: Final = frozenset((401, 403, 404, 405, 413, 429))
+# 404: an access token that tries out names; 405 and 413 do not need a valid one. 503: too many calls at once, or a
+# database is away: then every call is one.
+REFUSALS: Final = frozenset((400, 401, 403, 404, 405, 406, 408, 413, 415, 429, 431, 503))
 VALUE_CHARACTERS: Final = 200
 # Of what waits: an address that begins within the first 200 characters is whole, or redaction would not know it.
 _WAITING_CHARACTERS: Final = 600

@@ -19,7 +19,7 @@ import xxhash
 from django.conf import settings
 
 from endpoints.cache import keys
-from endpoints.cache.connection import Script, ask_for, ask_script
+from endpoints.cache.connection import CacheUnavailable, Script, ask_for, ask_script
 from endpoints.cache.keys import ResultKey
 from endpoints.cache.leases import Lease
 from endpoints.cache.policy import CachePolicy
@@ -162,17 +162,37 @@ def _read_header(text: bytes) -> Header:
 logger = structlog.get_logger(__name__)
 
 _SCAN_COUNT = 1000
+_SHARE_IS_FULL = 2
 
 _FETCH = Script("return {redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[1])}")
 
-# Only the lease's owner stores. The index is by the server's clock, like expiry itself.
+# Only the lease's owner stores. The index is by the server's clock, like expiry itself, and so is a share, whose keys
+# Redis may have evicted one by one.
 _STORE = Script("""
-local lease, entry, index = KEYS[1], KEYS[2], KEYS[3]
+local lease, entry, index, sizes, ends = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local owner, value, lifetime, member = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 if redis.call('GET', lease) ~= owner then return 0 end
-redis.call('SET', entry, value, 'PX', lifetime)
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+if sizes then
+    if redis.call('EXISTS', sizes, ends) < 2 then redis.call('DEL', sizes, ends) end
+    local used = tonumber(redis.call('HGET', sizes, '') or 0)
+    for _, over in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', now)) do
+        used = used - tonumber(redis.call('HGET', sizes, over) or 0)
+        redis.call('HDEL', sizes, over)
+        redis.call('ZREM', ends, over)
+    end
+    local with_it = used - tonumber(redis.call('HGET', sizes, entry) or 0) + #value
+    local fits = with_it <= tonumber(ARGV[5])
+    redis.call('HSET', sizes, '', fits and with_it or used)
+    if not fits then return 2 end
+    redis.call('HSET', sizes, entry, #value)
+    redis.call('ZADD', ends, now + lifetime, entry)
+    for _, name in ipairs({sizes, ends}) do
+        if redis.call('PTTL', name) < lifetime then redis.call('PEXPIRE', name, lifetime) end
+    end
+end
+redis.call('SET', entry, value, 'PX', lifetime)
 redis.call('ZREMRANGEBYSCORE', index, '-inf', now)
 redis.call('ZADD', index, now + lifetime, member)
 if redis.call('PTTL', index) < lifetime then redis.call('PEXPIRE', index, lifetime) end
@@ -243,12 +263,18 @@ def fetch(key: ResultKey, policy: CachePolicy) -> Entry | None:
 def store(key: ResultKey, outcome: Outcome, policy: CachePolicy, *, lease: Lease, etag: str | None = None) -> bool:
     """Store a result for as long as it is usable; False if the lease is no longer held and nothing was stored.
 
-    `etag` spares hashing the body again. Raises CacheUnavailable.
+    `etag` spares hashing the body again. Raises CacheUnavailable, also if the share of the policy has no room.
     """
     lifetime_ms = max(1, round(policy.kept_seconds * 1000))
     value = encode_entry(outcome, etag=etag or entity_tag(outcome.body), created_at=time(), lifetime_ms=lifetime_ms)
     names = [lease.name, key.entry, keys.index_name(key.endpoint_id)]
-    return bool(ask_script(_STORE, names, [lease.owner, value, lifetime_ms, key.member]))
+    if policy.share:
+        names += keys.share_names(policy.share)
+    limit = settings.ENDPOINTS_SANDBOX_CACHE_BYTES
+    stored = ask_script(_STORE, names, [lease.owner, value, lifetime_ms, key.member, limit])
+    if stored == _SHARE_IS_FULL:
+        raise CacheUnavailable(f"the results of {policy.share} would take more than {limit} bytes")
+    return bool(stored)
 
 
 def purge(endpoint_id: str) -> int:

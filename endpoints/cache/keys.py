@@ -126,6 +126,11 @@ def index_name(endpoint_id: str) -> str:
     return f"{PREFIX}:index:{endpoint_id}"
 
 
+def share_names(share: str) -> tuple[str, str]:
+    """The bytes of each entry of a share and of all together (""), and the same entries scored by when they expire."""
+    return f"{PREFIX}:share:{share}:bytes", f"{PREFIX}:share:{share}:ends"
+
+
 def statistics_name(endpoint_id: str) -> str:
     return f"{PREFIX}:stats:{endpoint_id}"
 

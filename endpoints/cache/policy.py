@@ -13,6 +13,7 @@ class CachePolicy:
 
     The lease must outlast the run, or two run at once; the others wait that long for a runner that died. A caller who
     awaits a position of the log gets no result with a lower one, and who takes no stale result a fresh one alone.
+    A result that is stored for a `share` counts against the bytes that all results of one share may take in Redis.
     """
 
     fresh_seconds: float
@@ -20,6 +21,7 @@ class CachePolicy:
     lease_seconds: float
     awaited: int = NO_POSITION
     takes_stale: bool = True
+    share: str = ""  # empty: without a bound
 
     @property
     def kept_seconds(self) -> float:

@@ -45,6 +45,7 @@ from endpoints.results.positions import NO_POSITION
 
 # A runner may wait for a connection and encodes after its statement ended: its lease lasts longer than the statement.
 LEASE_MARGIN_SECONDS: Final = 10
+_WARMED: Final = "warmed"  # no prefix of an access token is a word
 
 
 class CacheState(StrEnum):
@@ -81,6 +82,16 @@ def cache_policy(endpoint: Version) -> CachePolicy:
 _policy = lru_cache(CachePolicy)  # each call needs one, and endpoints have few different ones
 
 
+def _shared(policy: CachePolicy, request: QueryRequest, caller: Caller | None) -> CachePolicy:
+    """Return the policy of a request: consumers choose the results of sandbox queries, so they count for their caller.
+
+    What warming renews counts for no caller, but together.
+    """
+    if not request.sandbox_language:
+        return policy
+    return replace(policy, share=_WARMED if caller is None else caller.prefix)
+
+
 def serve(
     endpoint: Version,
     request: QueryRequest,
@@ -100,7 +111,7 @@ def serve(
         with running_call(caller, environ):
             return _bypass(_run(endpoint, request, caller, awaited))
     key = cache.result_key(endpoint.pk.hex, endpoint.version, request)
-    policy = cache_policy(endpoint)
+    policy = _shared(cache_policy(endpoint), request, caller)
     if awaited or not takes_stale:
         policy = replace(policy, awaited=awaited, takes_stale=takes_stale)
     if tracing.observer is None:
@@ -125,7 +136,7 @@ def renew_entry(
 
     Raises an EndpointError, and CacheUnavailable.
     """
-    policy = policy or cache_policy(endpoint)
+    policy = policy or _shared(cache_policy(endpoint), request, caller)
     return cache.refresh(key, produce=lambda: _run(endpoint, request, caller, policy.awaited), policy=policy)
 
 

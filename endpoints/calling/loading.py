@@ -179,6 +179,7 @@ def _read(load: Load, body: bytes, source: RolledSource) -> Batch:
             default_project=load.default_project or source.default_project,
             sending=load.sending,
             max_rows=max_rows,
+            max_row_bytes=settings.ENDPOINTS_MAX_ROW_BYTES,
             reader=load.reader,
         )
     except TooManyRows as fault:

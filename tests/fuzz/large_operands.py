@@ -25,7 +25,7 @@ from psycopg import Connection
 from psycopg.pq import TransactionStatus
 
 from endpoints.errors import SandboxViolation
-from endpoints.sql.sandbox import check_sandbox_query
+from endpoints.sql.sandbox import SandboxTable, check_sandbox_query
 from endpoints.sql.sandbox.vocabulary import OPERATORS
 from logsources.allowed_functions import ALLOWED_FUNCTIONS, OWN_FUNCTIONS
 from logsources.guards import LARGEST_VALUE_SETTING, largest_value
@@ -223,6 +223,24 @@ def chains(*, lengths: Sequence[int] = CHAINS) -> Iterator[Case]:
         yield Case(f"{number} x {link}", _chain(links, largest_value(sql) // 10_000))
 
 
+# Slow links over a value that a row may have, however long the query is.
+STORED_LINKS: Final = (
+    "length(translate(v, 'bcdefghijklmnopq', 'x'))",
+    *(f"length({name}(v, 'bcdefghijklmnop '))" for name in ("btrim", "ltrim", "rtrim")),
+    "length(trim(both 'bcdefghijklmnop ' from v))",
+    "length(btrim(convert_to(v, 'UTF8'), 'bcdefghijklmnop '::bytea))",
+    "length(initcap(v))",
+)
+STORED: Final = SandboxTable("stored", ("v",))
+
+
+def stored_chains() -> Iterator[Case]:
+    """Yield queries whose one row takes as many of these links as a text has room for."""
+    for link in STORED_LINKS:
+        number = min(MOST_TOKENS // (len(re.findall(r"\w+|[^\w\s]", link)) + 1), MOST_CHARACTERS // (len(link) + 3))
+        yield Case(f"{number} x {link}", f"select {' + '.join([link] * number)} from stored")
+
+
 def _chain(links: str, ten_thousands: int) -> str:
     built = f"select string_agg(format('%9999s', ''), '') as v from generate_series(1, {ten_thousands})"
     return f"select {links} from (select v, jsonb_build_object('k', v) as d from ({built}) as a offset 0) as b"
@@ -261,7 +279,7 @@ def _case(name: str, expression: str, operands: Iterable[str]) -> Case:
 def timed(conn: Connection[Any], case: Case, *, statement_timeout: float = STATEMENT_TIMEOUT_SECONDS) -> Timing:
     """Run a case as the service would; `conn` is a superuser's or the gate's, in autocommit."""
     try:
-        checked = check_sandbox_query(case.sql, tables=())
+        checked = check_sandbox_query(case.sql, tables=(STORED,))
     except SandboxViolation:
         return Timing(case, 0.0, "refused")
     started = time.perf_counter()

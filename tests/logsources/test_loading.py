@@ -54,6 +54,19 @@ def ids(logs: Connection[Any], table: str = "loaded_rows") -> list[str]:
     return [row_id for (row_id,) in logs.execute(f"SELECT id FROM logs.{table} ORDER BY id")]
 
 
+def test_a_line_over_the_limit_of_a_row_is_a_bad_line(logs: Connection[Any], plain: LogSource, settings: Any) -> None:
+    settings.ENDPOINTS_MAX_ROW_BYTES = 1000
+    reason = "message and metadata have 1004 bytes as they are stored, more than 1000"
+    lines = [line(1), line(2, event_message="x" * 1000), line(3)]
+    with pytest.raises(LoadAborted) as aborted:
+        load(plain, lines)
+    assert str(aborted.value) == f"line 2: {reason}"
+    assert ids(logs) == []
+    report = load(plain, lines, on_bad_line=OnBadLine.SKIP)
+    assert (report.loaded, report.bad_lines) == (2, (BadLine(2, reason),))
+    assert ids(logs) == ["row-1", "row-3"]
+
+
 def test_made_ids_and_times_ascend_in_the_order_of_the_lines(
     logs: Connection[Any], plain: LogSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:

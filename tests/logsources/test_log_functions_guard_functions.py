@@ -26,6 +26,7 @@ CHECK_VIOLATION = "23514"
 PATTERNS = ("'b'", "''", "'%b%'", "null", f"'{'b' * 70}'", f"'{'a%' * 40}'")
 SAME = [
     "translate('abcabc', $, 'xy')",
+    "initcap($)",
     "btrim('abcab', $)",
     "ltrim('abcab', $)",
     "rtrim('abcab', $)",
@@ -133,6 +134,18 @@ def outcome(connection: psycopg.Connection[Any], sql: str) -> Any:
         return error.sqlstate
     columns = [(column.name, column.type_code) for column in cursor.description or ()]
     return columns, cursor.fetchall()
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["initcap(v)", "translate(v, 'a', 'b')", "btrim(v, 'a')", "ltrim(v, 'a')", "rtrim(v, 'a')", "strpos(v, 'a')"],
+)
+def test_a_slow_function_looks_at_the_clock_before_it_takes_a_value_of_a_row(
+    reader: psycopg.Connection[Any], call: str
+) -> None:
+    assert "log_functions.largest_value()" in DOMAINS["searched_text"][1]  # in PL/pgSQL, which looks at it
+    checked = check_sandbox_query(f"select {call} from (select upper('a') as v offset 0) as t", tables=()).sql
+    assert "::searched_text" in str(reader.execute(f"EXPLAIN (VERBOSE) {checked}".encode()).fetchall())
 
 
 @pytest.mark.parametrize("expression", SAME)

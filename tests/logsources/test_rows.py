@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logsources.ndjson import parse_line
 from logsources.rows import BadRow, Row, read_row
 
 NOW = datetime(2025, 6, 2, 12, tzinfo=UTC)
@@ -338,3 +339,39 @@ def test_a_timestamp_means_the_same_in_every_zone_and_unit(moment: datetime, off
     if moment.year > 2001:
         microseconds = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
         assert read(raw_row(timestamp=microseconds)).timestamp == moment
+
+
+# --- The size of a row ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "size"),
+    [
+        ({"event_message": "x" * 90}, 94),
+        ({"event_message": "é" * 50}, 104),  # bytes, and not characters
+        ({"metadata": {"a": "x" * 80}}, 99),
+        ({"metadata": {"a": "é" * 50}}, 119),
+        ({"metadata": {"a": "\x01" * 20}}, 139),  # as the JSON text that is stored: \u0001
+        ({"metadata": {"a": {"b": {"c": {"d": 1}}}}}, 42),  # in stored form
+        ({"metadata": {"a.b.c.d.e.f.g": 1}}, 66),
+        ({"elsewhere": "x" * 80}, 107),
+        ({"metadata": {"a": 1e300, "b": -1.5e-300}}, 637),  # PostgreSQL writes every digit
+        ({"metadata": {"a": [parse_line(b"1E5000"), parse_line(b"0.10000000000000000001E-99")]}}, 5151),
+        ({"metadata": {"a": "[1e300,2e300]"}}, 32),  # no numbers
+        ({"metadata": {'a":1e300,"': 1}}, 29),
+        ({"metadata": {"a": False, "b": True, "c": 1.25}}, 40),
+    ],
+)
+def test_refuses_a_row_that_is_larger_as_stored_and_says_by_how_much(fields: dict[str, Any], size: int) -> None:
+    raw = {"project": "acme", "event_message": "nine more", **fields}
+    options: dict[str, Any] = {"project_path": None, "now": NOW}
+    row = read_row(raw, **options, max_bytes=size)
+    assert row.project == "acme"
+    with pytest.raises(BadRow) as refused:
+        read_row(raw, **options, max_bytes=size - 1)
+    assert refused.value.reason == f"message and metadata have {size} bytes as they are stored, more than {size - 1}"
+
+
+def test_a_row_may_have_a_mebibyte_by_default() -> None:
+    read(raw_row(event_message="x" * (1024 * 1024 - 4)))
+    assert "1048577 bytes" in reason(raw_row(event_message="x" * (1024 * 1024 - 3)))

@@ -49,6 +49,40 @@ from tests.endpoints.api.loads import (
 pytestmark = pytest.mark.django_db
 
 
+# --- Large rows -------------------------------------------------------------------------------------------------------
+TOO_LARGE = "message and metadata have 1004 bytes as they are stored, more than 1000"
+LARGE = [row(0), row(1, event_message="x" * 1000), row(2)]
+FORMS = {
+    "array": json.dumps(LARGE).encode(),
+    "batch": json.dumps({"batch": LARGE}).encode(),
+    "ndjson": b"\n".join(json.dumps(each).encode() for each in LARGE),
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_row_over_the_limit_is_a_bad_row_of_every_form(
+    shipper: Client, settings: Any, log_database: psycopg.Connection[Any], form: str, packed: bool
+) -> None:
+    settings.ENDPOINTS_MAX_ROW_BYTES = 1000
+    body, options = FORMS[form], {}
+    if packed:
+        body, options = gzip.compress(body), {"headers": {"Content-Encoding": "gzip"}}
+    error = assert_refused(send(shipper, body, **options), InvalidRows)
+    assert error["details"] == [{"index": 1, "reason": TOO_LARGE}]
+    assert stored(log_database) == []
+    (result,) = send(shipper, body, f"{URL}&bad_rows=skip", **options).json()["result"]
+    assert (result["loaded"], result["details"]) == (2, [{"index": 1, "reason": TOO_LARGE}])
+    assert stored(log_database) == ["row-0", "row-2"]
+
+
+def test_a_single_row_over_the_limit_is_a_bad_row(shipper: Client, settings: Any) -> None:
+    settings.ENDPOINTS_MAX_ROW_BYTES = 1000
+    error = assert_refused(send(shipper, row(1, event_message="x" * 1000)), InvalidRows)
+    assert error["details"] == [{"index": 0, "reason": TOO_LARGE}]
+    assert_loaded(send(shipper, row(1, event_message="x" * 996)), loaded=1)
+
+
 # --- Refusals ---------------------------------------------------------------------------------------------------------
 
 

@@ -276,3 +276,38 @@ def test_reasons_tell_no_values(shipper: Client, log_database: psycopg.Connectio
         "record 0: event_message contains a NUL character (\\u0000), which PostgreSQL cannot store; "
         "record 1: a whole number is expected"
     )
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("large", "size"),
+    [
+        (record("x" * 1000), 1063),
+        (record("m", attributes=[{"key": "a", "value": {"stringValue": "x" * 1000}}]), 1088),
+        # Twice: as the message and in metadata.
+        (record({"kvlistValue": {"values": [{"key": "a", "value": {"stringValue": "x" * 500}}]}}), 1089),
+    ],
+)
+def test_a_record_over_the_limit_of_a_row_is_left_out(
+    shipper: Client,
+    settings: Any,
+    log_database: psycopg.Connection[Any],
+    content_type: str,
+    large: dict[str, Any],
+    size: int,
+) -> None:
+    settings.ENDPOINTS_MAX_ROW_BYTES = 1000
+    message = f"record 1: message and metadata have {size} bytes as they are stored, more than 1000"
+    response = send(shipper, request(record("one"), large, record("two")), content_type)
+    assert_success(response, content_type, rejected=1, message=message)
+    assert [each[1] for each in stored(log_database)] == ["one", "two"]
+
+
+@BOTH
+def test_what_records_share_counts_in_each_of_them(shipper: Client, settings: Any, content_type: str) -> None:
+    settings.ENDPOINTS_MAX_ROW_BYTES = 1000
+    project = {"key": "project", "value": {"stringValue": "acme"}}
+    resource = {"attributes": [project, {"key": "a", "value": {"stringValue": "x" * 950}}]}
+    response = send(shipper, request(record("m"), record("m" * 40), resource=resource), content_type)
+    message = "record 1: message and metadata have 1032 bytes as they are stored, more than 1000"
+    assert_success(response, content_type, rejected=1, message=message)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connection
+from django.core.signals import request_finished, request_started
+from django.core.wsgi import get_wsgi_application
+from django.db import OperationalError, close_old_connections, connection
+from django.test import RequestFactory
 
 from endpoints.access.access_tokens import issue_access_token
+from endpoints.api.fast_path import FastPath
+from endpoints.api.slow_bodies import SLOW_AFTER_SECONDS, ReadingPlaces
+from endpoints.api.slow_clients import SlowClients
 from endpoints.auditing import call_log, call_queue
 from endpoints.auditing.call_log import CallLog, audit_counts
 from endpoints.cache.usage import RecentCall
@@ -19,6 +26,7 @@ from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
 from endpoints.sql.parameters import DeclaredParameter
 from tests.conftest import ApiClient
+from tests.still_clock import StillClock
 
 pytestmark = pytest.mark.django_db
 
@@ -115,6 +123,87 @@ def test_has_who_was_refused_and_why(audit_log: CallLog, api: ApiClient, client:
         ("", "load", 401, "not_authenticated"),
     ]
     assert "yours" not in str(recorded())
+
+
+BODY_ROUTES = {
+    "/api/endpoints/query/test.audited": "query",
+    "/api/logs?source=edge_logs": "load",
+    "/v1/logs?source=edge_logs": "load",
+    "/mcp": "mcp",
+}
+SLOW = {"no place": (503, "overloaded"), "late": (408, "request_timeout"), "cut short": (400, "invalid_request")}
+
+
+@pytest.fixture
+def inside_transaction() -> Iterator[None]:
+    """Keep the connection of the test, and its transaction, through requests that no test client sends."""
+    for signal in (request_started, request_finished):
+        signal.disconnect(close_old_connections)
+    yield
+    for signal in (request_started, request_finished):
+        signal.connect(close_old_connections)
+
+
+@pytest.mark.usefixtures("inside_transaction")
+@pytest.mark.parametrize("path", BODY_ROUTES)
+@pytest.mark.parametrize("happens", SLOW)
+def test_has_a_refused_body_as_it_was_answered(audit_log: CallLog, path: str, happens: str) -> None:
+    define()
+    clock = StillClock()
+    places = ReadingPlaces(threads=4, body_seconds=60.0, bytes_per_second=4096, clock=clock)
+    if happens == "no place":
+        places.enter("somebody else")
+        clock.now += 10 * SLOW_AFTER_SECONDS
+
+    class Sent(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            clock.now += 61.0 if happens == "late" else 0.0
+            return super().read(1) if happens == "late" else b""
+
+    route, _, query = path.partition("?")
+    secret = issue_access_token(name="shipper", may_load=True).secret
+    environ = RequestFactory().generic("POST", route, b"{}" * 1000, content_type="application/json").environ
+    environ |= {"QUERY_STRING": query, "HTTP_X_API_KEY": secret, "wsgi.input": Sent(b"{}"), "HTTP_HOST": "testserver"}
+    statuses: list[int] = []
+    application = SlowClients(FastPath(get_wsgi_application()), places)
+    body = b"".join(application(environ, lambda status, _: statuses.append(int(status[:3]))))
+    assert (*statuses, json.loads(body).get("error", {}).get("code", "invalid_request")) == SLOW[happens]
+    audit_log.flush()
+    audit_log._is_over = True
+    audit_log.flush()
+    assert [(row["kind"], row["status"], row["error_code"]) for row in recorded()] == [
+        (BODY_ROUTES[path], *SLOW[happens])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "refusal"),
+    [
+        ("/api/endpoints/query/test.audited", "[", (400, "invalid_request")),
+        ("/api/endpoints/query/test.audited", '{"word": 1, "sql": "select 1"}', (400, "sandbox_disabled")),
+        ("/api/logs?source=edge_logs", "[", (400, "invalid_request")),
+    ],
+)
+def test_a_flood_of_bad_requests_is_counted_and_does_not_fill_the_log(
+    audit_log: CallLog, client: Any, monkeypatch: pytest.MonkeyPatch, path: str, body: str, refusal: tuple[int, str]
+) -> None:
+    define()
+    monkeypatch.setattr(call_queue, "REFUSALS_A_MINUTE", 5)
+    stand_still(monkeypatch)
+    secret = issue_access_token(name="shipper", may_load=True).secret
+    ApiClient(secret).query("test.audited")  # the process knows the endpoint now
+    for _ in range(12):
+        client.post(path, body, content_type="application/json", headers={"X-API-KEY": secret})
+    audit_log.flush()
+    assert len(recorded()) == 1 + 5
+    monkeypatch.setattr(call_log, "time", lambda: time.time() + 60)
+    audit_log.flush()
+    refused = [row for row in recorded() if row["status"] != 200]
+    assert sorted((row["calls"], row["caller"], row["status"], row["error_code"]) for row in refused) == [
+        *((1, "shipper", *refusal) for _ in range(5)),
+        (7, "shipper", *refusal),
+    ]
+    assert sums() == [(13, 12, 0, 0)]
 
 
 def test_a_flood_of_bad_access_tokens_is_counted_and_does_not_fill_the_log(

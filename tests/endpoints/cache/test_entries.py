@@ -3,14 +3,16 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 from django_redis import get_redis_connection
 from structlog.testing import capture_logs
 
-from endpoints.cache import CachePolicy, ResultKey, acquire, entries, finish, result_key
+from endpoints.cache import CachePolicy, CacheUnavailable, ResultKey, acquire, entries, finish, result_key
 from endpoints.cache.entries import entity_tag, fetch, live_entries, purge, store
+from endpoints.cache.keys import share_names
 from endpoints.results.outcomes import Outcome, ResultFormat
 from tests.endpoints.cache.results import outcome, request
 
@@ -21,8 +23,10 @@ BODIES = [b"", b"\0", b"rows", b"row of a log " * 400_000, random.Random(3).rand
 def put(key: ResultKey, result: Outcome, policy: CachePolicy = POLICY) -> None:
     lease = acquire(key.lease, seconds=10)
     assert lease is not None
-    assert store(key, result, policy, lease=lease)
-    finish(lease)
+    try:
+        assert store(key, result, policy, lease=lease)
+    finally:
+        finish(lease)
 
 
 def let_pass(key: ResultKey, seconds: float) -> None:
@@ -50,6 +54,73 @@ def test_a_result_at_its_querys_own_limit_comes_back_as_one(key: ResultKey, trun
     entry = fetch(key, POLICY)
     assert entry is not None
     assert entry.outcome == stored
+
+
+# --- Shares -----------------------------------------------------------------------------------------------------------
+
+
+def noise(kilobytes: int) -> Outcome:
+    return outcome(random.Random(kilobytes).randbytes(kilobytes * 1000))  # zlib makes nothing smaller of it
+
+
+def put_for(share: str, name: str, result: Outcome, policy: CachePolicy = POLICY) -> bool:
+    """Store a result of a share; tell whether it had room."""
+    try:
+        put(result_key(ENDPOINT, 1, request(sandbox_text=name)), result, replace(policy, share=share))
+    except CacheUnavailable:
+        return False
+    return True
+
+
+ENDPOINT = uuid4().hex
+
+
+@pytest.fixture
+def share(settings: Any) -> str:
+    settings.ENDPOINTS_SANDBOX_CACHE_BYTES = 100_000
+    return uuid4().hex
+
+
+def test_a_share_has_room_for_so_many_bytes_and_other_shares_have_their_own(share: str) -> None:
+    assert [put_for(share, name, noise(30)) for name in "abcd"] == [True, True, True, False]
+    assert put_for(share, "small", noise(5))
+    assert [put_for(uuid4().hex, name, noise(90)) for name in "ef"] == [True, True]
+    assert put_for("", "without a bound", noise(5000))
+    assert not put_for(share, "too large by itself", noise(101))
+    assert fetch(result_key(ENDPOINT, 1, request(sandbox_text="d")), POLICY) is None
+
+
+def test_a_result_that_is_renewed_counts_once_and_keeps_its_older_one_if_there_is_no_room(share: str) -> None:
+    assert [put_for(share, "a", noise(size)) for size in (60, 60, 60, 90, 120, 20, 60)] == [
+        *(True, True, True, True, False, True, True)
+    ]
+    assert put_for(share, "b", noise(30))
+    assert not put_for(share, "a", noise(80))
+    entry = fetch(result_key(ENDPOINT, 1, request(sandbox_text="a")), POLICY)
+    assert entry is not None
+    assert len(entry.outcome.body) == 60_000
+
+
+def test_what_has_expired_gives_its_bytes_back(share: str) -> None:
+    client = get_redis_connection("default")
+    assert [put_for(share, name, noise(45)) for name in "abc"] == [True, True, False]
+    _, ends = share_names(share)
+    client.zadd(ends, dict.fromkeys(client.zrange(ends, 0, 0), 1))
+    assert [put_for(share, name, noise(45)) for name in "cd"] == [True, False]
+
+
+@pytest.mark.parametrize("evicted", [0, 1])
+def test_a_share_of_which_redis_has_evicted_a_part_begins_anew(share: str, evicted: int) -> None:
+    assert put_for(share, "a", noise(90))
+    get_redis_connection("default").delete(share_names(share)[evicted])
+    assert [put_for(share, name, noise(90)) for name in "bc"] == [True, False]
+
+
+def test_a_share_expires_with_its_last_result(share: str) -> None:
+    assert put_for(share, "a", noise(1), replace(POLICY, fresh_seconds=1000))
+    assert put_for(share, "b", noise(1))
+    for name in share_names(share):
+        assert 1000 < get_redis_connection("default").ttl(name) <= 1050
 
 
 def test_there_is_nothing_before_the_first_run(key: ResultKey) -> None:

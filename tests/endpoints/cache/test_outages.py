@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import redis
@@ -125,6 +128,25 @@ def test_full_redis_still_serves_what_it_has(own_redis: OwnRedis, key: ResultKey
     assert not run_once(other, produce=lambda: outcome(b"more rows"), policy=POLICY).shared
     own_redis.client.config_set("maxmemory", 0)
     assert run_once(other, produce=lambda: outcome(b"more rows"), policy=POLICY).shared
+
+
+def test_one_share_pushes_no_results_of_others_out(own_redis: OwnRedis, endpoint_id: str, settings: Any) -> None:
+    # Without a share two of the twenty were left.
+    settings.ENDPOINTS_SANDBOX_CACHE_BYTES = 4_000_000
+    own_redis.client.config_set("maxmemory", 16_000_000)
+    own_redis.client.config_set("maxmemory-policy", "volatile-lru")
+
+    def answer(name: str, kilobytes: int, share: str) -> bool:
+        body = random.Random(name).randbytes(kilobytes * 1000)
+        key = result_key(endpoint_id, 1, request(sandbox_text=name))
+        result = run_once(key, produce=lambda: outcome(body), policy=replace(POLICY, share=share))
+        assert result.outcome.body == body
+        return result.shared
+
+    assert all(answer(f"other {number}", 100, "other") for number in range(20))
+    assert sum(answer(f"large {number}", 900, "attacker") for number in range(51)) == 4
+    names = [result_key(endpoint_id, 1, request(sandbox_text=f"other {number}")).entry for number in range(20)]
+    assert own_redis.client.exists(*names) == 20
 
 
 def test_full_redis_keeps_no_lease_of_a_run_that_ended(own_redis: OwnRedis, key: ResultKey) -> None:

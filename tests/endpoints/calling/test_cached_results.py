@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django_redis import get_redis_connection
@@ -65,6 +66,19 @@ def test_an_endpoint_without_caching_always_runs(ask: Ask, endpoint: Endpoint) -
     assert (first.state, second.state) == ("bypass", "bypass")
     assert first.outcome.body != second.outcome.body
     assert live_entries(endpoint.pk.hex) == 0
+
+
+def test_sandbox_queries_are_stored_within_the_share_of_their_access_token(ask: Ask, settings: Any) -> None:
+    settings.ENDPOINTS_SANDBOX_CACHE_BYTES = 1000
+    one, other = (Caller(name, prefix=uuid4().hex[:12]) for name in ("one", "other"))
+    small, large = "select project from a", "select md5(project || n) as x from a, generate_series(1, 100) as n"
+    states = [ask(one, sandbox_sql=sql).state for sql in (small, large, small, large)]
+    assert states == ["miss", "bypass", "hit", "bypass"]
+    assert ask(other, sandbox_sql=small).state == "hit"
+    # Operators choose these, so they have no bound; neither does the share of one count for another.
+    settings.ENDPOINTS_SANDBOX_CACHE_BYTES = 0
+    assert [ask(one, project="new").state for _ in range(2)] == ["miss", "hit"]
+    assert [ask(other, sandbox_lql="s:project").state for _ in range(2)] == ["bypass", "bypass"]
 
 
 DIFFERENT: list[dict[str, Any]] = [

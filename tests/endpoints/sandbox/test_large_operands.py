@@ -13,7 +13,8 @@ from typing import Any
 import psycopg
 
 from logsources.guards import GUARD_SQLSTATE, GUARDED_FUNCTIONS
-from tests.fuzz.large_operands import ENDS_WITHIN_SECONDS, Case, cases, chains, timed
+from logsources.rows import MAX_ROW_BYTES
+from tests.fuzz.large_operands import ENDS_WITHIN_SECONDS, Case, cases, chains, stored_chains, timed
 
 QUERY_CANCELED = "57014"
 CHECK_VIOLATION = "23514"  # a link would make more than may be built
@@ -43,3 +44,11 @@ def test_a_chain_of_calls_in_one_row_ends_in_time(superuser: psycopg.Connection[
     assert [timing for timing in timings if timing.seconds > WITHIN_SECONDS] == []
     assert {timing.ending for timing in timings} <= {"result", QUERY_CANCELED, CHECK_VIOLATION}
     assert sum(timing.ending != CHECK_VIOLATION for timing in timings) > len(timings) / 2
+
+
+def test_a_chain_of_calls_over_a_stored_value_ends_in_time(superuser: psycopg.Connection[Any]) -> None:
+    # A row may have a larger value than a long query may build: the slow functions look at the clock at each call.
+    superuser.execute(f"CREATE TEMPORARY TABLE stored AS SELECT repeat(' ', {MAX_ROW_BYTES}) AS v")
+    superuser.execute("GRANT SELECT ON stored TO sandbox_reader")
+    timings = [timed(superuser, case, statement_timeout=0.2) for case in stored_chains()]
+    assert [timing for timing in timings if timing.seconds > WITHIN_SECONDS or timing.ending != QUERY_CANCELED] == []

@@ -30,6 +30,7 @@ from endpoints.errors import (
     DatabaseUnavailable,
     LimitReached,
     QueryTimeout,
+    QueryTooCostly,
     RateLimited,
     SandboxSuspended,
     TooManyCalls,
@@ -199,8 +200,8 @@ def admit(caller: Caller) -> None:
 def turn(caller: Caller | None, *, is_sandbox_query: bool, statement_seconds: float) -> Iterator[None]:
     """Count a call that reaches PostgreSQL until that has stopped; short of a turn it waits as for a connection.
 
-    Raises TooManyCalls, TooManySandboxQueries and SandboxSuspended. A sandbox query that reaches its statement timeout
-    suspends those of its access token.
+    Raises TooManyCalls, TooManySandboxQueries and SandboxSuspended. A sandbox query that reaches its statement timeout,
+    or the end of its memory or disk space, suspends those of its access token, or of its browser token alone.
     """
     if caller is None:
         yield
@@ -221,9 +222,9 @@ def turn(caller: Caller | None, *, is_sandbox_query: bool, statement_seconds: fl
         started = monotonic()
         try:
             yield
-        except (QueryTimeout, DatabaseUnavailable) as error:
+        except (QueryTimeout, QueryTooCostly, DatabaseUnavailable) as error:
             # PostgreSQL may also have failed to end it: the connection was then given up, after the timeout.
-            has_overrun = isinstance(error, QueryTimeout) or monotonic() - started >= statement_seconds
+            has_overrun = not isinstance(error, DatabaseUnavailable) or monotonic() - started >= statement_seconds
             if is_sandbox_query and has_overrun:
                 _suspend(caller)
             raise
@@ -275,14 +276,14 @@ def _take(held: ExitStack, name: str, limit: int, refusal: Callable[[int], Limit
 def _refuse_suspended(caller: Caller) -> None:
     if not settings.ENDPOINTS_OVERRUN_SECONDS:
         return
-    seconds = seconds_suspended(caller.prefix)
+    seconds = seconds_suspended(caller.own_id)
     if seconds:
         raise SandboxSuspended(settings.ENDPOINTS_OVERRUN_SECONDS, retry_after_seconds=max(1, ceil(seconds)))
 
 
 def _suspend(caller: Caller) -> None:
     if settings.ENDPOINTS_OVERRUN_SECONDS:
-        suspend(caller.prefix, seconds=settings.ENDPOINTS_OVERRUN_SECONDS)
+        suspend(caller.own_id, seconds=settings.ENDPOINTS_OVERRUN_SECONDS)
         logger.warning("sandbox_suspended", seconds=settings.ENDPOINTS_OVERRUN_SECONDS)
 
 

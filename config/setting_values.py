@@ -143,6 +143,8 @@ GATE_OPTIONS: Final[Mapping[str, str]] = {
     "IntervalStyle": "postgres",
     "bytea_output": "hex",
     "default_transaction_read_only": "on",
+    # What a killed process ran would run to its timeout, and counts nowhere once the leases of the process are over.
+    "client_connection_check_interval": "2s",
 }
 _WORD: Final = re.compile(r"(?:\\.|[^\s\\])+", re.DOTALL)  # "Connection Strings", options: a backslash keeps a space
 

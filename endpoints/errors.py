@@ -12,6 +12,7 @@
     ├── InvalidLQL                400 invalid_lql
     ├── InvalidRows               400 invalid_rows
     ├── ResultTooLarge            400 result_too_large
+    ├── QueryTooCostly            400 query_too_costly
     ├── PagesNotAvailable         400 pages_not_available
     ├── InvalidPageToken          400 invalid_page_token
     ├── NotAuthenticated          401 not_authenticated
@@ -160,6 +161,13 @@ class ResultTooLarge(EndpointError):
 
     status = 400
     code = "result_too_large"
+
+
+class QueryTooCostly(EndpointError):
+    """A sandbox query needed more memory or disk space than PostgreSQL gives it."""
+
+    status = 400
+    code = "query_too_costly"
 
 
 class PagesNotAvailable(EndpointError):
@@ -427,7 +435,7 @@ class TooManyTails(LimitReached):
 
 
 class SandboxSuspended(LimitReached):
-    """A sandbox query of this access token reached the statement timeout a moment ago."""
+    """A sandbox query of this access token overran a moment ago: the statement timeout, its memory or disk space."""
 
     status = 429
     code = "sandbox_suspended"
@@ -435,8 +443,8 @@ class SandboxSuspended(LimitReached):
 
     def __init__(self, value: float, *, retry_after_seconds: int) -> None:
         message = (
-            "A sandbox query of this access token ran longer than the endpoint allows, so its sandbox queries are "
-            f"refused for {value:g} s."
+            "A sandbox query of this access token ran longer than the endpoint allows, or needed more memory or disk "
+            f"space than there is, so its sandbox queries are refused for {value:g} s."
         )
         # For so long it may have none.
         policy = f"q=0;w={ceil(value)}"

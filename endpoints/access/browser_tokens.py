@@ -2,7 +2,8 @@
 
 A browser token allows what both its own claims and its issuer allow: the issuer is looked up at each call, so what is
 revoked, expired or taken from it is lost to the browser token too, as fast as to the issuer itself. What the
-issuer gains later is not gained. Limits are the issuer's, shared with it and with everything else it has issued.
+issuer gains later is not gained. Limits are the issuer's, shared with it and with everything else it has issued; the
+pause after an overrun is the browser token's own.
 
 The algorithm is the key's, never the header's (RFC 8725 section 3.1). What a process has verified it remembers by
 digest; key, issuer and times are looked at again at each call.
@@ -12,10 +13,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -38,7 +40,7 @@ _CAPACITY: Final = 4096  # verified tokens that a process remembers
 _SHAPE: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+", re.ASCII)
 _KID: Final = re.compile(r"[0-9a-f]{12}", re.ASCII)
 _HEADER: Final = frozenset(("alg", "kid", "typ"))
-_CLAIMS: Final = frozenset(("iss", "aud", "sub", "iat", "nbf", "exp", "endpoints", "arguments"))
+_CLAIMS: Final = frozenset(("iss", "aud", "sub", "iat", "nbf", "exp", "jti", "endpoints", "arguments"))
 # Times are checked at each call, not only when a token is verified.
 _OPTIONS: Final[Any] = {
     "require": sorted(_CLAIMS), "strict_aud": True, "verify_exp": False, "verify_nbf": False, "verify_iat": False,
@@ -54,6 +56,7 @@ class Claims:
     arguments: Mapping[str, str]
     issued_at: int
     expires_at: int
+    token_id: str = field(default_factory=lambda: secrets.token_hex(8))  # of two alike, issued in one second, too
 
     def as_json(self) -> dict[str, Any]:
         """Return the claims of the JWT."""
@@ -64,6 +67,7 @@ class Claims:
             "iat": self.issued_at,
             "nbf": self.issued_at,
             "exp": self.expires_at,
+            "jti": self.token_id,
             "endpoints": sorted(UUID(each).hex for each in self.endpoint_ids),
             "arguments": dict(self.arguments),
         }
@@ -120,7 +124,7 @@ def caller_of(claims: Claims, issuer: KnownToken) -> Caller:
         endpoint_ids=endpoint_ids,
         bound_arguments=bound,
         limits=issuer.limits,
-        is_browser=True,
+        browser_token=claims.token_id,
     )
 
 
@@ -198,6 +202,8 @@ def _claims(claims: Mapping[str, Any]) -> Claims:
     times = [claims[name] for name in ("iat", "nbf", "exp")]
     if (
         not isinstance(claims["sub"], str)
+        or not isinstance(claims["jti"], str)
+        or not claims["jti"]
         or not all(type(time) is int for time in times)
         or times[1] != times[0]
         or not 0 < times[2] - times[0] <= LONGEST_SECONDS
@@ -210,7 +216,7 @@ def _claims(claims: Mapping[str, Any]) -> Claims:
         endpoint_ids = frozenset(str(UUID(hex=each)) for each in endpoints)
     except (ValueError, AttributeError, TypeError):
         raise NotAuthenticated from None
-    return Claims(claims["sub"], endpoint_ids, arguments, issued_at=times[0], expires_at=times[2])
+    return Claims(claims["sub"], endpoint_ids, arguments, times[0], times[2], claims["jti"])
 
 
 def _refuse_at(now: datetime, verified: _Verified) -> None:

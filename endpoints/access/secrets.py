@@ -62,7 +62,16 @@ class Caller:
     default_project: str = ""
     may_issue: bool = False
     limits: OwnLimits = OwnLimits()
-    is_browser: bool = False
+    browser_token: str = ""  # its id, if it is one
+
+    @property
+    def is_browser(self) -> bool:
+        return bool(self.browser_token)
+
+    @property
+    def own_id(self) -> str:
+        """What a refusal that concerns this caller alone is kept under: of one browser token no other one feels it."""
+        return f"{self.prefix}:{self.browser_token}" if self.browser_token else self.prefix
 
     def may_call(self, endpoint_id: str) -> bool:
         return self.endpoint_ids is None or endpoint_id in self.endpoint_ids

@@ -11,7 +11,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
@@ -30,6 +30,7 @@ from endpoints.errors import (
     DatabaseUnavailable,
     LimitReached,
     QueryTimeout,
+    QueryTooCostly,
     RateLimited,
     SandboxSuspended,
     TooManyCalls,
@@ -37,6 +38,8 @@ from endpoints.errors import (
     TooManyStreams,
     TooManyTails,
 )
+from endpoints.log_database.cancelling import held_until_stopped
+from endpoints.log_database.servers import log_servers
 
 # --- Rate limits ------------------------------------------------------------------------------------------------------
 # How often a caller may call, and for how long it is refused: in Redis, so for all processes.
@@ -195,39 +198,36 @@ def admit(caller: Caller) -> None:
 
 @contextmanager
 def turn(caller: Caller | None, *, is_sandbox_query: bool, statement_seconds: float) -> Iterator[None]:
-    """Count a call that reaches PostgreSQL for as long as it runs; short of a turn it waits as for a connection.
+    """Count a call that reaches PostgreSQL until that has stopped; short of a turn it waits as for a connection.
 
-    Raises TooManyCalls, TooManySandboxQueries and SandboxSuspended. A sandbox query that reaches its statement timeout
-    suspends those of its access token.
+    Raises TooManyCalls, TooManySandboxQueries and SandboxSuspended. A sandbox query that reaches its statement timeout,
+    or the end of its memory or disk space, suspends those of its access token, or of its browser token alone.
     """
     if caller is None:
         yield
         return
-    own, taken = caller.limits, []
-    try:
+    own = caller.limits
+    with held_until_stopped() as held:
         if is_sandbox_query:
             _refuse_suspended(caller)
             limit = _in_force(own.sandbox_queries_at_once, settings.ENDPOINTS_SANDBOX_QUERIES_AT_ONCE)
             # First: who waits for the smaller number must not hold one of the larger meanwhile.
             if limit is not None:
-                taken.append(_take(_sandbox_queries(caller.prefix), limit, TooManySandboxQueries))
+                _take(held, _sandbox_queries(caller.prefix), limit, TooManySandboxQueries)
         limit = _in_force(own.calls_at_once, settings.ENDPOINTS_CALLS_AT_ONCE)
         if limit is not None:
-            taken.append(_take(_calls(caller.prefix), limit, TooManyCalls))
+            _take(held, _calls(caller.prefix), limit, TooManyCalls)
         if is_sandbox_query:
             _refuse_suspended(caller)  # again: the turn waited for may be that of a query that overran
         started = monotonic()
         try:
             yield
-        except (QueryTimeout, DatabaseUnavailable) as error:
+        except (QueryTimeout, QueryTooCostly, DatabaseUnavailable) as error:
             # PostgreSQL may also have failed to end it: the connection was then given up, after the timeout.
-            has_overrun = isinstance(error, QueryTimeout) or monotonic() - started >= statement_seconds
+            has_overrun = not isinstance(error, DatabaseUnavailable) or monotonic() - started >= statement_seconds
             if is_sandbox_query and has_overrun:
                 _suspend(caller)
             raise
-    finally:
-        for name in taken:
-            PERMITS.give_back(name)
 
 
 @contextmanager
@@ -260,7 +260,7 @@ def take_tail(whose: str) -> Callable[[], None]:
     return partial(PERMITS.give_back, name)
 
 
-def _take(name: str, limit: int, refusal: Callable[[int], LimitReached]) -> str:
+def _take(held: ExitStack, name: str, limit: int, refusal: Callable[[int], LimitReached]) -> None:
     has_turn = PERMITS.take(
         name,
         limit=limit,
@@ -268,21 +268,22 @@ def _take(name: str, limit: int, refusal: Callable[[int], LimitReached]) -> str:
         may_wait=settings.ENDPOINTS_POOL_SIZE // 2,  # each who waits keeps a thread from everybody else
     )
     if not has_turn:
-        raise refusal(limit)
-    return name
+        # Of a database that hangs nobody knows what still runs there: it is no fault of the access token.
+        raise DatabaseUnavailable if log_servers().primary().liveness.refuses() else refusal(limit)
+    held.callback(PERMITS.give_back, name)
 
 
 def _refuse_suspended(caller: Caller) -> None:
     if not settings.ENDPOINTS_OVERRUN_SECONDS:
         return
-    seconds = seconds_suspended(caller.prefix)
+    seconds = seconds_suspended(caller.own_id)
     if seconds:
         raise SandboxSuspended(settings.ENDPOINTS_OVERRUN_SECONDS, retry_after_seconds=max(1, ceil(seconds)))
 
 
 def _suspend(caller: Caller) -> None:
     if settings.ENDPOINTS_OVERRUN_SECONDS:
-        suspend(caller.prefix, seconds=settings.ENDPOINTS_OVERRUN_SECONDS)
+        suspend(caller.own_id, seconds=settings.ENDPOINTS_OVERRUN_SECONDS)
         logger.warning("sandbox_suspended", seconds=settings.ENDPOINTS_OVERRUN_SECONDS)
 
 

@@ -39,6 +39,7 @@ from endpoints.errors import (
     LimitReached,
     Overloaded,
     QueryTimeout,
+    QueryTooCostly,
 )
 from endpoints.results.outcomes import Outcome
 from endpoints.results.positions import NO_POSITION
@@ -182,14 +183,14 @@ def _compute(
 ) -> Served:
     """Run the request, or wait for another one that runs it; the recent entry, if there is one, is not fresh."""
     if recent is None:
-        party = "" if caller is None else caller.prefix
+        party = "" if caller is None else caller.own_id
         run = cache.run_once(
             key, produce=lambda: _run(endpoint, request, caller, policy.awaited), policy=policy, party=party
         )
         return _serve_run(key, run, policy)
     try:
         renewed = renew_entry(endpoint, key, request, caller, policy=policy)
-    except (CacheUnavailable, DatabaseUnavailable, LimitReached, Overloaded, QueryTimeout):
+    except (CacheUnavailable, DatabaseUnavailable, LimitReached, Overloaded, QueryTimeout, QueryTooCostly):
         # An old answer, marked as one, is better than none: RFC 5861, stale-if-error.
         renewed = None
     return _serve_entry(key, recent, CacheState.STALE) if renewed is None else _serve_run(key, renewed, policy)

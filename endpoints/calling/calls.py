@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic, sleep, time
 from typing import Any, Final
 from uuid import UUID
 
 import structlog
+from django.conf import settings
 
 from config import tracing
 from config.deadlines import answer_within
@@ -23,7 +27,14 @@ from endpoints.calling.cached_results import CacheState, Served, running_call, s
 from endpoints.calling.query_requests import Call, recall_request
 from endpoints.calling.streams import Stream, begin_stream
 from endpoints.definition import Version
-from endpoints.errors import CacheNotReachable, CallNotFound, DatabaseUnavailable, EndpointError, EndpointNotFound
+from endpoints.errors import (
+    CacheNotReachable,
+    CallNotFound,
+    DatabaseUnavailable,
+    EndpointError,
+    EndpointNotFound,
+    Overloaded,
+)
 from endpoints.log_database.execution import StatementFailed, run_statement
 from endpoints.log_database.sessions import ReaderSession
 from endpoints.models import Endpoint
@@ -167,6 +178,8 @@ READ_SECONDS: Final = 1.0
 # A call can be cancelled a third of a second after it began to wait for PostgreSQL or for others.
 CALL_FOUND_SECONDS: Final = 0.75
 _LOOK_AGAIN_SECONDS: Final = 0.05
+_lock = threading.Lock()
+_waiting: Counter[str] = Counter()  # requests in `waiting_place`, by access token
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,19 +264,45 @@ def run_endpoint(
 def cancel_call(request_id: str, *, caller: Caller) -> None:
     """Cancel the calls with this request id that run with the caller's own access token, in any process.
 
-    Raises CallNotFound if none runs, after a moment in which one that has just begun appears, and to browser tokens;
-    CacheNotReachable.
+    Raises CallNotFound if none runs, after a moment in which one that has just begun appears, and at once to browser
+    tokens and to who may call no endpoint; Overloaded if too many wait for that moment; CacheNotReachable.
     """
     if caller.is_browser:  # its prefix is that of its issuer, whose other calls are not its own
         raise CallNotFound
     deadline = monotonic() + CALL_FOUND_SECONDS
     try:
-        while not cancel_calls(request_id, caller=caller.prefix):
-            if monotonic() >= deadline:
-                raise CallNotFound
-            sleep(_LOOK_AGAIN_SECONDS)
+        if cancel_calls(request_id, caller=caller.prefix):
+            return
+        if caller.endpoint_ids is not None and not caller.endpoint_ids:
+            raise CallNotFound
+        with waiting_place(caller.prefix):
+            while monotonic() < deadline:
+                sleep(_LOOK_AGAIN_SECONDS)
+                if cancel_calls(request_id, caller=caller.prefix):
+                    return
+        raise CallNotFound
     except CacheUnavailable as error:
         raise CacheNotReachable(message="Redis does not answer: nothing was cancelled.") from error
+
+
+@contextmanager
+def waiting_place(prefix: str) -> Iterator[None]:
+    """Count a request of an access token whose thread only waits.
+
+    Raises Overloaded at once if a quarter of the web process's threads wait so, or half as many for this access token.
+    """
+    places = max(2, settings.ENDPOINTS_WEB_THREADS // 4)
+    with _lock:
+        if _waiting.total() >= places or _waiting[prefix] >= places // 2:
+            raise Overloaded(message="Too many requests to cancel or to remove results came at once.")
+        _waiting[prefix] += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _waiting.subtract([prefix])
+            if not _waiting[prefix]:
+                del _waiting[prefix]
 
 
 def _served_by(stream: Stream) -> Served:

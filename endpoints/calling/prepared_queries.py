@@ -13,12 +13,21 @@ from typing import Final
 from django.conf import settings
 
 from endpoints.definition import PublishedTable, Version
-from endpoints.errors import EndpointError, InvalidLQL, InvalidParameters, InvalidSQL, ResultTooLarge, StoredQueryFailed
+from endpoints.errors import (
+    EndpointError,
+    InvalidLQL,
+    InvalidParameters,
+    InvalidSQL,
+    QueryTooCostly,
+    ResultTooLarge,
+    StoredQueryFailed,
+)
 from endpoints.log_database.execution import StatementFailed, first_invalid_regular_expression, run_statement
 from endpoints.log_database.sessions import ReaderSession
 from endpoints.results.outcomes import FIELD, BoundValue, ColumnType, Rows, Statement
 from endpoints.sql.composition import compile_query, is_over_budget, limit_bytes, original_offset
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
+from endpoints.sql.sqlstates import TOO_COSTLY, explain
 from logsources.roles import QUERY_READER, SANDBOX_READER
 
 # --- Sessions ---------------------------------------------------------------------------------------------------------
@@ -183,7 +192,12 @@ def sandboxed_query(
     def refuse(failure: StatementFailed) -> EndpointError:
         if failure.sqlstate == INVALID_REGULAR_EXPRESSION:
             refuse_invalid_regular_expression(endpoint.parameters, arguments, session)
-        return refusal(failure, session)
+        error = refusal(failure, session)
+        explanation = explain(failure.sqlstate) if failure.sqlstate in TOO_COSTLY else None
+        if explanation is None:
+            return error
+        message, hint = explanation.message, explanation.hint
+        return QueryTooCostly(f"{message} {hint}", details=[{"reason": message, "hint": hint}])
 
     return PreparedQuery(
         language=language,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import structlog
@@ -10,7 +11,7 @@ import structlog
 from endpoints import cache
 from endpoints.access.secrets import Caller
 from endpoints.cache import CacheUnavailable, EndpointStatistics, connection, usage
-from endpoints.calling.calls import find_endpoint
+from endpoints.calling.calls import find_endpoint, waiting_place
 from endpoints.errors import CacheNotReachable, PurgeNotAllowed
 from endpoints.models import Endpoint
 
@@ -37,18 +38,19 @@ class CacheReport:
 def purge_cache(reference: str, *, caller: Caller | None = None) -> Purged:
     """Remove the cached results of an endpoint, also those that are being made; `caller` None is the operator.
 
-    Raises EndpointNotFound, PurgeNotAllowed if the access token may not purge, and CacheNotReachable: then nothing
-    is known to be gone.
+    Raises EndpointNotFound, PurgeNotAllowed if the access token may not purge, Overloaded before anything is removed
+    if too many purge at once, and CacheNotReachable: then nothing is known to be gone.
     """
     endpoint = find_endpoint(reference, caller=caller)
     if caller is not None and not caller.may_purge:
         raise PurgeNotAllowed
-    try:
-        results = cache.purge(endpoint.pk.hex)
-    except CacheUnavailable as error:
-        raise CacheNotReachable from error
-    cache.RECENT.clear()
-    connection.wait_until_expired()
+    with nullcontext() if caller is None else waiting_place(caller.prefix):
+        try:
+            results = cache.purge(endpoint.pk.hex)
+        except CacheUnavailable as error:
+            raise CacheNotReachable from error
+        cache.RECENT.clear()
+        connection.wait_until_expired()
     logger.info("cache_purged", endpoint=endpoint.name, results=results)
     return Purged(endpoint.name, results)
 

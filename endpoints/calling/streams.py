@@ -16,6 +16,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from time import perf_counter, sleep, thread_time, time
@@ -36,6 +37,7 @@ from endpoints.calling.prepared_queries import PreparedQuery, max_result_bytes, 
 from endpoints.calling.producing import refusal_of, run_request
 from endpoints.definition import Version
 from endpoints.errors import EndpointError, InternalError, Overloaded
+from endpoints.log_database.cancelling import held_until_stopped
 from endpoints.log_database.execution import StatementFailed
 from endpoints.log_database.streaming import ArrivingRows, Chunk, open_rows, stream_place
 from endpoints.results.encoding import CHUNK_ROWS, encode_chunks
@@ -175,10 +177,16 @@ class Stream:
 def begin_stream(endpoint: Version, request: QueryRequest, caller: Caller | None, *, awaited: int) -> Stream:
     """Run the request and return its stream once the first rows are there. Raises an EndpointError.
 
-    It counts as a call of its access token, a sandbox query too, for as long as it is sent.
+    It counts as a call of its access token, a sandbox query too, until PostgreSQL has stopped it.
     """
+    # In a context of its own, because it ends in another thread.
+    return copy_context().run(_begin_stream, endpoint, request, caller, awaited)
+
+
+def _begin_stream(endpoint: Version, request: QueryRequest, caller: Caller | None, awaited: int) -> Stream:
     with ExitStack() as held:
-        held.enter_context(stream_turn(caller))
+        until_stopped = held.enter_context(held_until_stopped())
+        until_stopped.enter_context(stream_turn(caller))
         held.enter_context(
             turn(
                 caller,
@@ -186,7 +194,7 @@ def begin_stream(endpoint: Version, request: QueryRequest, caller: Caller | None
                 statement_seconds=settings.ENDPOINTS_STREAM_SECONDS,
             )
         )
-        held.enter_context(stream_place())
+        until_stopped.enter_context(stream_place())
         streamed = replace(endpoint, max_rows=endpoint.stream_rows)
         query, rows = run_request(streamed, request, _open, awaited or None)
         held.callback(rows.close)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from time import perf_counter
 from typing import Final, TypeVar
 
@@ -25,6 +25,7 @@ import structlog
 from config import tracing
 from config.deadlines import NoAnswer
 from endpoints.errors import DatabaseUnavailable, QueryTimeout
+from endpoints.log_database.cancelling import REQUEST_SECONDS
 from endpoints.log_database.gate import GateConnection, GatePool, roll_back
 from endpoints.log_database.round_trips import (
     FetchBudget,
@@ -192,7 +193,9 @@ def run_once(
             with attend(connection):
                 return run_transaction(connection, arming, sent, keep=keep, budget=budget)
         except OverBudget:
-            connection.close()  # PostgreSQL stops at once: nobody reads the rest of its rows
+            with suppress(psycopg.Error):  # without it PostgreSQL would look for more rows, to its timeout
+                connection.cancel_safe(timeout=REQUEST_SECONDS)
+            connection.close()
             raise
         except psycopg.Error as error:
             roll_back(connection)

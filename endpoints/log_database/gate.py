@@ -28,7 +28,7 @@ from config.exchanges import Exchange
 from config.setting_values import DEFAULT_PORT, each_server, option_settings
 from endpoints.cache.running_calls import CURRENT_CALL
 from endpoints.errors import DatabaseUnavailable, Overloaded
-from endpoints.log_database.cancelling import CancellableConnection, Interest
+from endpoints.log_database.cancelling import LEFT, CancellableConnection, Interest, LeftStatement, held_until_stopped
 from endpoints.log_database.liveness import PROBE_SECONDS, Liveness
 from endpoints.results.encoding import register_loaders
 from endpoints.results.positions import NO_POSITION
@@ -117,6 +117,7 @@ class GateConnection(CancellableConnection):
     kept_statements: KeptStatements  # statements of the service and stored queries
     kept_queries: KeptStatements  # consumers' queries
     topology: Topology
+    left: list[LeftStatement] | None = None  # by whom it was lent, if that waits for what is left running
     longest_wait = LONGEST_STATEMENT_SECONDS + OVERTIME_SECONDS
     probe_seconds = PROBE_SECONDS
 
@@ -133,6 +134,12 @@ class GateConnection(CancellableConnection):
         except NoAnswer:
             self.close()
             raise
+
+    def close(self) -> None:
+        """Close it; what PostgreSQL still runs on it is left to who was lent it."""
+        if self.left is not None and not self.closed and self.info.transaction_status == TransactionStatus.ACTIVE:
+            self.left.append(LeftStatement(self))
+        super().close()
 
     def require_own_session(self, shown: PGresult) -> None:
         """Raise SharedSession if the result of SHOW_MARK comes from another session than the connection's own."""
@@ -193,15 +200,27 @@ class GatePool:
         self.liveness = Liveness(*({"connect_timeout": 2, **server} for server in each_server(conninfo)))
         self._size = size
         self._wait_seconds = wait_seconds
-        # Consumers' own queries may take as long as their timeout, so they never get every connection. Each ends or is
-        # given up soon after its timeout, so no turn is lost. Few calls wait for one, since each wait keeps a thread.
+        # Consumers' own queries may take as long as their timeout, so they never get every connection. What PostgreSQL
+        # does not stop keeps its turn. Few calls wait for one, since each wait keeps a thread.
         self._sandbox_turns = threading.BoundedSemaphore(max(1, size - KEPT_FROM_SANDBOX))
         self._sandbox_in_hand = threading.BoundedSemaphore(max(1, size - KEPT_FROM_SANDBOX) + max(1, size // 4))
         self._in_use = 0
         self._lock = threading.Lock()
         self.keeps_sessions = False  # as far as two connections have shown
         self.shared_until = float("-inf")
-        self._options = {"connect_timeout": 2, **conninfo, "autocommit": True, "cursor_factory": RawCursor}
+        kept_alive = {
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 25_000,
+        }
+        self._options = {
+            "connect_timeout": 2,
+            **kept_alive,
+            **conninfo,
+            "autocommit": True,
+            "cursor_factory": RawCursor,
+        }
         self._pool: ConnectionPool[GateConnection] = ConnectionPool(
             connection_class=GateConnection,
             kwargs=self._options,
@@ -223,18 +242,16 @@ class GatePool:
 
     @contextmanager
     def sandbox_turn(self) -> Iterator[None]:
-        """Count a sandbox query, around its connection. Raises Overloaded if earlier ones take too long."""
-        if not self._sandbox_in_hand.acquire(blocking=False):
-            raise Overloaded
-        try:
-            if not self._sandbox_turns.acquire(timeout=self._wait_seconds):
-                raise Overloaded
-            try:
-                yield
-            finally:
-                self._sandbox_turns.release()
-        finally:
-            self._sandbox_in_hand.release()
+        """Count a sandbox query, around its connection, until PostgreSQL has stopped it.
+
+        Raises Overloaded if earlier ones take too long.
+        """
+        with held_until_stopped() as held:
+            for places, seconds in ((self._sandbox_in_hand, 0.0), (self._sandbox_turns, self._wait_seconds)):
+                if not places.acquire(timeout=seconds):
+                    raise Overloaded
+                held.callback(places.release)
+            yield
 
     @contextmanager
     def connection(self, *, statement_seconds: float = LONGEST_STATEMENT_SECONDS) -> Iterator[GateConnection]:
@@ -255,6 +272,7 @@ class GatePool:
             refusal = SHARED_SESSIONS if asked_at < self.shared_until else ""
             raise (Overloaded() if is_busy else DatabaseUnavailable(reason=refusal)) from error
         connection.longest_wait = statement_seconds + OVERTIME_SECONDS
+        connection.left = LEFT.get()
         now = monotonic()
         connection.probe_seconds = max(SHORTEST_PROBE_SECONDS, PROBE_SECONDS - (now - asked_at))
         with self._lock:
@@ -274,6 +292,7 @@ class GatePool:
             # A cancel request that may still have its effect must not meet the statement of another call.
             if connection.ended_as is not None or connection.info.transaction_status != TransactionStatus.IDLE:
                 connection.close()
+            connection.left = None
             self._pool.putconn(connection)
 
     @contextmanager
@@ -296,6 +315,7 @@ class GatePool:
             connection.close()
             raise
         connection.longest_wait = statement_seconds + OVERTIME_SECONDS
+        connection.left = LEFT.get()
         return connection
 
     def discard_broken(self) -> None:

@@ -20,6 +20,8 @@ MAX_NAME_CHARACTERS: Final = 127  # table.column
 UNDEFINED_COLUMN: Final = "42703"
 UNDEFINED_TABLE: Final = "42P01"
 INSUFFICIENT_PRIVILEGE: Final = "42501"
+# Of class 53, what one query alone can cause: it took disk space or memory until there was no more for it.
+TOO_COSTLY: Final = frozenset(("53100", "53200", "53400"))
 
 _CAST: Final = "Cast the values, for example (metadata->0->>'status')::int."
 _LESS: Final = "Read fewer rows or columns: narrow the time window, filter, or aggregate."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import psycopg
@@ -9,6 +11,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 from config import setting_values
 from config.setting_values import (
@@ -19,10 +22,13 @@ from config.setting_values import (
     read_roles,
     with_gate_options,
 )
+from logsources.roles import QUERY_READER
 from tests.config.test_settings import URLS, load_settings
+from tests.live.calls import until
 
 OWN = (
     "-c TimeZone=UTC -c DateStyle=ISO -c IntervalStyle=postgres -c bytea_output=hex -c default_transaction_read_only=on"
+    " -c client_connection_check_interval=2s"
 )
 
 
@@ -80,6 +86,19 @@ def test_postgresql_takes_both(settings: Any) -> None:
         for name, value in {**GATE_OPTIONS, "application_name": "two words", "jit": "off"}.items():
             (found,) = connection.execute(sql.SQL("SHOW {}").format(sql.Identifier(name))).fetchone() or ("",)
             assert found.startswith(value), name
+
+
+def test_postgresql_stops_what_a_killed_process_ran(settings: Any, superuser: psycopg.Connection[Any]) -> None:
+    gate = make_conninfo(**{**settings.LOGS_GATE, "dbname": connections["logs"].settings_dict["NAME"]})
+    series = "generate_series(1, 200000)"
+    count = f"SELECT count(*) AS of_a_killed_process FROM {series} AS a, {series} AS b"
+    busy = f"SET statement_timeout = 0; SET ROLE {QUERY_READER}; {count}"
+    running = "SELECT FROM pg_stat_activity WHERE state = 'active' AND query = %s"
+    program = "import psycopg, sys; psycopg.connect(sys.argv[1]).execute(sys.argv[2])"
+    with subprocess.Popen([sys.executable, "-c", program, gate, busy]) as process:
+        until(lambda: bool(superuser.execute(running, [busy]).fetchall()), seconds=60)
+        process.kill()
+    until(lambda: not superuser.execute(running, [busy]).fetchall(), seconds=60)
 
 
 # --- Several servers --------------------------------------------------------------------------------------------------

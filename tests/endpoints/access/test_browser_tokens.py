@@ -139,7 +139,9 @@ FORGED_CLAIMS: Mapping[str, Mapping[str, Any]] = {
     "a right to purge": {"may_purge": True},
     "every endpoint": {"endpoint_ids": None},
     "limits of its own": {"limits": {"calls_a_minute": 0}},
-    "an id of its own": {"jti": "1"},
+    "an id that is empty": {"jti": ""},
+    "an id that is no text": {"jti": 1},
+    "a name of its own": {"name": "1"},
 }
 
 
@@ -151,7 +153,7 @@ def test_claims_that_the_service_never_makes_are_refused_even_if_signed(
     assert refuses(sign(key, {**claims, **change}))
 
 
-@pytest.mark.parametrize("name", ["iss", "aud", "sub", "iat", "nbf", "exp", "endpoints", "arguments"])
+@pytest.mark.parametrize("name", ["iss", "aud", "sub", "iat", "nbf", "exp", "jti", "endpoints", "arguments"])
 def test_every_claim_is_needed(key: SigningKey, claims: dict[str, Any], name: str) -> None:
     del claims[name]
     assert refuses(sign(key, claims))

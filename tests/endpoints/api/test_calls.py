@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from config.setting_values import Rate
 from endpoints.access.access_tokens import issue_access_token
 from endpoints.cache.running_calls import RunningCall, cancel_calls
 from endpoints.calling import calls
+from endpoints.calling.calls import waiting_place
 from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
 from tests.conftest import ApiClient
@@ -61,6 +63,38 @@ def test_a_request_needs_an_access_token_within_its_rate_and_only_delete_cancels
     settings.ENDPOINTS_RATE_LIMIT = Rate(calls=2, seconds=60)
     limited = ApiClient(issue_access_token(name="limited").secret)
     assert [limited.delete("/api/calls/mine").status_code for _ in range(3)] == [404, 404, 429]
+
+
+def test_only_who_may_call_waits_for_a_call_that_has_just_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "sleep", lambda _: pytest.fail("it waits for what cannot come"))
+    monkeypatch.setattr(calls, "CALL_FOUND_SECONDS", 60.0)
+    loader = issue_access_token(name="loader", may_load=True, no_endpoints=True)
+    response = ApiClient(loader.secret).delete("/api/calls/mine")
+    assert (response.status_code, response.json()["error"]["code"]) == (404, "call_not_found")
+
+
+def test_few_requests_of_an_access_token_wait_and_the_next_ones_are_told_at_once(
+    monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.ENDPOINTS_WEB_THREADS = 16
+    busy, other, third = (issue_access_token(name=name) for name in ("busy", "other", "third"))
+    with ExitStack() as waiting:
+        for _ in range(2):
+            waiting.enter_context(waiting_place(busy.access_token.prefix))
+        with monkeypatch.context() as patched:
+            patched.setattr(calls, "sleep", lambda _: pytest.fail("it waits"))
+            patched.setattr(calls, "CALL_FOUND_SECONDS", 60.0)
+            refused = ApiClient(busy.secret).delete("/api/calls/mine")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "overloaded")
+        assert refused["Retry-After"] == "1"
+        with RunningCall(busy.access_token.prefix, {"HTTP_X_REQUEST_ID": "mine"}) as call:
+            call.end_if_unwanted()
+            assert ApiClient(busy.secret).delete("/api/calls/mine").status_code == 200, "it need not wait"
+        assert ApiClient(other.secret).delete("/api/calls/mine").status_code == 404
+        for _ in range(2):
+            waiting.enter_context(waiting_place(other.access_token.prefix))
+        assert ApiClient(third.secret).delete("/api/calls/mine").status_code == 503
+    assert ApiClient(busy.secret).delete("/api/calls/mine").status_code == 404
 
 
 def test_without_redis_nothing_is_cancelled(secret: str, own_redis: OwnRedis, redis_not_met_yet: None) -> None:

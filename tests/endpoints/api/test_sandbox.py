@@ -163,6 +163,38 @@ def test_a_query_over_the_time_limit_is_504(api, rows) -> None:
     assert (response.status_code, response.json()["error"]["code"]) == (504, "query_timeout")
 
 
+# A thousand texts that grow to 4 MiB each: allowed one by one, and more than the embedded PostgreSQL gives a process.
+HUNGRY = (
+    "select max(length(long)) as n from (select string_agg(word, '') as long"
+    " from (select generate_series(1, 1000000) as n) as numbers,"
+    " (select string_agg('0123456789', '') as word from generate_series(1, 400)) as words group by n % 1000) as longs"
+)
+SPILLING = "select count(*) as n from generate_series(1, 100000000) as n"  # kept whole, on disk
+
+
+def error_of(response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]["code"]
+
+
+@pytest.mark.parametrize(("sql", "lacking"), [(HUNGRY, "memory"), (SPILLING, "temporary disk space")])
+@pytest.mark.parametrize("accept", ["application/json", "text/csv"])
+def test_a_query_that_takes_too_much_is_a_400_and_pauses_the_sandbox_queries_of_its_access_token(
+    api, rows, accept, sql, lacking
+) -> None:
+    Endpoint.objects.filter(name="logs.all").update(stream_rows=1000, statement_timeout_seconds=60)
+    response = api.query("logs.all", {"project": "acme", "sql": sql}, Accept=accept)
+    assert error_of(response) == (400, "query_too_costly")
+    reason, hint = f"The query needs more {lacking} than it may use.", "Read fewer rows or columns"
+    assert response.json()["error"]["message"].startswith(f"{reason} {hint}")
+    (detail,) = response.json()["error"]["details"]
+    assert (detail["reason"], detail["hint"].startswith(hint)) == (reason, True)
+    for sent in ({"sql": "select 1 as n"}, {"lql": "c:count(*)"}):
+        assert error_of(api.query("logs.all", {"project": "acme", **sent})) == (429, "sandbox_suspended")
+    assert api.query("logs.all", {"project": "acme"}).status_code == 200
+    other = ApiClient(issue_access_token(name="other").secret)
+    assert other.query("logs.all", {"project": "acme", "sql": "select 1 as n"}).status_code == 200
+
+
 def test_lql_answers_with_rows(api, rows) -> None:
     response = api.query("logs.all", {"project": "acme", "lql": "c:count(*) c:group_by(t::day)"})
     assert response.status_code == 200

@@ -14,9 +14,10 @@ from django.test import Client
 from django.utils import timezone
 
 from endpoints.access.access_tokens import issue_access_token
-from endpoints.access.browser_tokens import LONGEST_SECONDS, MAX_CHARACTERS
+from endpoints.access.browser_tokens import LONGEST_SECONDS, MAX_CHARACTERS, authenticate_browser_token
 from endpoints.access.secrets import OwnLimits
 from endpoints.access.signing_keys import create_signing_key
+from endpoints.access.token_limits import turn
 from endpoints.calling.calls import endpoint_use
 from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint, SigningKey
@@ -299,6 +300,33 @@ def test_limits_are_shared_with_the_issuer_and_all_that_it_issued() -> None:
     clients = [browser(secret), browser(secret), ApiClient(secret)]  # two calls so far
     answers = [client.query("logs.all", {"project": "acme"}).status_code for client in clients]
     assert answers == [200, 200, 429]
+
+
+def test_a_query_of_one_visitor_that_overruns_pauses_no_other_visitor(settings: Any) -> None:
+    settings.ENDPOINTS_POOL_WAIT_SECONDS = 20.0  # a turn is free once PostgreSQL has stopped the query before
+    Endpoint.objects.filter(name="logs.all").update(statement_timeout_seconds=1)
+    secret = issuer()
+    heavy, visitor, third = (browser(secret) for _ in range(3))  # within one second, with the same claims
+    backend = ApiClient(secret)
+    slow = "select count(*) as n from generate_series(1, 100000) a, generate_series(1, 100000) b"
+    assert code(heavy.query("logs.all", {"sql": slow})) == (504, "query_timeout")
+    for sent in ({"sql": "select 1 as n"}, {"lql": "c:count(*)"}):
+        assert code(heavy.query("logs.all", sent)) == (429, "sandbox_suspended")
+        for other in (visitor, third, backend):
+            assert other.query("logs.all", {"project": "acme", **sent}).status_code == 200
+    assert heavy.query("logs.all").status_code == 200
+    assert code(backend.query("logs.all", {"project": "acme", "sql": slow})) == (504, "query_timeout")
+    assert code(backend.query("logs.all", {"project": "acme", "sql": "select 1"})) == (429, "sandbox_suspended")
+    assert visitor.query("logs.all", {"sql": "select 1 as n"}).status_code == 200
+
+
+def test_visitors_share_what_may_run_at_the_same_time(settings: Any) -> None:
+    settings.ENDPOINTS_POOL_WAIT_SECONDS = 0.0
+    secret = issuer(limits=OwnLimits(sandbox_queries_at_once=1))
+    first, second = browser(secret), browser(secret)
+    caller = authenticate_browser_token(first.defaults["HTTP_X_API_KEY"])
+    with turn(caller, is_sandbox_query=True, statement_seconds=15):
+        assert code(second.query("logs.all", {"sql": "select 1"})) == (429, "too_many_sandbox_queries")
 
 
 def test_the_openapi_document_shows_only_its_endpoints() -> None:

@@ -10,6 +10,7 @@ from django.test import Client
 
 from config.setting_values import Rate
 from endpoints.access.access_tokens import issue_access_token
+from endpoints.calling.calls import waiting_place
 from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
 from endpoints.sql.parameters import DeclaredParameter
@@ -65,6 +66,20 @@ def test_purging_tells_nothing_of_endpoints_out_of_reach(endpoint: Endpoint) -> 
     response = ApiClient(limited).delete(PURGE)
     assert (response.status_code, response.json()["error"]["code"]) == (404, "endpoint_not_found")
     assert Client().delete(PURGE).status_code == 401
+
+
+def test_few_purges_of_an_access_token_wait_and_the_next_ones_remove_nothing(endpoint: Endpoint, settings: Any) -> None:
+    settings.ENDPOINTS_WEB_THREADS = 16
+    busy, other = (issue_access_token(name=name, may_purge=True) for name in ("busy", "other"))
+    client = ApiClient(busy.secret)
+    client.query("test.cached")
+    with waiting_place(busy.access_token.prefix), waiting_place(busy.access_token.prefix):
+        refused = client.delete(PURGE)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "overloaded")
+        assert client.query("test.cached")["X-Cache"] == "hit"
+        assert ApiClient(other.secret).delete(PURGE).status_code == 200
+    assert client.query("test.cached")["X-Cache"] == "miss"
+    assert client.delete(PURGE).json()["result"][0]["removed"] == 1
 
 
 def test_only_delete_purges(api: ApiClient, endpoint: Endpoint) -> None:

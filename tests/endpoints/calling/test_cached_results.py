@@ -11,20 +11,24 @@ from uuid import uuid4
 import pytest
 from django_redis import get_redis_connection
 
-from endpoints.access.secrets import Caller
-from endpoints.cache import live_entries
+from endpoints.access.secrets import Caller, OwnLimits
+from endpoints.access.token_limits import suspend, turn
+from endpoints.cache import flights, live_entries
 from endpoints.cache.keys import entry_prefix
 from endpoints.cache.leases import acquire, finish
-from endpoints.calling.cached_results import Served
+from endpoints.cache.permits import use_of
+from endpoints.calling.cached_results import Served, serve
 from endpoints.calling.calls import run_endpoint
 from endpoints.calling.purging import purge_cache
-from endpoints.calling.query_requests import Call
+from endpoints.calling.query_requests import Call, read_request
 from endpoints.defining.saving import save_endpoint
-from endpoints.errors import DatabaseUnavailable, StoredQueryFailed
+from endpoints.errors import DatabaseUnavailable, SandboxSuspended, StoredQueryFailed
+from endpoints.log_database.servers import log_servers
 from endpoints.models import Endpoint
 from endpoints.results.outcomes import ResultFormat
 from endpoints.sql.parameters import DeclaredParameter
 from tests.endpoints.conftest import age_results
+from tests.live.calls import until
 
 pytestmark = pytest.mark.django_db
 # Another number every time the query really runs.
@@ -213,3 +217,22 @@ def test_who_takes_no_stale_result_waits_while_another_call_renews_it(ask: Ask, 
     with ThreadPoolExecutor(1) as pool:
         pool.submit(finish, lease, b"left")
         assert ask(takes_stale=False).outcome.body != first.outcome.body
+
+
+def test_a_visitor_who_waits_for_the_call_of_a_paused_one_gets_rows(endpoint: Endpoint, settings: Any) -> None:
+    log_servers()  # made before, as for all other tests: they keep this pool
+    settings.ENDPOINTS_POOL_WAIT_SECONDS = 60.0
+    version, limits = endpoint.as_version(), OwnLimits(sandbox_queries_at_once=1)
+    call = Call({"project": "acme"}, sandbox_sql="select project from a")
+    request = read_request(version, call, None)
+    paused, waiting, third = (Caller("visitor", "0" * 12, limits=limits, browser_token=each) for each in "abc")
+    with ThreadPoolExecutor(2) as threads:
+        with turn(third, is_sandbox_query=True, statement_seconds=15):
+            first = threads.submit(serve, version, request, paused)
+            until(lambda: use_of(f"sandbox:{paused.prefix}").waiting == 1, seconds=60)
+            second = threads.submit(serve, version, request, waiting)
+            until(lambda: any(each._followers for each in flights._flights.values()), seconds=60)
+            suspend(paused.own_id, seconds=60)
+        with pytest.raises(SandboxSuspended):
+            first.result(60)
+        assert second.result(60).outcome.row_count == 1

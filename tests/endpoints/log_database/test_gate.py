@@ -6,21 +6,33 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from endpoints.errors import DatabaseUnavailable, EndpointError, Overloaded, QueryTimeout
+from endpoints.access.secrets import Caller, OwnLimits
+from endpoints.access.token_limits import limits_use, turn
+from endpoints.errors import (
+    DatabaseUnavailable,
+    EndpointError,
+    Overloaded,
+    QueryTimeout,
+    TooManyCalls,
+    TooManySandboxQueries,
+)
 from endpoints.log_database import gate, liveness, servers
+from endpoints.log_database.cancelling import held_until_stopped
 from endpoints.log_database.execution import run_statement
 from endpoints.log_database.gate import GatePool, roll_back
 from endpoints.log_database.servers import LogServers
 from endpoints.log_database.sessions import ReaderSession
-from endpoints.results.outcomes import Statement
+from endpoints.log_database.streaming import open_rows
+from endpoints.results.outcomes import OverBudget, Statement
 from logsources.roles import QUERY_READER, SANDBOX_READER, ensure_roles
 from tests.drills import LONGEST_FREEZE_SECONDS, MUCH_LATER_SECONDS, DrillServer, server, wait_for
 from tests.live.calls import until
@@ -313,18 +325,161 @@ def test_the_smallest_pool_runs_a_sandbox_query(gate_conninfo: dict[str, Any]) -
         pool.close()
 
 
-def test_a_stuck_sandbox_query_does_not_keep_its_turn(
-    make_patient_pool: Callable[[int], GatePool], server: DrillServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gate, "OVERTIME_SECONDS", 0.2)
+# --- What PostgreSQL does not stop ------------------------------------------------------------------------------------
+@pytest.fixture
+def sandbox_reader(server: DrillServer) -> str:
     server.execute("DO $$ BEGIN CREATE ROLE sandbox_reader; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
     server.execute("GRANT sandbox_reader TO logs_gate")
+    return SANDBOX_READER
+
+
+def running(server: DrillServer, text: str) -> list[int]:
+    """Return the processes of PostgreSQL that run a statement with this text."""
+    with psycopg.connect(str(server.servers.superuser_url), autocommit=True) as connection:
+        query = "SELECT pid FROM pg_stat_activity WHERE state = 'active' AND query LIKE %s AND pid <> pg_backend_pid()"
+        return [pid for (pid,) in connection.execute(query, [f"%{text}%"]).fetchall()]
+
+
+def only(values: list[int]) -> int:
+    (value,) = values
+    return value
+
+
+@contextmanager
+def refusing_sandbox_turns(pool: GatePool, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as impatient:
+        impatient.setattr(pool, "_wait_seconds", 0.1)
+        with pytest.raises(Overloaded), pool.sandbox_turn():
+            pytest.fail("PostgreSQL has not stopped what has the only turn")
+        yield
+
+
+def test_a_sandbox_query_keeps_its_turn_until_postgresql_has_stopped(
+    make_patient_pool: Callable[[int], GatePool],
+    server: DrillServer,
+    monkeypatch: pytest.MonkeyPatch,
+    sandbox_reader: str,
+) -> None:
+    monkeypatch.setattr(gate, "OVERTIME_SECONDS", 0.2)
     pool = make_patient_pool(1)
-    session = ReaderSession(role=SANDBOX_READER, search_path="", statement_timeout_seconds=15, tenant="")
+    session = ReaderSession(role=sandbox_reader, search_path="", statement_timeout_seconds=15, tenant="")
     process = run_statement(Statement("SELECT pg_backend_pid()"), session, max_rows=1).rows[0][0]
     short = replace(session, statement_timeout_seconds=0.2)
-    with server.frozen_process(process), pytest.raises(DatabaseUnavailable):
-        run_statement(Statement("SELECT 1"), short, max_rows=1)
-    monkeypatch.setattr(pool, "_wait_seconds", 0.1)
+    with server.frozen_process(process):
+        with pytest.raises(DatabaseUnavailable):
+            run_statement(Statement("SELECT 1"), short, max_rows=1)
+        with refusing_sandbox_turns(pool, monkeypatch):
+            assert call() == 1, "other calls have the connection"
     with pool.sandbox_turn():
         pass
+
+
+@pytest.mark.parametrize("is_sandbox_query", [False, True])
+def test_a_given_up_call_counts_for_its_access_token_until_postgresql_has_stopped(
+    patient_pool: GatePool,
+    server: DrillServer,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: Any,
+    sandbox_reader: str,
+    is_sandbox_query: bool,
+) -> None:
+    settings.ENDPOINTS_POOL_WAIT_SECONDS = 0.1
+    settings.ENDPOINTS_OVERRUN_SECONDS = 0.0
+    monkeypatch.setattr(gate, "OVERTIME_SECONDS", 0.2)
+    one = OwnLimits(calls_at_once=1, sandbox_queries_at_once=1)
+    caller, other = (Caller(name="busy", prefix=uuid4().hex[:12], limits=one) for _ in range(2))
+    role = sandbox_reader if is_sandbox_query else QUERY_READER
+    session = ReaderSession(role=role, search_path="", statement_timeout_seconds=1, tenant="")
+
+    def ask(who: Caller, sql: str = "SELECT 1") -> Any:
+        with turn(who, is_sandbox_query=is_sandbox_query, statement_seconds=15):
+            return run_statement(Statement(sql), session, max_rows=1).rows[0][0]
+
+    with ThreadPoolExecutor(1) as threads:
+        given_up = threads.submit(ask, caller, "SELECT pg_sleep(601)")
+        until(lambda: bool(running(server, "pg_sleep(601)")), seconds=PATIENT_SECONDS)
+        with server.frozen_process(only(running(server, "pg_sleep(601)"))):
+            with pytest.raises(DatabaseUnavailable):
+                given_up.result(PATIENT_SECONDS)
+            for _ in range(3):
+                with pytest.raises(TooManySandboxQueries if is_sandbox_query else TooManyCalls):
+                    ask(caller)
+            assert limits_use(caller.prefix, one).running == 1
+            assert ask(other) == 1
+    until(lambda: not limits_use(caller.prefix, one).running, seconds=PATIENT_SECONDS)
+    assert ask(caller) == 1
+
+
+def test_what_a_server_ran_that_is_gone_counts_no_longer(
+    patient_pool: GatePool, server: DrillServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "OVERTIME_SECONDS", 0.2)
+    stopped = threading.Event()
+    with ThreadPoolExecutor(1) as threads:
+
+        def given_up() -> None:
+            with held_until_stopped() as held:
+                held.callback(stopped.set)
+                call("SELECT pg_sleep(602)", timeout=1)
+
+        result = threads.submit(given_up)
+        until(lambda: bool(running(server, "pg_sleep(602)")), seconds=PATIENT_SECONDS)
+        with server.frozen_process(only(running(server, "pg_sleep(602)"))):
+            with pytest.raises(DatabaseUnavailable):
+                result.result(PATIENT_SECONDS)
+            assert not stopped.wait(0.5)
+            server.kill()
+            assert stopped.wait(PATIENT_SECONDS)
+
+
+def test_a_hanging_server_is_no_fault_of_the_access_token(
+    pool: GatePool, server: DrillServer, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.ENDPOINTS_POOL_WAIT_SECONDS = 0.1
+    caller = Caller(name="busy", prefix=uuid4().hex[:12], limits=OwnLimits(calls_at_once=1))
+    assert_recovers()
+
+    def ask() -> Any:
+        with turn(caller, is_sandbox_query=False, statement_seconds=15):
+            return call()
+
+    with server.frozen():
+        for _ in range(4):
+            with pytest.raises(DatabaseUnavailable):
+                ask()
+    wait_for(ask, seconds=PATIENT_SECONDS)
+    until(lambda: not limits_use(caller.prefix, caller.limits).running, seconds=PATIENT_SECONDS)
+
+
+@pytest.mark.parametrize("rows", ["a result over its budget", "a stream that is closed"])
+def test_who_takes_no_more_rows_lets_postgresql_look_for_none(
+    patient_pool: GatePool, server: DrillServer, rows: str
+) -> None:
+    busy = "SELECT a FROM generate_series(1, 30000) AS a, generate_series(1, 30000) AS b WHERE a + b = 1"
+    sql = f"SELECT n FROM generate_series(1, 2000) AS n UNION ALL {busy}"
+    session = ReaderSession(role=QUERY_READER, search_path="", statement_timeout_seconds=600, tenant="")
+    stopped = threading.Event()
+    with held_until_stopped() as held:
+        held.callback(stopped.set)
+        if rows == "a stream that is closed":
+            open_rows(Statement(sql), session, wait_seconds=60).close()
+        else:
+            with pytest.raises(OverBudget):
+                run_statement(Statement(sql), session, max_rows=10**6, max_bytes=10_000)
+    assert stopped.wait(PATIENT_SECONDS)
+    assert not running(server, "generate_series(1, 2000)")
+
+
+def test_a_stream_holds_what_it_has_until_postgresql_has_stopped(patient_pool: GatePool, server: DrillServer) -> None:
+    sql = "SELECT n FROM generate_series(1, 2001) AS n UNION ALL SELECT length(pg_sleep(603)::text)"
+    session = ReaderSession(role=QUERY_READER, search_path="", statement_timeout_seconds=600, tenant="")
+    stopped = threading.Event()
+    with held_until_stopped() as held:
+        held.callback(stopped.set)
+        rows = open_rows(Statement(sql), session, wait_seconds=60)
+        frozen = server.frozen_process(only(running(server, "generate_series(1, 2001)")))
+        frozen.__enter__()
+        rows.close()
+    assert not stopped.wait(0.5)
+    frozen.__exit__(None, None, None)
+    assert stopped.wait(PATIENT_SECONDS)

@@ -8,6 +8,7 @@ import { localZone, readField, showLocalTime, showsLocalTime, writeField, zoneNa
 
 const ADVICE = {
   query_timeout: "Take a narrower time range, name a project, or filter by a column instead of a regular expression.",
+  query_too_costly: "Take a narrower time range, name a project, or select fewer fields.",
   overloaded: "Run it again in a moment.",
 };
 const FIELDS = { project: "lx-project", range: "lx-start", source: "lx-source", path: "lx-values-field" };

@@ -48,12 +48,14 @@ LARGEST_GROWTH: Final = 8 * LARGEST_VALUE  # bytes that replace() may produce on
 
 
 def _may_be_built(size: str) -> str:
-    return f"{size} <= {SMALL_VALUE} OR {size} <= log_functions.largest_value()"
+    # Every name is qualified, for functions without a search path of their own, which takes a microsecond to set.
+    most = " OPERATOR(pg_catalog.<=) "
+    return f"({size}){most}{SMALL_VALUE} OR ({size}){most}log_functions.largest_value()"
 
 
 def _elements_may_be_built(value: str) -> str:
-    elements = _may_be_built(f"cardinality({value}) * {BYTES_OF_ELEMENT}")
-    return f"({elements}) AND ({_may_be_built(f'log_functions.stored_size({value}) / 8')})"
+    elements = _may_be_built(f"pg_catalog.cardinality({value}) OPERATOR(pg_catalog.*) {BYTES_OF_ELEMENT}")
+    return f"({elements}) AND ({_may_be_built(f'log_functions.stored_size({value}) OPERATOR(pg_catalog./) 8')})"
 
 
 # Domain → its type and its check.
@@ -341,8 +343,8 @@ LARGEST_VALUE_FUNCTION: Final = GuardFunction(
 STORED_SIZE_FUNCTION: Final = GuardFunction(
     "stored_size",
     ("anyelement",),
-    "integer LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog"
-    " AS $$ BEGIN RETURN pg_column_size($1); END $$",
+    "integer LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SECURITY DEFINER"
+    " AS $$ BEGIN RETURN pg_catalog.pg_column_size($1); END $$",
 )
 
 _CONTAINS: Final = "RESTRICT = contsel, JOIN = contjoinsel"
@@ -391,7 +393,7 @@ def _bounded(type_: str) -> str:
     fits = _may_be_built("log_functions.stored_size($1)")
     if type_ == "anyarray":
         fits = _elements_may_be_built("$1")
-    return _measured(type_, f"NOT ({fits})", "$1")
+    return _measured(type_, f"NOT ({fits})", "$1").replace(" SET search_path = pg_catalog", "")
 
 
 _MADE: Final = (*_likes(), *_containments(), *_arithmetic(), *_concatenations())

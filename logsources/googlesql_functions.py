@@ -96,7 +96,7 @@ GOOGLESQL_DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], tuple[Lit
         "first numeric, last numeric, step numeric",
         immutable(
             "jsonb",
-            f"""CASE WHEN step <> 0 AND abs(first) < 1e300 AND abs(last) < 1e300
+            f"""CASE WHEN step <> 0 AND abs(first) < 1e300 AND abs(last) < 1e300 AND scale(step) <= 300
                 AND (last - first) / step < {_MOST_ELEMENTS} THEN
                 (SELECT coalesce(jsonb_agg(n), '[]'::jsonb) FROM generate_series(first, last, step) AS n) END""",  # noqa: S608
         ),

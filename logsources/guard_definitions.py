@@ -21,18 +21,26 @@ from typing import Final
 
 from logsources.guards import (
     BOUNDED_RESULTS,
+    FACTORS,
     FORMAT_WIDTH,
     GUARD_MESSAGE,
     GUARD_SQLSTATE,
     HASHES,
+    LARGEST_EXPONENT,
     LARGEST_HASHED,
     LARGEST_PRODUCT,
     LARGEST_VALUE,
     LARGEST_VALUE_SETTING,
     LINEAR,
+    LONGEST_FORMAT,
+    MOST_DECIMALS,
+    MOST_DIGITS,
+    MOST_DIGITS_OF_SERIES,
     PASSED_ON,
     SEARCHES,
+    SERIES,
     SMALL_VALUE,
+    SQUARED,
     Search,
 )
 
@@ -41,7 +49,14 @@ LARGEST_GROWTH: Final = 8 * LARGEST_VALUE  # bytes that replace() may produce on
 
 
 def _may_be_built(size: str) -> str:
-    return f"{size} <= {SMALL_VALUE} OR {size} <= log_functions.largest_value()"
+    # Every name is qualified, for functions without a search path of their own, which takes a microsecond to set.
+    most = " OPERATOR(pg_catalog.<=) "
+    return f"({size}){most}{SMALL_VALUE} OR ({size}){most}log_functions.largest_value()"
+
+
+def _elements_may_be_built(value: str) -> str:
+    elements = _may_be_built(f"pg_catalog.cardinality({value}) OPERATOR(pg_catalog.*) {BYTES_OF_ELEMENT}")
+    return f"({elements}) AND ({_may_be_built(f'log_functions.stored_size({value}) OPERATOR(pg_catalog./) 8')})"
 
 
 # A row may have a value larger than a long query may build, and the query hundreds of calls over it, each of up to
@@ -61,6 +76,13 @@ DOMAINS: Final = {
     "built_text": ("text", _may_be_built("octet_length(VALUE)")),
     "built_bytea": ("bytea", _may_be_built("octet_length(VALUE)")),
     "built_json": ("json", _may_be_built("octet_length(VALUE::text)")),
+    "built_texts": ("text[]", _elements_may_be_built("VALUE")),
+    "short_numeric": (
+        "numeric",
+        f"VALUE < 1e{MOST_DIGITS} AND VALUE > -1e{MOST_DIGITS} AND scale(VALUE) <= {MOST_DECIMALS}"
+        " OR VALUE IN ('NaN', 'Infinity', '-Infinity')",
+    ),
+    "short_format": ("text", f"octet_length(VALUE) <= {LONGEST_FORMAT}"),
     "format_template": ("text", f"VALUE !~ '{FORMAT_WIDTH}'"),
 }
 _RAISE: Final = f"RAISE EXCEPTION USING ERRCODE = '{GUARD_SQLSTATE}', MESSAGE = '{GUARD_MESSAGE}';"
@@ -135,6 +157,40 @@ def _call(name: str, places: int) -> str:
     return f"pg_catalog.{name}({', '.join(f'${place}' for place in range(1, places + 1))})"
 
 
+def _short(place: int) -> str:
+    return f"${place}::log_functions.short_numeric::numeric"
+
+
+def _divided(division: str) -> str:
+    """Return the body of a division `{} by {}`: a constant divisor is looked at while planning."""
+    constant, other = (division.format(_short(1), divisor) for divisor in ("$2", _short(2)))
+    is_short = f"$2 BETWEEN -1e{MOST_DIGITS} AND 1e{MOST_DIGITS} AND scale($2) <= {MOST_DECIMALS}"
+    return f"CASE WHEN {is_short} THEN {constant} ELSE {other} END"
+
+
+def _series(name: str, places: int) -> tuple[GuardFunction, GuardFunction]:
+    types = ("numeric",) * places
+    operands = [f"${place}" for place in range(1, places + 1)]
+    most = f"1e{MOST_DIGITS_OF_SERIES}"
+    # What is not finite has no scale, and is larger than what is.
+    sizes = [
+        f"scale({one}) > {MOST_DIGITS_OF_SERIES} OR abs({one}) >= {most} AND abs({one}) < 'Infinity'"
+        for one in operands
+    ]
+    small = [f"{one} BETWEEN -1e18 AND 1e18 AND scale({one}) <= 30" for one in operands]
+    if name in ("exp", "power", "pow"):
+        # The digits of the result are the exponent times the digits of the base.
+        base = "1" if name == "exp" else "ln(nullif(abs($1), 0)::float8)"
+        sizes.append(f"{operands[-1]}::float8 * {base} > {LARGEST_EXPONENT}")
+        small.append(f"{operands[-1]} BETWEEN -20 AND 20")
+    measured = f"log_functions.measured_{name}({', '.join(operands)})"
+    body = f"CASE WHEN {' AND '.join(small)} THEN {_call(name, places)} ELSE {measured} END"
+    return (
+        GuardFunction(f"measured_{name}", types, _measured("numeric", " OR ".join(sizes), _call(name, places))),
+        GuardFunction(name, types, _inlined("numeric", body)),
+    )
+
+
 def _search(search: Search) -> tuple[GuardFunction, GuardFunction]:
     # position(needle, haystack) of pg_catalog has its operands in the order of strpos().
     slow = f"measured_{search.name}"
@@ -206,6 +262,18 @@ def _like(operator: str, left: str, right: str, number: int) -> Made:
     return functions, (GuardOperator(operator, left, right, twin, options),)
 
 
+def _numeric_functions() -> Iterator[GuardFunction]:
+    for name, places in FACTORS:
+        operands = ", ".join(_short(place) for place in range(1, places + 1))
+        body = (
+            _divided(f"pg_catalog.{name}({{}}, {{}})") if name in ("mod", "div") else f"pg_catalog.{name}({operands})"
+        )
+        yield GuardFunction(name, ("numeric",) * places, _inlined("numeric", body))
+    yield GuardFunction(SQUARED, ("numeric",), _inlined("numeric", _short(1)))
+    for function in SERIES:
+        yield from _series(*function)
+
+
 def _named_functions() -> Iterator[GuardFunction]:
     """Yield the twins that the checker calls by name."""
     for search in SEARCHES:
@@ -224,6 +292,7 @@ def _named_functions() -> Iterator[GuardFunction]:
         yield GuardFunction(
             name, ("text",), _inlined("text", f"pg_catalog.{name}($1::log_functions.searched_text::text)")
         )
+    yield from _numeric_functions()
     for delimiters in (("text",), ("text", "text")):
         yield from _array_to_string(("anyarray", *delimiters))
     for name, types in BOUNDED_RESULTS.items():
@@ -255,6 +324,18 @@ def _containments() -> Iterator[Made]:
         yield functions, (GuardOperator(operator, "jsonb", "jsonb", name, _CONTAINS),)
 
 
+def _arithmetic() -> Iterator[Made]:
+    # Of a product it is enough to look at the result: it has the digits of both.
+    for name, operator, body in (
+        ("multiplied", "*", "($1 OPERATOR(pg_catalog.*) $2)::log_functions.short_numeric::numeric"),
+        ("divided", "/", _divided("{} OPERATOR(pg_catalog./) {}")),
+        ("mod", "%", ""),
+        ("power", "^", ""),
+    ):
+        functions = (GuardFunction(name, ("numeric", "numeric"), _inlined("numeric", body)),) if body else ()
+        yield functions, (GuardOperator(operator, "numeric", "numeric", name, ""),)
+
+
 def _concatenations() -> Iterator[Made]:
     for number, (left, right, returns, body, volatility) in enumerate(_CONCATENATIONS):
         name = f"concatenated_{number}"
@@ -268,7 +349,7 @@ def _concatenations() -> Iterator[Made]:
         yield (GuardFunction(name, (left, right), definition),), (GuardOperator("||", left, right, name, ""),)
 
 
-# Both run with the owner's rights, because hardening takes current_setting() and pg_column_size() from the readers.
+# The domains call both, with the owner's rights: hardening takes current_setting() and pg_column_size() from readers.
 # Outside a sandbox query there is no setting, or an empty one if this session had one before.
 LARGEST_VALUE_FUNCTION: Final = GuardFunction(
     "largest_value",
@@ -276,11 +357,11 @@ LARGEST_VALUE_FUNCTION: Final = GuardFunction(
     "integer LANGUAGE plpgsql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog AS $$ BEGIN RETURN"
     f" coalesce(nullif(current_setting('{LARGEST_VALUE_SETTING}', true), '')::integer, {LARGEST_VALUE}); END $$",
 )
-_STORED_SIZE: Final = GuardFunction(
+STORED_SIZE_FUNCTION: Final = GuardFunction(
     "stored_size",
     ("anyelement",),
-    "integer LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog"
-    " AS $$ BEGIN RETURN pg_column_size($1); END $$",
+    "integer LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SECURITY DEFINER"
+    " AS $$ BEGIN RETURN pg_catalog.pg_column_size($1); END $$",
 )
 
 _CONTAINS: Final = "RESTRICT = contsel, JOIN = contjoinsel"
@@ -328,15 +409,14 @@ def _bounded(type_: str) -> str:
         return _inlined(type_, f"$1::log_functions.built_{type_}::{type_}")
     fits = _may_be_built("log_functions.stored_size($1)")
     if type_ == "anyarray":
-        elements = _may_be_built(f"cardinality($1) * {BYTES_OF_ELEMENT}")
-        fits = f"({elements}) AND ({_may_be_built('log_functions.stored_size($1) / 8')})"
-    return _measured(type_, f"NOT ({fits})", "$1")
+        fits = _elements_may_be_built("$1")
+    return _measured(type_, f"NOT ({fits})", "$1").replace(" SET search_path = pg_catalog", "")
 
 
-_MADE: Final = (*_likes(), *_containments(), *_concatenations())
+_MADE: Final = (*_likes(), *_containments(), *_arithmetic(), *_concatenations())
 FUNCTIONS: Final = (
     LARGEST_VALUE_FUNCTION,
-    _STORED_SIZE,
+    STORED_SIZE_FUNCTION,
     *_named_functions(),
     *(function for functions, _ in _MADE for function in functions),
 )

@@ -12,6 +12,7 @@ which refuse operands that are too large together:
   `largest_value` says for each query how large they may be;
 * `LINEAR`: their operand has no bound below that of `SEARCHES`, but is a look at the clock as it is there;
 * array_to_string(): its delimiter times the elements;
+* arithmetic of numerics: the digits of the one times the digits of the other, and for a series more than that;
 * `HASHES`: linear, but a row can have hundreds of them: their operand is bounded;
 * widths that a query writes down: `FORMAT_WIDTH`, `LARGEST_WIDTH`.
 
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import product
 from typing import Final
 
 # PostgreSQL does 50 to 500 million steps a second in these functions: about half a second for one call.
@@ -37,6 +39,15 @@ LARGEST_HASHED: Final = 1024 * 1024  # bytes
 LARGEST_WIDTH: Final = 9_999  # characters, of char(n) and of what format() pads to
 # `%40000s` takes a width from the template, `%*s` from an argument.
 FORMAT_WIDTH: Final = r"%(\d+\$)?-*(\*|0*[1-9]\d{4,})"
+
+# Of numerics that are multiplied or divided: 1,500 of them take a tenth of a second. A sum has hardly more digits than
+# its parts, so it needs no bound.
+MOST_DIGITS: Final = 1_000  # before the point
+MOST_DECIMALS: Final = 500  # after it
+# exp(), ln() and the like add up a series of such products.
+MOST_DIGITS_OF_SERIES: Final = 100
+LARGEST_EXPONENT: Final = 600  # of e: 260 digits
+LONGEST_FORMAT: Final = 1_000  # bytes; to_char() and to_number() do 20 million a second
 
 GUARD_SQLSTATE: Final = "LQ001"  # the twins raise it; of no class that PostgreSQL has
 GUARD_MESSAGE: Final = "the operands are too large together"
@@ -72,11 +83,25 @@ SEARCHES: Final = (
     Search("string_to_array", ("text", "text"), "text[]"),
     Search("string_to_array", ("text", "text", "text"), "text[]"),
 )
+# Functions of numerics → how many they take. Here each operand is bounded, there all are measured.
+FACTORS: Final = (("mod", 2), ("div", 2), ("gcd", 2), ("lcm", 2), ("sqrt", 1))
+SERIES: Final = (("exp", 1), ("ln", 1), ("log", 1), ("log", 2), ("log10", 1), ("power", 2), ("pow", 2))
+# These square what they add up, which has this function around it.
+SQUARING: Final = frozenset({"stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp"})
+SQUARED: Final = "squared"
 # Overloads and forms of the same names that need no guard, or get it from another twin: name, arguments, result, body.
 PASSED_ON: Final = (
     *((name, ("text",), "text", "pg_catalog.{name}($1)") for name in _TRIMS),
     ("string_to_table", ("text", "text"), "SETOF text", "unnest(log_functions.string_to_array($1, $2))"),
     ("string_to_table", ("text", "text", "text"), "SETOF text", "unnest(log_functions.string_to_array($1, $2, $3))"),
+    *((name, ("float8",), "float8", "pg_catalog.{name}($1)") for name in ("exp", "ln", "log", "log10", "sqrt")),
+    *((name, ("float8", "float8"), "float8", "pg_catalog.{name}($1, $2)") for name in ("power", "pow")),
+    *(
+        (name, (type_, type_), type_, "pg_catalog.{name}($1, $2)")
+        for name, type_ in product(("gcd", "lcm", "mod"), ("int4", "int8"))
+    ),
+    ("mod", ("int2", "int2"), "int2", "pg_catalog.{name}($1, $2)"),
+    *((SQUARED, (type_,), type_, "$1") for type_ in ("int2", "int4", "int8", "float4", "float8")),
 )
 HASHES: Final = ("md5", "sha224", "sha256", "sha384", "sha512")
 # Linear, but slow with ICU: 75 ms for the largest row, hundreds of times in one query. Looked at like what is searched.
@@ -88,10 +113,20 @@ BOUNDED_RESULTS: Final[dict[str, tuple[str, ...]]] = {
     # Each makes some times as much of its operand, and of its own result again.
     **dict.fromkeys(("encode", "jsonb_pretty", "regexp_replace", "to_char"), ("text",)),
     **dict.fromkeys(("quote_ident", "quote_literal", "quote_nullable"), ("text",)),
+    # Each byte that is no ASCII can become two of them again.
+    **dict.fromkeys(("convert_from", "jsonb_extract_path_text"), ("text",)),
+    "convert_to": ("bytea",),
     **dict.fromkeys(("array_append", "array_cat", "array_prepend", "array_replace"), ("anyarray",)),
     **dict.fromkeys(("json_build_array", "json_build_object", "to_json"), ("json",)),
-    **dict.fromkeys(("jsonb_build_array", "jsonb_build_object", "to_jsonb"), ("jsonb",)),
+    **dict.fromkeys(("row_to_json", "array_to_json"), ("json",)),
+    **dict.fromkeys(("jsonb_build_array", "jsonb_build_object", "to_jsonb", "jsonb_object"), ("jsonb",)),
     **dict.fromkeys(("jsonb_insert", "jsonb_set", "jsonb_set_lax"), ("jsonb",)),
+    # `$[0, 0]` takes an element twice.
+    **dict.fromkeys(("jsonb_path_query_array", "jsonb_path_query_array_tz"), ("jsonb",)),
+    # Forms with a syntax of their own.
+    "overlay": ("text", "bytea"),
+    "array": ("anyarray",),
+    "row": ("anyelement",),
     # Of this service, for the BigQuery dialect.
     "array_text": ("text",),
     **dict.fromkeys(("split_text", "pattern_matches"), ("jsonb",)),
@@ -103,13 +138,28 @@ BOUNDED_RESULTS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("jsonb_agg", "jsonb_agg_strict", "jsonb_object_agg", "jsonb_object_agg_strict"), ("jsonb",)),
     **dict.fromkeys(("jsonb_object_agg_unique",), ("jsonb",)),
 }
+# Type of a cast → the domain between, which looks at the size; texts of rows, arrays and documents can be far larger.
+BOUNDED_CASTS: Final = {
+    **dict.fromkeys(("text", "varchar", "bpchar", "char", "character"), "built_text"),
+    **dict.fromkeys(("text[]", "varchar[]", "bpchar[]", "char[]", "character[]"), "built_texts"),
+}
+# Functions whose second argument is a format.
+FORMATTING: Final = frozenset({"to_char", "to_number", "to_date", "to_timestamp"})
 # What the checker pins to log_functions.
 GUARDED_FUNCTIONS: Final = frozenset(
-    {*(search.name for search in SEARCHES), *(passed[0] for passed in PASSED_ON), *HASHES, *LINEAR, "array_to_string"}
+    {
+        *(search.name for search in SEARCHES),
+        *(passed[0] for passed in PASSED_ON),
+        *HASHES,
+        *LINEAR,
+        "array_to_string",
+        "div",
+    }
 )
 
 # `||` has the precedence of OPERATOR(), so one can replace the other.
 GUARDED_CONCATENATION: Final = "OPERATOR(log_functions.||)"
+NESTED_OPERATORS: Final = ("*", "/", "%", "^", GUARDED_CONCATENATION)  # of twins that operands of twins can have
 MAX_APPENDED_ARGUMENTS: Final = 4  # `|| @name` in one query that PostgreSQL's own operator joins
 
 _WIDE: Final = re.compile(FORMAT_WIDTH)

@@ -19,7 +19,7 @@ from psycopg import Connection, sql
 
 from logsources.function_rights import FunctionName
 from logsources.googlesql_functions import GOOGLESQL_DEFINITIONS
-from logsources.guard_definitions import DOMAINS, FUNCTIONS, LARGEST_VALUE_FUNCTION, OPERATORS
+from logsources.guard_definitions import DOMAINS, FUNCTIONS, LARGEST_VALUE_FUNCTION, OPERATORS, STORED_SIZE_FUNCTION
 from logsources.roles import READERS, VIEW_OWNERS
 
 FUNCTION_SCHEMA: Final = "log_functions"
@@ -170,7 +170,8 @@ def ensure_guard_functions(conn: Connection[Any]) -> None:
     """Create the domains, functions and operators in log_functions; repeatable. `conn` is the owner's."""
     readers = sql.SQL(", ").join(map(sql.Identifier, READERS))
     with conn.transaction():
-        conn.execute(LARGEST_VALUE_FUNCTION.create())  # the domains call it
+        for called_by_domains in (LARGEST_VALUE_FUNCTION, STORED_SIZE_FUNCTION):
+            conn.execute(called_by_domains.create())
         for name, (type_, check) in DOMAINS.items():
             _ensure_domain(conn, name, type_, check)
         for function in FUNCTIONS:

@@ -14,7 +14,7 @@ import pglast
 from pglast import ast, enums
 
 from logsources.allowed_functions import ALLOWED_FUNCTIONS, OWN_FUNCTIONS, SYNTAX_FUNCTIONS
-from logsources.guards import BOUNDED_RESULTS, GUARDED_FUNCTIONS
+from logsources.guards import BOUNDED_RESULTS, GUARDED_FUNCTIONS, SQUARED
 
 
 def _words(text: str) -> frozenset[str]:
@@ -23,12 +23,13 @@ def _words(text: str) -> frozenset[str]:
 
 FUNCTIONS: Final = {
     "pg_catalog": ALLOWED_FUNCTIONS.union(*SYNTAX_FUNCTIONS.values()) - OWN_FUNCTIONS - GUARDED_FUNCTIONS,
-    "log_functions": OWN_FUNCTIONS | GUARDED_FUNCTIONS | BOUNDED_RESULTS.keys(),
+    "log_functions": OWN_FUNCTIONS | GUARDED_FUNCTIONS | BOUNDED_RESULTS.keys() | {SQUARED},
 }
 TYPES: Final = _words(
     """int2 int4 int8 float4 float8 numeric bool text varchar bpchar bytea date time timetz timestamp timestamptz
     interval json jsonb jsonpath uuid inet cidr macaddr tsrange tstzrange daterange int4range int8range numrange"""
 )
+CHECKED_DOMAINS: Final = (["format_template"], ["short_format"], ["built_text"], ["built_texts"])
 OPERATORS: Final = _words(
     """+ - * / % ^ = <> != < > <= >= || ~ ~* !~ !~* ~~ ~~* !~~ !~~* -> ->> #> #>> #- @> <@ ? ?| ?& @? @@ & | # && << >>
     <<= >>= -|- &< &> ^@ BETWEEN"""
@@ -133,7 +134,7 @@ def _judge_type_name(node: ast.TypeName, _: frozenset[str]) -> Iterator[str]:
     names = _names(node.names)
     if node.setof or node.pct_type:
         yield "SETOF or %TYPE"
-    if names == ["log_functions", "format_template"]:
+    if names[0] == "log_functions" and names[1:] in CHECKED_DOMAINS:
         return
     if names[0] != "pg_catalog" or len(names) != 2 or names[1] not in TYPES:
         yield f"type {'.'.join(names)}"

@@ -79,7 +79,123 @@ SAME = [
     "jsonb_agg(1)",
     "json_object_agg('a', 1)",
     "array_agg(array[1, 2])",
+    "1.5 * 2 + 7 / 2.5 - 7 % 2.5 + 2.5 ^ 3 - 2 ^ 10 + 2 * 3 / 2",
+    "1 / 3.0 * 1e20 / 7",
+    "('NaN'::numeric * 2 + 'Infinity'::numeric / 3)::text",
+    "('Infinity'::numeric % 3 + exp('-Infinity'::numeric))::text",
+    "mod(7.5, 2) + mod(7, 2) + div(7.5, 2) + gcd(12, 18) + lcm(4, 6.0) + sqrt(2) + sqrt(2.0)",
+    "exp(1.5) + ln(2.5) + log(2.5) + log(2, 64.0) + log10(5) + power(2, 3.5) + pow(2, 0.5) + exp(1)",
+    "power(1.0001, 3650) + power(123456789.123456, 3) + power(0.5, 2000.5) + ln(1e50) + exp(-1000.5) + exp(300.5)",
+    "power(0.0, 3) + power(-2.5, 3) + power(2.0, -3)",
+    "stddev(2.5) + variance(1) + stddev_pop(distinct 2) + var_samp(2.5::float8)",
+    "var_pop(2) over ()",
+    "to_char(now() - now(), 'HH24:MI') || to_char(1234.5, $)",
+    "to_number('1234', coalesce(null, '9999'))",
+    "to_timestamp(0)",
+    "upper('a')::text || 5::text || now()::date::text || cast(upper('b') as varchar(3))",
+    "upper('abc')::char(2)",
+    "upper('abc')::varchar",
+    "(array[upper('a'), 'b'])::text",
+    "(array[1, 2 + 3])::text[]",
+    "cast(array[1.5, 2 + 3] as text[])",
+    "row(1, upper($))::text",
+    "(select array[upper('a'), 'b'])",
+    "(select array[row(1, upper('a')), row(2, 'b')])",
+    "array(select upper('a'))",
+    "(select (1, upper('a')))",
+    "(select (1, 2.5) = (1, abs(2.5)))",
+    "(select (1, lower('A')) in ((1, 'a'), (2, 'b')))",
+    "(select q from (select 1 as a, upper('b') as b) as q)",
+    "(select row_to_json(q) from (select 1 as a, upper('b') as b) as q)",
+    "array_to_json(array[1, 2 + 3])",
+    "overlay(upper('abcd') placing 'xy' from 2 for 1)",
+    "convert_from(convert_to(upper('a'), 'UTF8'), 'UTF8')",
+    "jsonb_object(array['a', upper('b')])",
 ]
+# Of the right size, and too large: with what is read from stored documents too.
+NUMBERS = f"""with n as materialized (select repeated::numeric as large, left(repeated, 900)::numeric as fits,
+    ('1.' || left(repeated, 450))::numeric as fraction from (select string_agg('{"7" * 100}', '') as repeated
+    from generate_series(1, 655)) as t offset 0) select num_nulls($) from n"""
+ARITHMETIC = {
+    "large * large": CHECK_VIOLATION,
+    "large * 2": CHECK_VIOLATION,
+    "large / 7": CHECK_VIOLATION,
+    "7 / large": CHECK_VIOLATION,
+    "large % 7": CHECK_VIOLATION,
+    "7 % large": CHECK_VIOLATION,
+    "to_jsonb(large)::numeric * 2": CHECK_VIOLATION,
+    "mod(large, 7)": CHECK_VIOLATION,
+    "div(large, 7)": CHECK_VIOLATION,
+    "gcd(large, 7)": CHECK_VIOLATION,
+    "lcm(fits, fits + 1)": None,
+    "lcm(large, 7)": CHECK_VIOLATION,
+    "sqrt(large)": CHECK_VIOLATION,
+    "large ^ 2": GUARD_SQLSTATE,
+    "2.5 ^ large": GUARD_SQLSTATE,
+    "power(10.5, 100000)": GUARD_SQLSTATE,
+    "pow(10.5, 100000.5)": GUARD_SQLSTATE,
+    "exp(5000.5)": GUARD_SQLSTATE,
+    "exp(fraction)": GUARD_SQLSTATE,
+    "ln(large)": GUARD_SQLSTATE,
+    "log(large)": GUARD_SQLSTATE,
+    "log(2, large)": GUARD_SQLSTATE,
+    "log10(large)": GUARD_SQLSTATE,
+    "stddev(large)": CHECK_VIOLATION,
+    "var_pop(distinct large)": CHECK_VIOLATION,
+    "variance(large) over ()": CHECK_VIOLATION,
+    "1e131000 * 10": CHECK_VIOLATION,
+    "'1e131000' / 2.5": CHECK_VIOLATION,
+    "to_char(1.5, large::text)": CHECK_VIOLATION,
+    "to_number('1', large::text)": CHECK_VIOLATION,
+    "to_date('1', large::text)": CHECK_VIOLATION,
+    "to_timestamp('1', large::text)": CHECK_VIOLATION,
+    "number_series(1, 1, fraction)": None,
+    # Sums have as many digits as their parts, and take a time that is linear.
+    "large + large - 1": None,
+    "fits * 7 / fits % 3": None,
+    "fits * 3 / 7": None,
+    "fraction * 7 / fraction": None,
+    "sum(large)": None,
+    "avg(fits)": None,
+    "fits < large": None,
+    "round(fits, -5)": None,
+}
+# Each level of such subqueries makes more of `x`: 14 of them make megabytes of a few hundred bytes; 31 fit in a query.
+SEED = f"upper('{'a' * 200}')"
+GROWING = {
+    "text of a row": ("upper('\"\"')", "row(x, x)::text"),
+    "text of a row without ROW": (SEED, "(x, x)::text"),
+    "cast of a row": (SEED, "cast((x, x) as text)"),
+    "varchar of a row": (SEED, "row(x, x)::varchar"),
+    "character varying of a row": (SEED, "row(x, x)::character varying(10000000)"),
+    "char of a row": (SEED, "row(x, x)::bpchar"),
+    "text of an array": (SEED, "(array[x, x])::text"),
+    "text of a whole row": (SEED, "q::text"),
+    "text of bytes": (SEED, "convert_to(x, 'UTF8')::text"),
+    "row": (SEED, "row(x, x)"),
+    "row without ROW": (SEED, "(x, x)"),
+    "row in CASE": (SEED, "case when true then row(x, x) end"),
+    "row in COALESCE": (SEED, "coalesce(null, (x, x))"),
+    "row in a subquery": (SEED, "(select (x, x))"),
+    "row of rows": (SEED, "array[row(x, x), row(x, x)]"),
+    "whole row": (SEED, "q"),
+    "array of arrays": (f"array[{SEED}]", f"array[{', '.join('x' * 40)}]"),
+    "row_to_json": (SEED, "row_to_json(row(x, x))"),
+    "array_to_json": (f"to_json({SEED})", "array_to_json(array[x, x])"),
+    "to_jsonb": (SEED, "to_jsonb(row(x, x))"),
+    "jsonb_build_array": (SEED, "jsonb_build_array(x, x)"),
+    "jsonb_object": (SEED, "jsonb_object(array['a', x, 'b', x])::text"),
+    "jsonpath": (f"to_jsonb({SEED})", "jsonb_path_query_array(jsonb_build_array(x), '$[0, 0]')"),
+    "overlay": (SEED, "overlay(x placing x from 1 for 0)"),
+    "overlay of bytes": (f"convert_to({SEED}, 'UTF8')", "overlay(x placing x from 1 for 0)"),
+    "encodings": (f"convert_to('{'é' * 40}', 'UTF8')", "convert_to(convert_from(x, 'LATIN1'), 'UTF8')"),
+    "hexadecimal": (SEED, "encode(convert_to(x, 'UTF8'), 'hex')"),
+    "concatenation": (SEED, "x || x"),
+    "array_to_string": (SEED, "array_to_string(array[x, x], '')"),
+    "quotes": (f"upper('{'``' * 40}')".replace("`", "'"), "quote_literal(x)"),
+    "regular expression": (SEED, "regexp_replace(x, 'A', 'AA', 'g')"),
+    "groups": (SEED, "(regexp_match(x, '(((.*)))'))::text"),
+}
 LONG = f"select string_agg('{'a' * 1024}', '') as v from generate_series(1, 500) offset 0"
 BUILD = f"with large as materialized (select string_agg('{'a' * 100}', '') as a, "
 BUILD += f"string_agg('{'b' * 100}', '') as b from generate_series(1, 20000)) "
@@ -163,6 +279,35 @@ def test_refuses_operands_that_are_too_large_together(
     with pytest.raises(psycopg.Error) as caught:
         run(reader, f"{BUILD} select {expression} from large")
     assert caught.value.sqlstate == sqlstate
+
+
+def ending(connection: psycopg.Connection[Any], sql: str) -> str | None:
+    try:
+        run(connection, sql)
+    except psycopg.Error as error:
+        return error.sqlstate
+    return None
+
+
+@pytest.mark.parametrize(("expression", "sqlstate"), ARITHMETIC.items())
+def test_bounds_arithmetic_of_numerics(reader: psycopg.Connection[Any], expression: str, sqlstate: str | None) -> None:
+    assert ending(reader, NUMBERS.replace("$", expression)) == sqlstate
+
+
+def test_squares_within_one_another_end(reader: psycopg.Connection[Any]) -> None:
+    sql = "select 1.5 as x"
+    for _ in range(20):
+        sql = f"select x * x as x from ({sql} offset 0) as q"
+    assert ending(reader, sql) == CHECK_VIOLATION
+
+
+@pytest.mark.parametrize(("seed", "step"), GROWING.values(), ids=GROWING.keys())
+def test_no_value_grows_beyond_the_bound(reader: psycopg.Connection[Any], seed: str, step: str) -> None:
+    sql = f"select {seed} as x, 1 as y"
+    for _ in range(14):
+        sql = f"select {step} as x, q.x as y from ({sql} offset 0) as q"
+    reader.execute(f"SET {LARGEST_VALUE_SETTING} = '{SMALL_VALUE}'")
+    assert ending(reader, f"select num_nulls(x) from ({sql} offset 0) as q") in (GUARD_SQLSTATE, CHECK_VIOLATION)
 
 
 @pytest.mark.parametrize(

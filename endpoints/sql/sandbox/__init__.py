@@ -32,6 +32,8 @@ from endpoints.sql.sandbox.expressions import expression, simple_expression
 from endpoints.sql.sandbox.reader import Grammar, Reader
 from endpoints.sql.sandbox.selects import query, statement
 from endpoints.sql.sandbox.tokens import SandboxLimits, TokenReader
+from endpoints.sql.sandbox.vocabulary import THE_QUERY
+from logsources.guards import NESTED_OPERATORS
 
 # --- Checked query ----------------------------------------------------------------------------------------------------
 # What came through the check: the text that runs, what it reads, and the way back to the consumer's text.
@@ -127,6 +129,9 @@ def check_sandbox_query(
         limits=limits,
     )
     statement(reader)
+    if sum(map(reader.pieces.count, NESTED_OPERATORS)) > limits.nested_operators:
+        most = f"{limits.nested_operators} of the operators *, /, %, ^ and ||"
+        raise reader.refusal(f"has more than {most}", construct=THE_QUERY, index=0)
     return CheckedQuery.from_pieces(
         reader.pieces,
         reader.origins,

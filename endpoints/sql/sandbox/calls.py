@@ -9,7 +9,7 @@ from endpoints.sql.sandbox.reader import Reader, is_identifier
 from endpoints.sql.sandbox.tokens import STRING
 from endpoints.sql.sandbox.weights import OWN_FUNCTION_WEIGHT, TWIN_WEIGHT
 from logsources.allowed_functions import FUNCTION_SCHEMAS, LOG_FUNCTIONS_SCHEMA, OWN_FUNCTIONS
-from logsources.guards import BOUNDED_RESULTS, LARGEST_WIDTH, is_wide_template
+from logsources.guards import BOUNDED_RESULTS, FORMATTING, LARGEST_WIDTH, SQUARED, SQUARING, is_wide_template
 
 _FRAME_UNITS: Final = ("rows", "range", "groups")
 _NOT_A_WINDOW: Final = ("partition", "order", *_FRAME_UNITS)
@@ -29,6 +29,15 @@ def call(reader: Reader) -> None:
     if not reader.accept("*") and reader.symbol != ")":
         if name == "format":
             _template(reader)
+        elif name in FORMATTING:
+            _argument(reader)
+            if reader.accept(","):
+                _checked(reader, "short_format")
+        elif name in SQUARING:
+            reader.accept_any(("distinct", "all"))
+            reader.insert(f"{LOG_FUNCTIONS_SCHEMA}.{SQUARED} (")
+            _argument(reader)
+            reader.insert(")")
         else:
             reader.accept_any(("distinct", "all"))
             reader.list_of(_argument)
@@ -42,16 +51,22 @@ def call(reader: Reader) -> None:
 
 def _template(reader: Reader) -> None:
     # The first argument of format() says how wide its result is.
+    is_wide = reader.symbol == STRING and is_wide_template(reader.values[reader.index])
+    if is_wide and reader.following() in (",", ")"):
+        raise reader.refusal(f"pads to more than {LARGEST_WIDTH:,} characters, or to a width that is an argument")
+    _checked(reader, "format_template")
+    if reader.accept(","):
+        reader.list_of(_argument)
+
+
+def _checked(reader: Reader, domain: str) -> None:
+    # A literal as it is, anything else through the domain.
     if reader.symbol == STRING and reader.following() in (",", ")"):
-        if is_wide_template(reader.values[reader.index]):
-            raise reader.refusal(f"pads to more than {LARGEST_WIDTH:,} characters, or to a width that is an argument")
         reader.string()
     else:
         reader.insert("(")
         reader.expression()
-        reader.insert(f')::{LOG_FUNCTIONS_SCHEMA}."format_template"')
-    if reader.accept(","):
-        reader.list_of(_argument)
+        reader.insert(f')::{LOG_FUNCTIONS_SCHEMA}."{domain}"')
 
 
 def _argument(reader: Reader) -> None:

@@ -8,9 +8,16 @@ from endpoints.sql.sandbox.calls import call
 from endpoints.sql.sandbox.names import require_known_parameter, type_name, typed_literal, typed_literal_is_next
 from endpoints.sql.sandbox.reader import Mark, Part, Reader, holds_query, is_identifier, list_or_query, subquery
 from endpoints.sql.sandbox.scopes import EVERY_COLUMN, EXPRESSION_COLUMNS, Output, Reference, Star, Use
-from endpoints.sql.sandbox.special_forms import special_form
+from endpoints.sql.sandbox.special_forms import becomes_column, bound_row, special_form
 from endpoints.sql.sandbox.tokens import NUMBER, PARAMETER, QUOTED, STRING
-from endpoints.sql.sandbox.vocabulary import OPERATORS, PREFIX_OPERATORS, QUANTIFIERS, RESERVED_FUNCTIONS, TYPE_WORDS
+from endpoints.sql.sandbox.vocabulary import (
+    LITERALS,
+    OPERATORS,
+    PREFIX_OPERATORS,
+    QUANTIFIERS,
+    RESERVED_FUNCTIONS,
+    TYPE_WORDS,
+)
 from endpoints.sql.sandbox.weights import COPYING, TWIN_WEIGHT, copies_of_left_side, fields_of_widest_row
 from logsources.guards import GUARDED_CONCATENATION, MAX_APPENDED_ARGUMENTS
 
@@ -27,11 +34,16 @@ def operand(reader: Reader) -> Output:
         if prefixes > reader.limits.prefix_operators:
             raise reader.refusal(f"follows more than {reader.limits.prefix_operators} signs in a row")
         reader.take_symbol()
+    of_literal = reader.symbol in LITERALS
     output = _primary(reader)
     while True:
         if reader.symbol == "::":
+            behind = len(reader.pieces)
             reader.take("::")
-            type_name(reader)
+            domain = type_name(reader)
+            if domain is not None and not of_literal:
+                reader.pieces[behind] = f":: {domain} ::"
+            of_literal = False
             if isinstance(output, Star):
                 output = None
         elif reader.symbol == "[":
@@ -81,16 +93,19 @@ def _parameter(reader: Reader) -> None:
 
 def _bracketed(reader: Reader) -> Output:
     output: Output = None
-    start = reader.mark()
+    start, form = reader.mark(), len(reader.pieces)
     if holds_query(reader):
         subquery(reader)
     else:
         reader.expect("(")
         output = reader.expression()
-        if reader.accept(","):
+        is_row = reader.accept(",")
+        if is_row:
             reader.expressions()
             output = None
         reader.expect(")")
+        if is_row:
+            bound_row(reader, start[0], form)
     if reader.symbol != ".":
         return output
     star = _star_of_expression(reader)
@@ -119,6 +134,10 @@ def _name_or_call(reader: Reader) -> Output:
     name = reader.identifier()
     if reader.symbol != ".":
         reader.uses.append(Use(None, name, 1))
+        if becomes_column(reader):
+            reader.references.append(
+                Reference(reader.scope, not reader.scope.reading_from, name, "", len(reader.pieces) - 1)
+            )
         return name
     reader.take(".")
     return _attribute(reader, name)

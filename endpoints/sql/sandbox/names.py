@@ -15,8 +15,8 @@ from endpoints.sql.sandbox.vocabulary import (
     similar_names,
 )
 from endpoints.sql.stored_queries import may_be_of_catalog
-from logsources.allowed_functions import ALLOWED_FUNCTIONS, similar_functions
-from logsources.guards import LARGEST_WIDTH
+from logsources.allowed_functions import ALLOWED_FUNCTIONS, LOG_FUNCTIONS_SCHEMA, similar_functions
+from logsources.guards import BOUNDED_CASTS, LARGEST_WIDTH
 
 
 def resolve_relation(reader: Reader) -> tuple[str, Source]:
@@ -70,6 +70,13 @@ def require_known_columns(reader: Reader) -> None:
     """
     for reference in reader.references:
         candidates = reference.candidates()
+        if not reference.attribute:
+            # select q from (…) q: a whole row, which is a value like row(…)
+            if not all(reference.owner in columns for columns in candidates):
+                # A column of a subquery keeps its name.
+                name = reader.pieces[reference.token]
+                reader.pieces[reference.token] = f'( SELECT {LOG_FUNCTIONS_SCHEMA}."row" ( {name} ) AS {name} )'
+            continue
         if not candidates:
             raise reader.refusal("is not a FROM item here", construct=reference.owner, index=reference.token - 2)
         if not all(reference.attribute in columns for columns in candidates):
@@ -84,11 +91,16 @@ def require_known_columns(reader: Reader) -> None:
 
 # --- Type names -------------------------------------------------------------------------------------------------------
 # Types in casts, typed literals and column definitions: only those of the allowlist, pinned to pg_catalog.
-def type_name(reader: Reader) -> None:
-    """Take a type, with its modifiers and array brackets."""
+def type_name(reader: Reader) -> str | None:
+    """Take a type, with its modifiers and array brackets; return the domain that a cast to it goes through first."""
+    word = reader.symbol
     _element_type(reader)
+    brackets = ""
     while reader.symbol == "[" and reader.following() == "]":
         reader.read("[", "]")
+        brackets = "[]"
+    domain = BOUNDED_CASTS.get(word + brackets)
+    return domain and f'{LOG_FUNCTIONS_SCHEMA}."{domain}"'
 
 
 def _element_type(reader: Reader) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 from endpoints.sql.sandbox.names import type_name
 from endpoints.sql.sandbox.reader import Reader, subquery
 from endpoints.sql.sandbox.tokens import STRING
-from endpoints.sql.sandbox.vocabulary import EXTRACT_FIELDS
+from endpoints.sql.sandbox.vocabulary import EXTRACT_FIELDS, LITERAL_LISTS, LITERALS, ROW_COMPARISONS
 from logsources.allowed_functions import LOG_FUNCTIONS_SCHEMA
 
 
@@ -49,7 +49,16 @@ def _case(reader: Reader) -> None:
 
 
 def _cast(reader: Reader) -> None:
-    reader.read("cast", "(", Reader.expression, "as", type_name, ")")
+    form = len(reader.pieces)
+    of_literal = reader.following(2) in LITERALS and reader.following(3) == "as"
+    reader.read("cast", "(", Reader.expression)
+    behind = len(reader.pieces)
+    reader.expect("as")
+    domain = type_name(reader)
+    if domain is not None and not of_literal:
+        reader.pieces[form + 1] = "( ("
+        reader.pieces[behind] = f") :: {domain} AS"
+    reader.expect(")")
 
 
 def _listed(reader: Reader) -> None:
@@ -57,11 +66,37 @@ def _listed(reader: Reader) -> None:
     reader.read(reader.symbol, "(", Reader.expressions, ")")
 
 
+_BOUNDED_ROW: Final = f'{LOG_FUNCTIONS_SCHEMA}."row"'
+
+
 def _row(reader: Reader) -> None:
+    first, form = reader.index, len(reader.pieces)
     reader.read("row", "(")
     if reader.symbol != ")":
         reader.expressions()
     reader.expect(")")
+    bound_row(reader, first, form)
+
+
+def bound_row(reader: Reader, first: int, form: int) -> None:
+    """Put the twin around a row from token `first` and piece `form` on, unless it is compared or unfolded here."""
+    compared = reader.symbol in ROW_COMPARISONS or reader.symbols[first - 1] in ROW_COMPARISONS
+    if not compared and reader.symbol != ".":
+        _bound(reader, first, form, "row")
+
+
+def _bound(reader: Reader, first: int, form: int, name: str) -> None:
+    # Of literals nothing grows.
+    if becomes_column(reader) and not LITERAL_LISTS.issuperset(reader.symbols[first + 1 : reader.index]):
+        reader.pieces[form] = f'{LOG_FUNCTIONS_SCHEMA}."{name}" ( {reader.pieces[form]}'
+        reader.insert(")")
+
+
+def becomes_column(reader: Reader) -> bool:
+    """Whether an expression here may be a column for the query around, which can put it into rows and arrays again."""
+    # That is the select list of a SELECT within another, before its FROM items are known.
+    scope = reader.scope
+    return not scope.items and scope.parent is not None and scope.parent.parent is not None
 
 
 def _exists(reader: Reader) -> None:
@@ -70,11 +105,15 @@ def _exists(reader: Reader) -> None:
 
 
 def _array(reader: Reader) -> None:
+    first, form = reader.index, len(reader.pieces)
     reader.expect("array")
     if reader.symbol == "(":
         subquery(reader)
     else:
         _elements(reader)
+    # Rows are bounded each, and no function takes an array of them.
+    if not any(piece.startswith(_BOUNDED_ROW) for piece in reader.pieces[form + 1 : form + 4]):
+        _bound(reader, first, form, "array")
 
 
 def _elements(reader: Reader) -> None:
@@ -125,10 +164,12 @@ def _from_and_for(reader: Reader) -> None:
 
 def _overlay(reader: Reader) -> None:
     reader.functions.add("overlay")
+    reader.insert(f'{LOG_FUNCTIONS_SCHEMA}."overlay" (')
     reader.read("overlay", "(", Reader.expression, "placing", Reader.expression, "from", Reader.expression)
     if reader.accept("for"):
         reader.expression()
-    reader.expect(")")
+    reader.read(")")
+    reader.insert(")")
 
 
 def _position(reader: Reader) -> None:

@@ -46,6 +46,7 @@ class SandboxLimits:
     from_items_per_select: int = 12
     identifier_bytes: int = 63  # NAMEDATALEN - 1: a longer one would be cut silently
     prefix_operators: int = 8  # in a row
+    nested_operators: int = 300  # PostgreSQL plans a chain of twins in the square of its length
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,11 @@ OPERATORS: Final = _words(
 PREFIX_OPERATORS: Final = _words("+ - ~ not")
 SET_OPERATIONS: Final = _words("union intersect except")
 JOIN_BEGINNINGS: Final = _words("join inner left right full cross natural")
+# A literal's symbol, as `tokens` gives it, and what lists of literals have: with these no value grows.
+LITERALS: Final = _words("' 0 @name null true false")
+LITERAL_LISTS: Final = LITERALS | _words(", ( ) [ ] + -")
+# A row before or after them is compared, column by column.
+ROW_COMPARISONS: Final = _words("= <> != < > <= >= in not is isnull notnull overlaps between")
 QUANTIFIERS: Final = _words("any all some")
 
 INTERVAL_FIELDS: Final = ("year", "month", "day", "hour", "minute", "second")

@@ -24,7 +24,7 @@ from endpoints.sql.sandbox.tokens import NUMBER, STRING
 
 BARRIER_FROM: Final = 4_000
 ITEM_WEIGHT: Final = 60  # of a FROM item beyond its tokens
-OWN_FUNCTION_WEIGHT: Final = 200
+OWN_FUNCTION_WEIGHT: Final = 400  # PostgreSQL keeps a plan for each call that it does not replace
 TWIN_WEIGHT: Final = 30  # of a function or operator of PostgreSQL that is called through one of ours
 # The planner takes columns of an outer join for free, and copies them into the definitions of functions.
 OUTER_JOIN_GROWTH: Final = 9

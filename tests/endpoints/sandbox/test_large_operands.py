@@ -52,3 +52,28 @@ def test_a_chain_of_calls_over_a_stored_value_ends_in_time(superuser: psycopg.Co
     superuser.execute("GRANT SELECT ON stored TO sandbox_reader")
     timings = [timed(superuser, case, statement_timeout=0.2) for case in stored_chains()]
     assert [timing for timing in timings if timing.seconds > WITHIN_SECONDS or timing.ending != QUERY_CANCELED] == []
+
+
+def test_a_row_computes_with_large_numerics_in_time(superuser: psycopg.Connection[Any]) -> None:
+    # Unbounded, 290 divisions of 131,000 digits by 65,500 take a minute, and so does variance() of as many.
+    digits = (
+        "(select string_agg((n::bigint * n * n % 1000003 % 10)::text, '') from generate_series(1, {}) as n)::numeric"
+    )
+    large = f"select {digits.format(131_000)} as a, {digits.format(65_500)} as b offset 0"
+    links = ("a / b", "a % b", "b * b", "mod(a, b)", "variance(b + {})", "ln(a)", "1.5 ^ b", "exp(b)")
+    for link in links:
+        chain = " + ".join(link.format(number) for number in range(290))
+        timing = timed(superuser, Case(link, f"select {chain} from ({large}) as q"), statement_timeout=0.2)
+        assert timing.seconds < ENDS_WITHIN_SECONDS, timing
+        assert timing.ending in (GUARD_SQLSTATE, CHECK_VIOLATION), timing
+
+
+def test_a_row_computes_with_the_largest_numerics_in_time(superuser: psycopg.Connection[Any]) -> None:
+    fits = "select '{0}.{1}'::numeric as a, '1.{1}'::numeric as b, '{2}.{2}'::numeric as c offset 0"
+    largest = fits.format("7" * 480, "7" * 240, "7" * 90)
+    links = ("a * a", "a / b", "a % b", "sqrt(a)", "gcd(a, b)", "stddev(a + {})", "ln(c)", "log(2, c)", "c ^ 2.5")
+    for link in links:
+        chain = " + ".join(link.format(number) for number in range(290))
+        timing = timed(superuser, Case(link, f"select {chain} from ({largest}) as q"), statement_timeout=5.0)
+        assert timing.seconds < ENDS_WITHIN_SECONDS, timing
+        assert timing.ending == "result", timing

@@ -31,6 +31,8 @@ def check(sql, **limits):
         ({"identifier_bytes": 9}, "select id as a2345678 from edge_logs",
          "select id as a234567890 from edge_logs"),
         ({"prefix_operators": 2}, "select - - 1", "select - - - 1"),
+        ({"nested_operators": 2}, "select 1 * 2 / 3 + 4", "select 1 * 2 / 3 % 4"),
+        ({"nested_operators": 1}, "select id || id || 'a' from edge_logs", "select id || id || id from edge_logs"),
     ],
 )  # fmt: skip
 def test_holds_the_limit(limits, within, beyond):

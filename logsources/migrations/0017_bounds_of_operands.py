@@ -1,4 +1,4 @@
-"""Functions over large values of a row that look at the clock: all are created anew."""
+"""Twins that bound numerics, rows, arrays and casts to text, and look at the clock: all functions are created anew."""
 
 from importlib import import_module
 

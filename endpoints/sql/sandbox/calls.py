@@ -7,7 +7,7 @@ from typing import Final
 from endpoints.sql.sandbox.names import require_allowed_function
 from endpoints.sql.sandbox.reader import Reader, is_identifier
 from endpoints.sql.sandbox.tokens import STRING
-from endpoints.sql.sandbox.weights import OWN_FUNCTION_WEIGHT, TWIN_WEIGHT
+from endpoints.sql.sandbox.weights import OWN_FUNCTION_WEIGHT, TWIN_WEIGHT, add_definition
 from logsources.allowed_functions import FUNCTION_SCHEMAS, LOG_FUNCTIONS_SCHEMA, OWN_FUNCTIONS
 from logsources.guards import BOUNDED_RESULTS, FORMATTING, LARGEST_WIDTH, SQUARED, SQUARING, is_wide_template
 
@@ -19,8 +19,7 @@ def call(reader: Reader) -> None:
     """Take a call of an allowed function, pinned to its schema, with its aggregate clauses and OVER."""
     name = require_allowed_function(reader)
     reader.functions.add(name)
-    if name in FUNCTION_SCHEMAS or name in BOUNDED_RESULTS:
-        reader.more_weight += OWN_FUNCTION_WEIGHT if name in OWN_FUNCTIONS else TWIN_WEIGHT
+    start = reader.mark()
     if name in BOUNDED_RESULTS:
         # format(…)  ->  log_functions.format(pg_catalog.format(…)): a column gets the same name from both
         reader.insert(f'{LOG_FUNCTIONS_SCHEMA}."{name}" (')
@@ -44,6 +43,8 @@ def call(reader: Reader) -> None:
         if reader.symbol == "order":
             order_by(reader)
     reader.expect(")")
+    if name in FUNCTION_SCHEMAS or name in BOUNDED_RESULTS:
+        add_definition(reader, start, OWN_FUNCTION_WEIGHT if name in OWN_FUNCTIONS else TWIN_WEIGHT)
     _aggregate_clauses(reader)
     if name in BOUNDED_RESULTS:
         reader.insert(")")

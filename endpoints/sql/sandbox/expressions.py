@@ -19,7 +19,7 @@ from endpoints.sql.sandbox.vocabulary import (
     TYPE_WORDS,
 )
 from endpoints.sql.sandbox.weights import COPYING, TWIN_WEIGHT, copies_of_left_side, fields_of_widest_row
-from logsources.guards import GUARDED_CONCATENATION, MAX_APPENDED_ARGUMENTS
+from logsources.guards import GUARDED_CONCATENATION, MAX_APPENDED_ARGUMENTS, NESTED_OPERATORS
 
 
 # --- Operands ---------------------------------------------------------------------------------------------------------
@@ -215,9 +215,11 @@ def _operator_sign(reader: Reader) -> None:
     if reader.symbol == "||" and reader.following() != STRING:
         reader.appended_arguments += reader.following() == PARAMETER
         if reader.following() != PARAMETER or reader.appended_arguments > MAX_APPENDED_ARGUMENTS:
-            reader.more_weight += TWIN_WEIGHT
             reader.take(GUARDED_CONCATENATION)
+            reader.add_weight(TWIN_WEIGHT, reader.index - 1)
             return
+    if reader.symbol in NESTED_OPERATORS:
+        reader.add_weight(TWIN_WEIGHT, reader.index)
     reader.take(reader.symbol)
 
 

@@ -14,6 +14,7 @@ from endpoints.sql.sandbox.vocabulary import (
     TYPES_WITH_MODIFIERS,
     similar_names,
 )
+from endpoints.sql.sandbox.weights import TWIN_WEIGHT
 from endpoints.sql.stored_queries import may_be_of_catalog
 from logsources.allowed_functions import ALLOWED_FUNCTIONS, LOG_FUNCTIONS_SCHEMA, similar_functions
 from logsources.guards import BOUNDED_CASTS, LARGEST_WIDTH
@@ -100,6 +101,8 @@ def type_name(reader: Reader) -> str | None:
         reader.read("[", "]")
         brackets = "[]"
     domain = BOUNDED_CASTS.get(word + brackets)
+    if domain is not None:
+        reader.more_weight += TWIN_WEIGHT
     return domain and f'{LOG_FUNCTIONS_SCHEMA}."{domain}"'
 
 

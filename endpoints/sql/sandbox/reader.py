@@ -15,8 +15,8 @@ from endpoints.sql.sandbox.tokens import END, NUMBER, PARAMETER, QUOTED, STRING,
 from endpoints.sql.sandbox.vocabulary import A_STRING, REASONS, RESERVED, SET_OPERATIONS, THE_END, violation
 
 MAX_INTEGER_DIGITS = 9  # fits an int4
-# Parts that PostgreSQL may build from a text: half a second and 40 MiB.
-HEAVIEST: Final = 60_000
+# Parts that PostgreSQL may build from a text: a second and 80 MiB.
+HEAVIEST: Final = 120_000
 # Of them, copies of operands: PostgreSQL copies a condition and what it sorts by once more for each partition.
 MOST_COPIES: Final = 4_000
 

@@ -24,8 +24,14 @@ from endpoints.sql.sandbox.tokens import NUMBER, STRING
 
 BARRIER_FROM: Final = 4_000
 ITEM_WEIGHT: Final = 60  # of a FROM item beyond its tokens
-OWN_FUNCTION_WEIGHT: Final = 400  # PostgreSQL keeps a plan for each call that it does not replace
-TWIN_WEIGHT: Final = 30  # of a function or operator of PostgreSQL that is called through one of ours
+SELECT_WEIGHT: Final = 200
+# A function of ours, or of PostgreSQL that is called through one of ours, is replaced by its definition; so are the
+# arithmetic of numerics and casts to text.
+OWN_FUNCTION_WEIGHT: Final = 300
+TWIN_WEIGHT: Final = 100
+# The definition names its arguments so often, and PostgreSQL copies those that are cheap to compute.
+NAMED_ARGUMENTS: Final = 8
+LARGEST_CHEAP_ARGUMENT: Final = 60
 # The planner takes columns of an outer join for free, and copies them into the definitions of functions.
 OUTER_JOIN_GROWTH: Final = 9
 JOIN_GROWTH: Final = 3  # times the work of planning for each FROM item more
@@ -67,9 +73,15 @@ def _members(reader: Reader) -> int:
     return varying + (constants > 0)
 
 
+def add_definition(reader: Reader, start: Mark, weight: float) -> None:
+    """Note that a call from there to here is replaced by a definition of this weight."""
+    arguments = reader.index - start[0] + reader.more_weight - start[1]
+    reader.add_weight(weight + NAMED_ARGUMENTS * min(arguments, LARGEST_CHEAP_ARGUMENT), start[0])
+
+
 def weight_of_planning(scope: Scope) -> float:
     """Return what ordering the FROM items of a SELECT takes; PostgreSQL plans a copied subquery for each copy."""
-    return float(4 * JOIN_GROWTH ** min(scope.item_count, LARGEST_JOIN))
+    return SELECT_WEIGHT + float(4 * JOIN_GROWTH ** min(scope.item_count, LARGEST_JOIN))
 
 
 def fields_of_widest_row(reader: Reader) -> int:

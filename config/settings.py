@@ -309,7 +309,7 @@ CORS_ALLOWED_ORIGINS: list[str] = env.list("CORS_ALLOWED_ORIGINS", default=[])
 CORS_URLS_REGEX = r"^/(api/|endpoints/|logs|v1/logs|mcp/?$)"  # loggers in browsers too
 CORS_ALLOW_HEADERS = [
     "accept", "authorization", "content-type", "if-none-match", "traceparent", "tracestate", "x-api-key",
-    "x-request-id", "x-log-position", "mcp-protocol-version", "mcp-method", "mcp-name",
+    "x-request-id", "x-log-position", "idempotency-key", "mcp-protocol-version", "mcp-method", "mcp-name",
     f"{ENDPOINTS_HEADER_PREFIX.lower()}-endpoint-redact-pii",
 ]  # fmt: skip
 CORS_EXPOSE_HEADERS = [

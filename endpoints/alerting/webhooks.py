@@ -69,6 +69,10 @@ def read_target(url: str) -> Target:
         raise WebhookRefused("The address must have a host, and neither a user name nor a fragment (#).")
     if any(character <= " " or character > "~" for character in url):
         raise WebhookRefused("The address may have only printable ASCII characters; write others as %xx or xn--.")
+    try:
+        parts.hostname.encode("idna")
+    except UnicodeError as error:  # an empty label, or one of over 63 characters
+        raise WebhookRefused("The host is no name: between its dots are 1 to 63 characters.") from error
     path = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
     return Target(parts.scheme, parts.hostname, port or (443 if parts.scheme == "https" else 80), path)
 

@@ -29,10 +29,10 @@ class RawArguments:
     repeated: frozenset[str] = frozenset()
 
     def overridden_by(self, other: RawArguments) -> RawArguments:
-        """Return all arguments; if a name is in both places, the other's value counts."""
+        """Return all arguments; if a name is in both places, the other's value counts, unless that is empty."""
+        sent = {name: value for name, value in other.values.items() if value != "" or name not in self.values}
         return RawArguments(
-            values={**self.values, **other.values},
-            repeated=(self.repeated - other.values.keys()) | other.repeated,
+            values={**self.values, **sent}, repeated=(self.repeated - sent.keys()) | (other.repeated & sent.keys())
         )
 
 
@@ -93,7 +93,10 @@ def read_json(body: bytes) -> Any:
         raise InvalidRequest(f"A request may have at most {_MAX_FIELDS} arguments.")
     try:
         return json.loads(
-            body.decode("utf-8"), object_pairs_hook=_unrepeated, parse_float=_decimal, parse_constant=_refuse_constant
+            body.decode("utf-8-sig"),
+            object_pairs_hook=_unrepeated,
+            parse_float=_decimal,
+            parse_constant=_refuse_constant,
         )
     except UnicodeDecodeError as error:
         raise InvalidRequest("The body is not UTF-8.") from error

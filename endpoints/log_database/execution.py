@@ -55,11 +55,12 @@ Attendance = Callable[[GateConnection], AbstractContextManager[None]]
 logger = structlog.get_logger(__name__)
 
 _QUOTED = re.compile(r'".*"', re.DOTALL)
+LOCK_NOT_AVAILABLE: Final = "55P03"  # within lock_timeout: a table is being changed
 # SQLSTATE classes and codes that say "the server is not there for us", PostgreSQL appendix A.
 _UNAVAILABLE_CLASSES = ("08", "57P", "53300")
 # A standby has not replayed what the primary has: the awaited position, the schema of a new version, one of its views.
 # Or replay and a statement stood in each other's way (manual, "Handling Query Conflicts"): one of them was cancelled.
-_FAILURES_OF_STANDBYS = frozenset((POSITION_NOT_REPLAYED, "3F000", "42P01", "40001", "40P01", "55P03"))
+_FAILURES_OF_STANDBYS = frozenset((POSITION_NOT_REPLAYED, "3F000", "42P01", "40001", "40P01", LOCK_NOT_AVAILABLE))
 
 
 class StatementFailed(Exception):
@@ -232,8 +233,9 @@ def failure_of(error: psycopg.Error, session: ReaderSession) -> Exception:
         return QueryTimeout(session.statement_timeout_seconds)
     if isinstance(error, psycopg.OperationalError) and _is_unavailable(error):
         return DatabaseUnavailable(reason=str(error) if isinstance(error, SharedSession) else "")
-    if error.sqlstate == POSITION_NOT_REPLAYED:
-        return DatabaseUnavailable()  # the former primary is a standby now, and there is no other
+    # The former primary is a standby now, and there is no other; or a table is locked, because it is being changed.
+    if error.sqlstate in (POSITION_NOT_REPLAYED, LOCK_NOT_AVAILABLE):
+        return DatabaseUnavailable()
     return StatementFailed(error)
 
 

@@ -118,7 +118,6 @@ _EXPLANATIONS: Final[dict[str, Explanation]] = {
     "54001": Explanation("The query is nested too deeply.", _SIMPLER),
     "54011": Explanation("The query has too many columns.", _SIMPLER),
     "54023": Explanation("A function has too many arguments.", _SIMPLER),
-    "55P03": Explanation("A table is being changed at the moment.", "Try again."),
 }
 # JSON errors differ in ways that matter to no caller (PostgreSQL, appendix A, 22031 to 2203G).
 _JSON: Final = Explanation("A JSON value or path does not have the form that is needed here.")

@@ -142,6 +142,7 @@ def test_a_name_with_one_private_address_is_refused_as_a_whole(monkeypatch: pyte
         "https://user@hooks.example.org/", "https://user:word@hooks.example.org/", "https://hooks.example.org/#part",
         "https://hooks.example.org:99999/", "https://hooks.example.org/a b", "https://hooks.example.org/\r\nX: y",
         "https://[::1/", "file:///etc/passwd", "https://hôte.example.org/",
+        "https://a..b/hook", "https://.example.org/", "https://" + "a" * 64 + ".example.org/",
     ],
 )  # fmt: skip
 def test_refuses_addresses_that_are_none(url: str) -> None:

@@ -33,6 +33,30 @@ def test_more_fields_of_a_form_are_refused() -> None:
         read_body(FORM, b"a=1&" * 200_000)
 
 
+def test_a_byte_order_mark_before_json_is_skipped() -> None:
+    assert read_body(JSON, b'\xef\xbb\xbf{"a": 1}').values == {"a": 1}
+    with pytest.raises(InvalidRequest, match="not JSON"):
+        read_body(JSON, b'{\xef\xbb\xbf"a": 1}')
+
+
+@pytest.mark.parametrize(
+    ("of_body", "of_query_string", "values"),
+    [
+        ({"x": 1}, b"x=", {"x": 1}),
+        ({"x": 1}, b"x=&x=", {"x": ["", ""]}),
+        ({"x": 1}, b"x=2", {"x": "2"}),
+        ({"x": ""}, b"x=2", {"x": "2"}),
+        ({}, b"x=", {"x": ""}),
+        ({"x": ["a", "b"]}, b"x=&y=1", {"x": ["a", "b"], "y": "1"}),
+    ],
+)
+def test_an_empty_argument_overrides_none(
+    of_body: dict[str, object], of_query_string: bytes, values: dict[str, object]
+) -> None:
+    body = read_body(JSON, json.dumps(of_body).encode())
+    assert body.overridden_by(read_query_string(of_query_string)).values == values
+
+
 def test_members_given_twice_are_each_named_once() -> None:
     with pytest.raises(InvalidRequest) as refused:
         read_body(JSON, b'{"b": 1, "a": 1, "b": 2, "c": 3, "a": 2, "b": 3}')

@@ -256,6 +256,14 @@ def test_answers_database_unavailable_when_nothing_listens(monkeypatch: pytest.M
         nowhere.close()
 
 
+def test_answers_database_unavailable_while_a_table_is_locked(superuser: psycopg.Connection[Any]) -> None:
+    with superuser.transaction():
+        superuser.execute("LOCK TABLE logs.edge_logs IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(DatabaseUnavailable):
+            value_of("SELECT count(*) FROM logs.edge_logs")
+    assert isinstance(value_of("SELECT count(*) FROM logs.edge_logs"), int)
+
+
 def test_survives_connections_that_the_server_has_closed(pool: GatePool, superuser: psycopg.Connection[Any]) -> None:
     with pool.connection() as one, pool.connection() as two:
         pids = [one.info.backend_pid, two.info.backend_pid]

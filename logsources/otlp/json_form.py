@@ -6,6 +6,8 @@ mean nothing.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +22,7 @@ from logsources.otlp.records import Allowance, BadOTLP, LogRecord, Origin, origi
 from logsources.stored_form import stored
 
 _BEGINNINGS: Final = (b",", b"[", b"{")
+_BASE64_ID_CHARACTERS: Final = (12, 24)  # of 8 and 16 bytes
 _MAX_INTEGER_CHARACTERS: Final = 20  # of 64 bits; Python refuses to read a number of thousands of digits
 
 
@@ -32,7 +35,11 @@ def read_rows(body: bytes, *, max_rows: int) -> Iterator[dict[str, Any] | BadOTL
         raise TooManyRows(max_rows * VALUES_PER_ROW, "values")
     request = _document(body.removeprefix(BYTE_ORDER_MARK))
     allowance = Allowance(max_rows)
-    for resource_logs in _members(_object(request, "the body"), "resourceLogs"):
+    if _object(request, "the body") and "resourceLogs" not in request:
+        raise BadOTLP(
+            "the body has no resourceLogs"
+        )  # of traces or metrics, or with other names: nothing would be kept
+    for resource_logs in _members(request or {}, "resourceLogs"):
         for scope_logs in _members(resource_logs, "scopeLogs"):
             origin = _origin(resource_logs.get("resource"), scope_logs.get("scope"))
             for sent in _items(scope_logs.get("logRecords"), "logRecords"):
@@ -85,8 +92,8 @@ def _row(sent: Any, origin: Origin) -> dict[str, Any] | BadOTLP:
                 attributes=_attributes(record.get("attributes")),
                 severity_number=_integer(record, "severityNumber"),
                 severity_text=_text(record, "severityText"),
-                trace_id=_text(record, "traceId").lower(),
-                span_id=_text(record, "spanId").lower(),
+                trace_id=_id(record, "traceId"),
+                span_id=_id(record, "spanId"),
                 flags=_integer(record, "flags"),
                 event_name=_text(record, "eventName"),
                 dropped_attributes_count=_integer(record, "droppedAttributesCount"),
@@ -214,6 +221,14 @@ def _text(of: dict[str, Any], name: str) -> str:
     if value.__class__ is not str:
         raise BadOTLP(f"{name} must be text")
     return str(value)
+
+
+def _id(of: dict[str, Any], name: str) -> str:
+    text = _text(of, name)
+    if len(text) in _BASE64_ID_CHARACTERS:  # as other protobuf messages have bytes in JSON
+        with suppress(binascii.Error):
+            return base64.b64decode(text, validate=True).hex()
+    return text.lower()
 
 
 def _integer(of: dict[str, Any], name: str) -> int:

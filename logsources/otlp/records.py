@@ -148,9 +148,9 @@ def _put_facts(metadata: dict[str, Any], record: LogRecord) -> None:
         metadata["severity_number"] = record.severity_number
     if record.severity_text:
         metadata["severity_text"] = record.severity_text
-    if record.trace_id:
+    if record.trace_id.strip("0"):  # all zeros is no id
         metadata["trace_id"] = record.trace_id
-    if record.span_id:
+    if record.span_id.strip("0"):
         metadata["span_id"] = record.span_id
     if record.flags:
         metadata["flags"] = record.flags

@@ -70,6 +70,27 @@ def test_an_empty_request_has_no_rows(form: str) -> None:
     assert read(form, request()) == []
 
 
+@read_forms
+def test_an_id_of_zeros_is_none(form: str) -> None:
+    (row,) = read(form, request(record(traceId="0" * 32, spanId="0" * 16)))
+    assert not {"trace_id", "span_id"} & row["metadata"][0].keys()
+
+
+@pytest.mark.parametrize(
+    ("sent", "stored"),
+    [
+        ("W47/95gDgQPSabYzgT/GDA==", "5b8efff798038103d269b633813fc60c"),
+        ("7uGbfsPBsXQ=", "eee19b7ec3c1b174"),
+        ("5B8EFFF798038103D269B633813FC60C", "5b8efff798038103d269b633813fc60c"),
+        ("Not-Base64-of-24-letters", "not-base64-of-24-letters"),
+        ("AAAAAAAAAAAAAAAAAAAAAA==", None),
+    ],
+)
+def test_an_id_in_base64_is_read(sent: str, stored: str | None) -> None:
+    (row,) = read("JSON", request(record(traceId=sent)))
+    assert row["metadata"][0].get("trace_id") == stored
+
+
 STRUCTURE = {"kvlistValue": {"values": [{"key": "n", "value": {"arrayValue": {"values": [{"intValue": 1}, {}]}}}]}}
 VALUES = {
     "text": ({"stringValue": "é"}, "é", None),
@@ -240,6 +261,9 @@ BAD_BODIES = {
     b"": "the body is not JSON",
     b"[]": "the body must be an object",
     b"5": "the body must be an object",
+    b'{"hello":"world"}': "the body has no resourceLogs",
+    b'{"resource_logs":[]}': "the body has no resourceLogs",
+    b'{"resourceSpans":[]}': "the body has no resourceLogs",
     b'{"resourceLogs":{}}': "resourceLogs must be an array",
     b'{"resourceLogs":[1]}': "each item of resourceLogs must be an object",
     b'{"resourceLogs":[{"scopeLogs":[1]}]}': "each item of scopeLogs must be an object",

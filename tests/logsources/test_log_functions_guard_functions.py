@@ -311,6 +311,29 @@ def test_no_value_grows_beyond_the_bound(reader: psycopg.Connection[Any], seed: 
 
 
 @pytest.mark.parametrize(
+    "column",
+    ["array[m, m]", "row(m, 1)", "(m, 1)", "array(select m)", "t", "m::text", "overlay('xy' placing m from 1)"],
+)
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select {} as x, count(*) from t group by {} order by {}",
+        "select x from (select {} as x, count(*) from t group by {} order by {}) as q",
+        "with q as (select distinct {} as x from t order by {}) select x, x = x from q",
+        "select x from (select {} as x from t union select {} from t order by 1) as q",
+        "select x from (select max(1) over (partition by {} order by {}) as x, {} as y from t) as q",
+    ],
+)
+def test_a_column_can_be_grouped_and_sorted_by(reader: psycopg.Connection[Any], query: str, column: str) -> None:
+    sql = "with t as (select unnest(array['a', 'b']) as m)"
+    checked = check_sandbox_query(f"{sql}, u as ({query.replace('{}', column)}) select 1 from u", tables=())
+    assert len(reader.execute(checked.sql.encode()).fetchall()) == 2
+    of_subquery = query.replace("from t", "from (select unnest(array['a', 'b']) as m) as t")
+    whole = check_sandbox_query(of_subquery.replace("{}", column), tables=())
+    assert len(reader.execute(whole.sql.encode()).fetchall()) == 2
+
+
+@pytest.mark.parametrize(
     "condition",
     [
         "m like 'GET%'",

@@ -60,10 +60,12 @@ class Scope:
     """One level of names: a query with its WITH list, or one SELECT with its FROM items.
 
     `reading_from` is true while the FROM clause is read: there PostgreSQL shows only some of the level's own items.
+    `gives_columns` is true in the select list, and where an expression of it is written again: GROUP BY and ORDER BY.
     """
 
     __slots__ = (
-        "common_tables", "has_outer_join", "item_count", "items", "parent", "parent_in_full", "reading_from", "sources"
+        "common_tables", "gives_columns", "has_outer_join", "item_count", "items", "parent", "parent_in_full",
+        "reading_from", "sources",
     )  # fmt: skip
 
     def __init__(self, parent: Scope | None) -> None:
@@ -75,6 +77,7 @@ class Scope:
         self.item_count = 0
         self.has_outer_join = False
         self.reading_from: bool = False
+        self.gives_columns = True
 
     def common_table(self, name: str) -> Source | None:
         """Return the nearest common table expression with this name, None if there is none."""

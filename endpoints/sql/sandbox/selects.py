@@ -102,6 +102,7 @@ def _select(reader: Reader) -> tuple[Source, Scope]:
         reader.accept("all")
     listed = reader.list_of(_select_item)
     after_list = reader.mark()
+    scope.gives_columns = False
     if reader.symbol == "from":
         from_clause(reader)
     after_from = reader.mark()
@@ -135,7 +136,9 @@ def _group_and_window(reader: Reader) -> None:
     if reader.accept("group"):
         reader.expect("by")
         reader.accept_any(("distinct", "all"))
+        reader.scope.gives_columns = True
         _grouping_items(reader)
+        reader.scope.gives_columns = False
     if reader.accept("having"):
         expression(reader)
     if reader.accept("window"):
@@ -166,7 +169,9 @@ def _named_window(reader: Reader) -> None:
 def _order_and_limit(reader: Reader) -> bool:
     """Take ORDER BY and what limits the rows; return whether anything does."""
     if reader.symbol == "order":
+        reader.scope.gives_columns = True
         order_by(reader)
+        reader.scope.gives_columns = False
     start = reader.index
     while True:
         if reader.accept("limit"):

@@ -94,9 +94,9 @@ def _bound(reader: Reader, first: int, form: int, name: str) -> None:
 
 def becomes_column(reader: Reader) -> bool:
     """Whether an expression here may be a column for the query around, which can put it into rows and arrays again."""
-    # That is the select list of a SELECT within another, before its FROM items are known.
-    scope = reader.scope
-    return not scope.items and scope.parent is not None and scope.parent.parent is not None
+    # The scopes of the outermost SELECT are its own, its query's and the reader's.
+    level = reader.scope.parent and reader.scope.parent.parent
+    return reader.scope.gives_columns and level is not None and level.parent is not None
 
 
 def _exists(reader: Reader) -> None:

@@ -67,7 +67,8 @@ def test_a_row_computes_with_large_numerics_in_time(superuser: psycopg.Connectio
         chain = " + ".join(link.format(number) for number in range(290))
         timing = timed(superuser, Case(link, f"select {chain} from ({large}) as q"), statement_timeout=0.2)
         assert timing.seconds < ENDS_WITHIN_SECONDS, timing
-        assert timing.ending in (GUARD_SQLSTATE, CHECK_VIOLATION), timing
+        # A busy machine needs longer than the timeout to make the digits, and that can be interrupted.
+        assert timing.ending in (GUARD_SQLSTATE, CHECK_VIOLATION, QUERY_CANCELED), timing
 
 
 def test_a_row_computes_with_the_largest_numerics_in_time(superuser: psycopg.Connection[Any]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from endpoints.sql.sandbox.calls import call
 from endpoints.sql.sandbox.expressions import expression
 from endpoints.sql.sandbox.names import require_allowed_function, resolve_relation, type_name
-from endpoints.sql.sandbox.reader import Reader, holds_query, is_identifier, subquery
+from endpoints.sql.sandbox.reader import Reader, holds_query, is_identifier, table_query
 from endpoints.sql.sandbox.scopes import NO_COLUMNS, Columns, Source
 from endpoints.sql.sandbox.vocabulary import JOIN_BEGINNINGS
 from endpoints.sql.sandbox.weights import ITEM_WEIGHT
@@ -58,7 +58,7 @@ def _from_item(reader: Reader) -> None:
     lateral = reader.accept("lateral")
     if reader.symbol == "(":
         if holds_query(reader):
-            source = subquery(reader)
+            source = table_query(reader)
             _alias(reader, None, source.columns, source=source)
         elif lateral:
             raise reader.unexpected("a query")

@@ -19,6 +19,7 @@ MAX_INTEGER_DIGITS = 9  # fits an int4
 HEAVIEST: Final = 120_000
 # Of them, copies of operands: PostgreSQL copies a condition and what it sorts by once more for each partition.
 MOST_COPIES: Final = 4_000
+OFTEN: Final = float(HEAVIEST)  # uses of a column, whose number is not known
 
 Item = TypeVar("Item")
 Part = str | Callable[["Reader"], object]  # of a rule: a word or sign, or a function
@@ -285,6 +286,14 @@ def subquery(reader: Reader) -> Source:
     source, _ = reader.grammar.query(reader)
     source.closer = len(reader.pieces)
     reader.expect(")")
+    return source
+
+
+def table_query(reader: Reader) -> Source:
+    """Take ``( query )`` whose columns a query around may use often, and with them those of queries further out."""
+    first = len(reader.uses)
+    source = subquery(reader)
+    reader.uses[first:] = [Use(owner, name, OFTEN) for owner, name, _ in reader.uses[first:]]
     return source
 
 

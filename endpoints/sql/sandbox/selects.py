@@ -8,7 +8,7 @@ from endpoints.sql.sandbox.calls import order_by, window
 from endpoints.sql.sandbox.expressions import expression, operand
 from endpoints.sql.sandbox.from_items import from_clause
 from endpoints.sql.sandbox.names import require_known_columns
-from endpoints.sql.sandbox.reader import Reader, is_identifier, list_or_query, subquery
+from endpoints.sql.sandbox.reader import Reader, is_identifier, list_or_query, table_query
 from endpoints.sql.sandbox.scopes import EVERY_COLUMN, Scope, Source, Star, Use
 from endpoints.sql.sandbox.tokens import END
 from endpoints.sql.sandbox.vocabulary import SET_OPERATIONS, THE_QUERY
@@ -71,7 +71,7 @@ def _common_table(reader: Reader) -> None:
         # Not passed on: PostgreSQL would copy a common table that is named twice. Named once it copies none.
         reader.skip()
         reader.skip()
-    source = subquery(reader)
+    source = table_query(reader)
     source.is_barrier |= is_materialized
     if given is not None:
         source.columns = given

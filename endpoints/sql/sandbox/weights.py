@@ -22,7 +22,7 @@ from endpoints.sql.sandbox.reader import Mark, Reader
 from endpoints.sql.sandbox.scopes import EVERY_COLUMN, EXPRESSION_COLUMNS, Output, Scope, Source, Star, Use
 from endpoints.sql.sandbox.tokens import NUMBER, STRING
 
-BARRIER_FROM: Final = 4_000
+BARRIER_FROM: Final = 8_000
 ITEM_WEIGHT: Final = 60  # of a FROM item beyond its tokens
 SELECT_WEIGHT: Final = 200
 # A function of ours, or of PostgreSQL that is called through one of ours, is replaced by its definition; so are the
@@ -146,10 +146,7 @@ def settle(reader: Reader, scope: Scope, start: Mark, listed: Sequence[Listed] =
         else:
             reader.add_weight(added, start[0])
     if reader.open_selects:
-        # A column of a query around: what is made of it here may be used often, so it gets a barrier in any case.
-        reader.uses.extend(
-            Use(owner, name, BARRIER_FROM + 1) for owner, name, _ in uses if not _is_of(scope, owner, name)
-        )
+        reader.uses.extend(use for use in uses if not _is_of(scope, use.owner, use.name))
     return [_of_listed(item, uses[item.start[2] - first : item.end[2] - first], scope) for item in listed]
 
 

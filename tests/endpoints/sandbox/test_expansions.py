@@ -101,7 +101,7 @@ def test_gets_no_barrier_while_it_is_small() -> None:
 def test_barrier_stands_at_the_end_of_the_query_in_brackets(sql: str, closed: str) -> None:
     emitted = check_sandbox_query(sql, tables=TABLES).sql
     assert f"{closed} ," in emitted
-    assert emitted.count("OFFSET 0 )") in (2, 3)
+    assert 1 <= emitted.count("OFFSET 0 )") <= 3
 
 
 def test_common_table_is_never_copied_for_each_name() -> None:

@@ -44,7 +44,7 @@ _PROJECT_NUMBERS_BELOW: Final = 10**18  # whole numbers up to here, of either si
 _NUL_ESCAPE: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 # jsonb writes 1e+308 out, with 309 digits. A rough and fast search tells whether that can matter.
 _ZEROS_FOR_DIGITS: Final = bytes.maketrans(b"123456789E", b"000000000e")
-_JSON_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
+_JSON_STRING: Final = re.compile(rb'"(?>(?:[^"\\]++|\\.)*)"')
 _LARGE_EXPONENTS: Final = (b"0e+0", b"0e-0", b"0e000")
 _EXPONENT: Final = re.compile(rb"[eE][-+]?([0-9]++)")
 _LARGEST_EXPONENT: Final = 131_072

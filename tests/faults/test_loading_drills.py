@@ -99,6 +99,9 @@ def test_a_kill_loses_no_acknowledged_row_and_doubles_none(
             kills = 0
             # The drill means something only once answers were lost, and rows known again, for every kind of row.
             while kills < FEWEST_KILLS or not all(shipper.retries and shipper.known_again for shipper in shippers):
+                for each in running:
+                    if each.done():
+                        each.result()  # it says what a shipper was refused
                 assert kills < MOST_KILLS, [(shipper.retries, shipper.known_again) for shipper in shippers]
                 time.sleep(BETWEEN_SECONDS)
                 kill(installation, web)

@@ -22,6 +22,7 @@ from endpoints.calling.streams import Stream, StreamedAnswer, begin_stream
 from endpoints.defining.saving import save_endpoint
 from endpoints.errors import Overloaded
 from endpoints.log_database import streaming
+from endpoints.log_database.servers import log_servers
 from endpoints.models import Endpoint
 from endpoints.results.encoding import CHUNK_ROWS
 from endpoints.results.outcomes import ResultFormat
@@ -236,6 +237,7 @@ def test_an_access_token_has_so_many_streams(api: ApiClient, settings: Any) -> N
 
 
 def test_a_stream_counts_as_a_call_of_its_access_token(settings: Any) -> None:
+    log_servers()  # made before, as for all other tests: they keep these pools
     settings.ENDPOINTS_POOL_WAIT_SECONDS = 0.0
     limits = OwnLimits(calls_at_once=1)
     client = ApiClient(issue_access_token(name="narrow", limits=limits).secret)

@@ -135,9 +135,7 @@ def _name_or_call(reader: Reader) -> Output:
     if reader.symbol != ".":
         reader.uses.append(Use(None, name, 1))
         if becomes_column(reader):
-            reader.references.append(
-                Reference(reader.scope, not reader.scope.reading_from, name, "", len(reader.pieces) - 1)
-            )
+            reader.whole_rows.append((reader.scope, name, not reader.scope.reading_from, len(reader.pieces) - 1))
         return name
     reader.take(".")
     return _attribute(reader, name)

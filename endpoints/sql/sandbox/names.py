@@ -71,13 +71,6 @@ def require_known_columns(reader: Reader) -> None:
     """
     for reference in reader.references:
         candidates = reference.candidates()
-        if not reference.attribute:
-            # select q from (…) q: a whole row, which is a value like row(…)
-            if not all(reference.owner in columns for columns in candidates):
-                # A column of a subquery keeps its name.
-                name = reader.pieces[reference.token]
-                reader.pieces[reference.token] = f'( SELECT {LOG_FUNCTIONS_SCHEMA}."row" ( {name} ) AS {name} )'
-            continue
         if not candidates:
             raise reader.refusal("is not a FROM item here", construct=reference.owner, index=reference.token - 2)
         if not all(reference.attribute in columns for columns in candidates):
@@ -88,6 +81,15 @@ def require_known_columns(reader: Reader) -> None:
                 index=reference.token,
                 similar=similar,
             )
+
+
+def bound_whole_rows(reader: Reader) -> None:
+    """Put the twin of ROW around each name that may be a whole row, as in ``select q from (…) q``; comes last too."""
+    for scope, name, in_full, place in reader.whole_rows:
+        if not all(name in columns for columns in scope.candidates(name, in_full=in_full)):
+            piece = reader.pieces[place]
+            # A column of a subquery keeps its name.
+            reader.pieces[place] = f'( SELECT {LOG_FUNCTIONS_SCHEMA}."row" ( {piece} ) AS {piece} )'
 
 
 # --- Type names -------------------------------------------------------------------------------------------------------

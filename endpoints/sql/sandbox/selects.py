@@ -7,7 +7,7 @@ from typing import Final
 from endpoints.sql.sandbox.calls import order_by, window
 from endpoints.sql.sandbox.expressions import expression, operand
 from endpoints.sql.sandbox.from_items import from_clause
-from endpoints.sql.sandbox.names import require_known_columns
+from endpoints.sql.sandbox.names import bound_whole_rows, require_known_columns
 from endpoints.sql.sandbox.reader import Reader, is_identifier, list_or_query, table_query
 from endpoints.sql.sandbox.scopes import EVERY_COLUMN, Scope, Source, Star, Use
 from endpoints.sql.sandbox.tokens import END
@@ -29,6 +29,7 @@ def statement(reader: Reader) -> None:
     if reader.symbol != END:
         raise reader.unexpected()
     require_known_columns(reader)
+    bound_whole_rows(reader)
 
 
 def query(reader: Reader) -> tuple[Source, Scope]:

@@ -168,7 +168,7 @@ def _overlay(reader: Reader) -> None:
     reader.read("overlay", "(", Reader.expression, "placing", Reader.expression, "from", Reader.expression)
     if reader.accept("for"):
         reader.expression()
-    reader.read(")")
+    reader.expect(")")
     reader.insert(")")
 
 

@@ -15,12 +15,13 @@ Weights are upper bounds: a name that may belong to several FROM items counts fo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from endpoints.sql.sandbox.reader import Mark, Reader
 from endpoints.sql.sandbox.scopes import EVERY_COLUMN, EXPRESSION_COLUMNS, Output, Scope, Source, Star, Use
-from endpoints.sql.sandbox.tokens import NUMBER, STRING
+from endpoints.sql.sandbox.tokens import PARAMETER
+from endpoints.sql.sandbox.vocabulary import LITERALS
 
 BARRIER_FROM: Final = 8_000
 ITEM_WEIGHT: Final = 60  # of a FROM item beyond its tokens
@@ -38,7 +39,7 @@ JOIN_GROWTH: Final = 3  # times the work of planning for each FROM item more
 LARGEST_JOIN: Final = 8  # items that PostgreSQL orders at a time
 MOST_COLUMNS: Final = 1664  # of a SELECT
 COPYING: Final = frozenset({"between", "in"})
-_CONSTANTS: Final = frozenset({NUMBER, STRING, "+", "-", "null", "true", "false"})
+_CONSTANTS: Final = LITERALS - {PARAMETER} | {"+", "-"}
 
 
 class Listed(NamedTuple):
@@ -139,7 +140,7 @@ def settle(reader: Reader, scope: Scope, start: Mark, listed: Sequence[Listed] =
     uses = reader.uses[first:]
     del reader.uses[first:]
     for alias, source in scope.sources:
-        added = _added(source, alias, uses) * (OUTER_JOIN_GROWTH if scope.has_outer_join else 1)
+        added = _added(source, alias, uses) * _copies(scope)
         if added > BARRIER_FROM:
             reader.pieces[source.closer] = "OFFSET 0 )"
             source.is_barrier = True
@@ -154,24 +155,30 @@ def _of_listed(item: Listed, uses: Iterable[Use], scope: Scope) -> float:
     tokens = item.end[0] - item.start[0] + item.end[1] - item.start[1] - 1
     if not scope.sources:
         return tokens
-    copies = OUTER_JOIN_GROWTH if scope.has_outer_join else 1
     inside = sum(
-        _weight_in(source, EVERY_COLUMN if name == alias else name) * times
-        for owner, name, times in uses
-        for alias, source in scope.sources
-        if owner is None or owner == alias
+        _weight_in(source, name) * times for alias, source in scope.sources for name, times in _uses_of(alias, uses)
     )
-    return tokens + inside * copies
+    return tokens + inside * _copies(scope)
 
 
 def _added(source: Source, alias: str | None, uses: Iterable[Use]) -> float:
     # The first use of a column moves its expression, each other one copies it.
     times_of: defaultdict[str | Star, float] = defaultdict(float)
-    for owner, name, times in uses:
-        if owner is None or owner == alias:
-            times_of[EVERY_COLUMN if name == alias or isinstance(name, Star) else name] += times
+    for name, times in _uses_of(alias, uses):
+        times_of[name] += times
     moved = EVERY_COLUMN not in times_of
     return sum((times - (moved or name == EVERY_COLUMN)) * _weight_in(source, name) for name, times in times_of.items())
+
+
+def _uses_of(alias: str | None, uses: Iterable[Use]) -> Iterator[tuple[str | Star, float]]:
+    """Yield what the uses may name of a FROM item, and how often: its own name is its whole row."""
+    for owner, name, times in uses:
+        if owner is None or owner == alias:
+            yield (EVERY_COLUMN if name == alias or isinstance(name, Star) else name), times
+
+
+def _copies(scope: Scope) -> int:
+    return OUTER_JOIN_GROWTH if scope.has_outer_join else 1
 
 
 def _is_of(scope: Scope, owner: str | None, name: str | Star) -> bool:

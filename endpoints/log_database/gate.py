@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Generator, Hashable, Iterator
+from collections.abc import Generator, Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
 from time import monotonic
@@ -102,6 +102,11 @@ ROLLBACK_SECONDS: Final = 2.0
 # After a client was seen to leave, other calls look whether theirs has left too before they run a statement.
 DEPARTURE_SECONDS: Final = 5.0
 SHARED_SECONDS: Final = 5.0  # in which calls are refused at once, before it is tried whether sessions are still shared
+# Seconds, and milliseconds: a host that is gone ends its connections after 25 s.
+_CONNECTING: Final[Mapping[str, int]] = {
+    "connect_timeout": 2, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3,
+    "tcp_user_timeout": 25_000,
+}  # fmt: skip
 KEPT_FROM_SANDBOX: Final = 2  # connections of a pool that sandbox queries leave free for everything else
 
 
@@ -208,19 +213,7 @@ class GatePool:
         self._lock = threading.Lock()
         self.keeps_sessions = False  # as far as two connections have shown
         self.shared_until = float("-inf")
-        kept_alive = {
-            "keepalives_idle": 10,
-            "keepalives_interval": 5,
-            "keepalives_count": 3,
-            "tcp_user_timeout": 25_000,
-        }
-        self._options = {
-            "connect_timeout": 2,
-            **kept_alive,
-            **conninfo,
-            "autocommit": True,
-            "cursor_factory": RawCursor,
-        }
+        self._options = {**_CONNECTING, **conninfo, "autocommit": True, "cursor_factory": RawCursor}
         self._pool: ConnectionPool[GateConnection] = ConnectionPool(
             connection_class=GateConnection,
             kwargs=self._options,

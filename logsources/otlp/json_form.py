@@ -33,13 +33,12 @@ def read_rows(body: bytes, *, max_rows: int) -> Iterator[dict[str, Any] | BadOTL
     """
     if holds_more_than(max_rows * VALUES_PER_ROW, _BEGINNINGS, body):
         raise TooManyRows(max_rows * VALUES_PER_ROW, "values")
-    request = _document(body.removeprefix(BYTE_ORDER_MARK))
+    request = _object(_document(body.removeprefix(BYTE_ORDER_MARK)), "the body")
+    # Of traces or metrics, or with other names: nothing would be kept.
+    if request and "resourceLogs" not in request:
+        raise BadOTLP("the body has no resourceLogs")
     allowance = Allowance(max_rows)
-    if _object(request, "the body") and "resourceLogs" not in request:
-        raise BadOTLP(
-            "the body has no resourceLogs"
-        )  # of traces or metrics, or with other names: nothing would be kept
-    for resource_logs in _members(request or {}, "resourceLogs"):
+    for resource_logs in _members(request, "resourceLogs"):
         for scope_logs in _members(resource_logs, "scopeLogs"):
             origin = _origin(resource_logs.get("resource"), scope_logs.get("scope"))
             for sent in _items(scope_logs.get("logRecords"), "logRecords"):

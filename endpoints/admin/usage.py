@@ -51,6 +51,7 @@ class CallRow:
 
     at: datetime
     access_token: str
+    prefix: str
     status: int
     kind: str  # answered, refused or failed
     outcome: str
@@ -112,7 +113,7 @@ def _token_row(token: AccessToken, *, sees_bonds: bool) -> TokenRow:
     now = timezone.now()
     bonds = ", ".join(f"{name}={value}" for name, value in token.bound_arguments.items())
     return TokenRow(
-        name=token.name,
+        name=str(token),
         page=reverse("admin:endpoints_accesstoken_change", args=[token.pk]),
         reach="every endpoint" if token.every_endpoint else "chosen endpoints",
         bonds=bonds if sees_bonds else "",
@@ -154,6 +155,7 @@ def _call_rows(use: EndpointUse) -> list[CallRow]:
         CallRow(
             at=figures.utc(call.at),
             access_token=call.access_token,
+            prefix=call.access_token_prefix,
             status=call.status,
             kind="answered" if call.status < 400 else "refused" if call.status < 500 else "failed",
             outcome=call.error_code.replace("_", " ") or ("not modified" if call.status == 304 else "answered"),

@@ -81,7 +81,7 @@ class Names:
     @classmethod
     def read(cls) -> Names:
         endpoints = {str(pk): name for pk, name in Endpoint.objects.order_by("name").values_list("pk", "name")}
-        return cls(endpoints, dict(AccessToken.objects.order_by("name").values_list("prefix", "name")))
+        return cls(endpoints, {token.prefix: str(token) for token in AccessToken.objects.order_by("name")})
 
 
 def usage_urls() -> list[URLPattern]:
@@ -157,7 +157,7 @@ def _choices(choice: Choice, names: Names, page: str) -> dict[str, Any]:
             (label, choice.address(page, over=each.value), each is choice.period) for each, label in _PERIODS.items()
         ],
         "endpoint_choices": names.endpoints.items(),
-        "token_choices": [(prefix, f"{name} ({prefix}…)") for prefix, name in names.tokens.items()],
+        "token_choices": names.tokens.items(),
     }
 
 

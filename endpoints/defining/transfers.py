@@ -56,6 +56,14 @@ class ImportResult:
     after: str = field(default="", repr=False)
 
     @property
+    def told(self) -> str:
+        """The outcome in words; of a change that is not saved, what it would be."""
+        is_change = self.outcome in (ImportOutcome.CREATED, ImportOutcome.CHANGED)
+        if self.version is not None:
+            return f"{self.outcome} as version {self.version}"
+        return f"would be {self.outcome}" if is_change else self.outcome.value
+
+    @property
     def difference(self) -> tuple[str, ...]:
         """The change as a unified diff, without line ends; () if nothing changes or the file is refused."""
         if self.outcome is ImportOutcome.REFUSED:

@@ -27,7 +27,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from config import embedded
 from tests.browser.conftest import PATIENCE_MILLISECONDS
-from tests.browser.editing import NEW_ENDPOINT, cell, field, rows, type_sql
+from tests.browser.editing import NEW_ENDPOINT, cell, field, rows, type_sql, wait_until_checked
 from tests.files import PROJECT
 from tests.live.installation import free_port
 
@@ -126,6 +126,7 @@ def add_the_endpoint(page: Page, sql: str) -> None:
     cell(project, "required").check()
     cell(status, "type").select_option("integer")
     cell(status, "default").fill("400")
+    wait_until_checked(page, "No problems: it can be saved.")
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("was added successfully")).to_be_visible()
 
@@ -149,7 +150,9 @@ def test_a_newcomer_gets_rows_of_an_endpoint_of_their_own(checkout: Path, browse
         assert login is not None, said
 
         at_the_terminal = time.monotonic()
-        assert "3 rows loaded" in in_a_terminal(load, checkout)[0]
+        (loaded,) = in_a_terminal(load, checkout)
+        assert "3 rows loaded" in loaded
+        assert len(loaded.splitlines()) == 1, "no warnings"
         context = browser.new_context(base_url=login[1])
         context.set_default_timeout(PATIENCE_MILLISECONDS)
         page = context.new_page()

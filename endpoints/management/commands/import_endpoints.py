@@ -44,9 +44,7 @@ class Command(OwnCommand):
             raise CommandError(f"Nothing {verb} imported: a file is refused, and all files are imported or none.")
 
     def _tell(self, result: ImportResult, *, dry_run: bool, kept_out: bool) -> None:
-        what = result.outcome.value
-        if result.version is not None:
-            what += f" as version {result.version}"
+        what = result.told
         if kept_out and result.outcome in (ImportOutcome.CREATED, ImportOutcome.CHANGED):
             what = "not imported"
         name = f", endpoint {result.name}" if result.name else ""

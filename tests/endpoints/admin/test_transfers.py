@@ -80,8 +80,8 @@ def test_an_upload_shows_what_it_would_change_and_saves_nothing(admin_client: Cl
     response = upload(admin_client, ("a.sql", text()), ("b.sql", text("test.new")))
     page = response.content.decode()
     assert response.status_code == 200
-    assert "a.sql: changed, test.imported" in page
-    assert "b.sql: created, test.new" in page
+    assert "a.sql: would be changed, test.imported" in page
+    assert "b.sql: would be created, test.new" in page
     assert "SELECT <del>1</del>" in page
     assert not Endpoint.objects.filter(name="test.new").exists()
     assert Endpoint.objects.get(name="test.imported").version == 1

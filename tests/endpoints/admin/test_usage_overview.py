@@ -68,6 +68,21 @@ def test_shows_calls_refusals_and_slow_arguments(audit_log: CallLog, viewer: Cli
     assert "style=" not in page.split('id="over-time-title"')[1].split("</main>")[0]
 
 
+def test_access_tokens_of_one_name_are_told_apart(audit_log: CallLog, viewer: Client) -> None:
+    define("test.one")
+    issued = [issue_access_token(name="demo") for _ in range(2)]
+    for each in issued:
+        for arguments in ({"word": "used"}, {"page_size": "0"}):
+            ApiClient(each.secret).query("test.one", arguments)
+    audit_log.flush()
+    overview, calls = text(viewer, USAGE), text(viewer, CALLS)
+    for prefix in (each.access_token.prefix for each in issued):
+        assert f"demo ({prefix}…)" in overview, "its figures"
+        named = f'demo <span class="quiet">{prefix}…</span>'
+        assert named in overview, "why it was refused"
+        assert calls.count(named) == 2
+
+
 def test_shows_one_endpoint_or_one_access_token_alone(audit_log: CallLog, viewer: Client, api: ApiClient) -> None:
     one = define("test.one")
     define("test.other")

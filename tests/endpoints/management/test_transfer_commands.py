@@ -35,7 +35,7 @@ def test_a_dry_run_shows_the_difference_and_saves_nothing(tmp_path: Path) -> Non
     run("import_endpoints", str(tmp_path))
     (tmp_path / "a.sql").write_text(FILE.replace("1 AS one", "2 AS one"))
     shown = run("import_endpoints", str(tmp_path), "--dry-run").splitlines()
-    assert shown[:3] == ["a.sql, endpoint test.command: changed", "--- stored/test.command", "+++ a.sql"]
+    assert shown[:3] == ["a.sql, endpoint test.command: would be changed", "--- stored/test.command", "+++ a.sql"]
     assert {"-SELECT 1 AS one", "+SELECT 2 AS one"} <= set(shown)
     assert Endpoint.objects.get(name="test.command").version == 1
 
@@ -62,7 +62,7 @@ def test_a_refused_file_ends_it_with_an_error_and_the_reasons(tmp_path: Path, dr
         call_command("import_endpoints", str(tmp_path), dry_run=dry_run, stdout=out)
     assert caught.value.returncode == 1
     lines = out.getvalue().splitlines()
-    assert lines[0] == f"a.sql, endpoint test.command: {'created' if dry_run else 'not imported'}"
+    assert lines[0] == f"a.sql, endpoint test.command: {'would be created' if dry_run else 'not imported'}"
     assert lines[lines.index("b.sql: refused") :] == [
         "b.sql: refused",
         "  line 1: the header lacks `name`",

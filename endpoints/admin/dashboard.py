@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from time import monotonic
 from typing import Any, Final
 
 from django.contrib import admin
@@ -28,10 +29,12 @@ from endpoints.calling.calls import call_activity, visible_endpoints
 from endpoints.calling.installation import Installation, Part, State, ago, look_at_installation
 from endpoints.models import Endpoint
 
+_UP_SINCE: Final = monotonic()
 # The icon of each state, beside its word: from the Material Symbols font that comes with unfold.
 _ICONS: Final = {
     State.RUNNING: "check_circle",
     State.BUSY: "hourglass_top",
+    State.STARTING: "hourglass_top",
     State.UNKNOWN: "help",
     State.DOWN: "error",
 }
@@ -62,7 +65,7 @@ class EndpointRow:
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Add what the dashboard shows to the context of the admin's index (unfold's DASHBOARD_CALLBACK)."""
     now = datetime.now(UTC)
-    installation = look_at_installation()
+    installation = look_at_installation(up_seconds=monotonic() - _UP_SINCE)
     may = {name: request.user.has_perm(name) for name in _PERMISSIONS}
     shown = {
         "title": "Dashboard",

@@ -48,7 +48,7 @@ CHECK_SECONDS: Final = 0.5
 LOG_SOURCES_SECONDS: Final = 1.0
 # Beat sends a heartbeat every minute and writes down what it has sent every three.
 SILENCE_SECONDS: Final = 600
-_START: Final = "Start it with celery -A config"
+STARTING_SECONDS: Final = 180  # beat and worker of an installation that has just been started may need so long
 
 
 class State(StrEnum):
@@ -56,6 +56,7 @@ class State(StrEnum):
 
     RUNNING = "running"
     BUSY = "busy"
+    STARTING = "starting"
     UNKNOWN = "unknown"
     DOWN = "down"
 
@@ -90,17 +91,18 @@ def note_worker_heartbeat() -> None:
     note_worker(now=time())
 
 
-def look_at_installation() -> Installation:
+def look_at_installation(*, up_seconds: float = float("inf")) -> Installation:
     """Return the state of the databases, Redis, worker and beat, in that order; never raises for their failures.
 
-    If the log database has several servers, they follow it.
+    If the log database has several servers, they follow it. `up_seconds` is how long the process is up that asks:
+    worker and beat may have been started with it.
     """
     state_database = _answering(
         "Django database", _check_state_database, "Processes use what they already know for as long as possible."
     )
     log_database = _answering("Log database", _check_log_database, "Callers get cached results; other calls get a 503.")
     redis = _answering("Redis", _check_redis, "Calls continue without the cache; worker and beat wait.")
-    scheduling = _scheduling(redis_answers=redis.state is State.RUNNING)
+    scheduling = _scheduling(redis_answers=redis.state is State.RUNNING, is_new=up_seconds < STARTING_SECONDS)
     # Not asked again if it has just kept the operator waiting.
     sources = _source_ages() if log_database.state is State.RUNNING else None
     servers = tuple(map(_server_part, log_servers().reports()))
@@ -152,7 +154,7 @@ def _check_redis() -> None:
     ask_for("PING")
 
 
-def _scheduling(*, redis_answers: bool) -> tuple[Part, Part]:
+def _scheduling(*, redis_answers: bool, is_new: bool) -> tuple[Part, Part]:
     """Return worker and beat. A heartbeat that a worker has run was sent by beat, so it is a sign of both."""
     now = time()
     try:
@@ -161,17 +163,18 @@ def _scheduling(*, redis_answers: bool) -> tuple[Part, Part]:
         worker_at, redis_answers = None, False
     beat_at = max(filter(None, (_last_sent_at(), worker_at)), default=None)
     worker_is_late, beat_is_late = _is_late(worker_at, now=now), _is_late(beat_at, now=now)
-    beat_seen = _seen("Sent a task", beat_at, now=now) or f"Not seen yet. {_START} beat"
-    beat = Part("Beat", State.DOWN if beat_is_late else State.RUNNING, beat_seen)
+    missing = State.STARTING if is_new else State.DOWN
+    beat_seen = _seen("Sent a task", beat_at, now=now) or _not_seen("beat", is_new=is_new)
+    beat = Part("Beat", missing if beat_is_late else State.RUNNING, beat_seen)
     seen = _seen("Ran a task", worker_at, now=now)
     if not worker_is_late:
         worker = Part("Worker", State.RUNNING, seen)
     elif not redis_answers:
         worker = Part("Worker", State.UNKNOWN, "It reports to Redis, which does not answer.")
-    elif beat_is_late:
+    elif beat_is_late and not is_new:
         worker = Part("Worker", State.UNKNOWN, f"{seen or 'Not seen yet.'} Without beat it has nothing to run.")
     else:
-        worker = Part("Worker", State.DOWN, seen or f"Not seen yet. {_START} worker")
+        worker = Part("Worker", missing, seen or _not_seen("worker", is_new=is_new))
     return worker, beat
 
 
@@ -190,6 +193,10 @@ def _is_late(seen_at: float | None, *, now: float) -> bool:
 
 def _seen(what: str, seen_at: float | None, *, now: float) -> str:
     return "" if seen_at is None else f"{what} {ago(now - seen_at)} ago."
+
+
+def _not_seen(what: str, *, is_new: bool) -> str:
+    return f"Not seen yet{'; the first task comes within a minute.' if is_new else f': run celery -A config {what}'}"
 
 
 def ago(seconds: float) -> str:

@@ -99,14 +99,14 @@ def _safely(check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
 
 
 def _parts() -> Iterator[Finding]:
-    marks = {State.RUNNING: Mark.OK, State.BUSY: Mark.WARNING, State.UNKNOWN: Mark.WARNING, State.DOWN: Mark.FAILURE}
+    marks = {State.RUNNING: Mark.OK, State.DOWN: Mark.FAILURE}
     addresses = {
         "Django database": "DATABASE_URL",
         "Log database": "LOGS_GATE_URL and LOGS_DATABASE_URL, or after a restore run python manage.py repair_logs",
         "Redis": "REDIS_URL",
     }
     for part in look_at_installation().parts:
-        mark = marks[part.state]
+        mark = marks.get(part.state, Mark.WARNING)
         variable = addresses.get(part.name)
         to_do = f"start the server, or correct {variable}." if variable and mark is Mark.FAILURE else ""
         yield Finding(part.name, mark, part.told, to_do)

@@ -12,7 +12,14 @@ from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from endpoints import tasks
 from endpoints.calling import installation
-from endpoints.calling.installation import Installation, State, ago, look_at_installation
+from endpoints.calling.installation import (
+    STARTING_SECONDS,
+    Installation,
+    State,
+    ago,
+    look_at_installation,
+    note_worker,
+)
 from endpoints.log_database import servers
 from endpoints.log_database.gate import GatePool
 from endpoints.log_database.servers import LogServers
@@ -64,8 +71,32 @@ def test_everything_that_answers_is_running(own_redis: OwnRedis) -> None:
 def test_a_new_installation_has_seen_neither_beat_nor_worker(own_redis: OwnRedis) -> None:
     PeriodicTask.objects.update(last_run_at=None)
     assert (states()["Beat"], states()["Worker"]) == ("down", "unknown")
-    assert told("Beat") == "Not seen yet. Start it with celery -A config beat"
+    assert told("Beat") == "Not seen yet: run celery -A config beat"
     assert told("Worker") == "Not seen yet. Without beat it has nothing to run."
+
+
+@pytest.mark.parametrize(
+    ("beat_ago", "worker_ago", "beat", "worker"),
+    [
+        (None, None, "starting", "starting"),
+        (60, None, "running", "starting"),
+        (700, 700, "starting", "starting"),
+        (60, 700, "running", "starting"),
+        (60, 60, "running", "running"),
+    ],
+)
+def test_nothing_is_down_that_may_have_been_started_with_the_process(
+    own_redis: OwnRedis, beat_ago: float | None, worker_ago: float | None, beat: str, worker: str
+) -> None:
+    PeriodicTask.objects.update(last_run_at=None)
+    if beat_ago is not None:
+        beat_sent(beat_ago)
+    if worker_ago is not None:
+        note_worker(now=time.time() - worker_ago)
+    for up_seconds, is_new in ((10, True), (STARTING_SECONDS, False)):
+        parts = {part.name: part.state for part in look_at_installation(up_seconds=up_seconds).parts}
+        assert (parts["Beat"], parts["Worker"]) == (beat, worker) or not is_new
+        assert (State.STARTING in parts.values()) == (is_new and "starting" in (beat, worker))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ Addresses, below ``/admin/logs/``; as URL names ``log_explorer`` and ``log_explo
     GET  fields/      ?source= -> {"columns": [{"name": text, "type": text}, …], "paths": [{"path": text, "type": text,
                       "rows": n}, …], "sampled_rows": n, "projects": [text, …], "newest": time or null}; only columns
                       for those who may not see every project, and while the log database does not answer
-    POST rows/        {EXPLORATION, "mark": null or {"timestamp": time, "rows": n}, "run_id": RUN_ID}
+    POST rows/        {EXPLORATION, "mark": null or MARK, "run_id": RUN_ID}
                       -> {"result_json": text, "row_count": n (shown), "more": boolean, "seconds": x}
     POST histogram/   {EXPLORATION, "run_id": RUN_ID}
                       -> {"aggregate": "count", "period": "minute", "bars": [[start, end, digits or null], …]}
@@ -18,12 +18,13 @@ Addresses, below ``/admin/logs/``; as URL names ``log_explorer`` and ``log_explo
 
     EXPLORATION = "source": text, "project": text ("" for every project), "start": time, "end": time, "lql": text,
                   "redact": boolean
+    MARK = {"timestamp": time, "id": text, "rows": n}
     VALUE = {"kind": "text" | "number" | "boolean" | "null", "text": text}
     digits = text: JavaScript's numbers have too few
     RUN_ID as in `draft_views`; failures as in `json_views`, for one part of the exploration with details [{"field": …}]
 
-`mark` is where the rows shown so far end: rows with that very timestamp come again; id, project and timestamp identify
-them.
+The mark is where the rows shown so far end: `rows` of them have its timestamp and id and come again; id, project and
+timestamp identify them.
 """
 
 from __future__ import annotations
@@ -79,10 +80,12 @@ def read_mark(body: Json) -> Mark | None:
     mark = body.get("mark")
     if mark is None:
         return None
-    rows = mark.get("rows") if isinstance(mark, dict) else None
-    if not isinstance(mark, dict) or not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
-        raise Malformed("mark must be null, or a timestamp with a number of rows.")
-    return Mark(_time(mark, "timestamp"), rows)
+    if not isinstance(mark, dict):
+        mark = {}
+    row_id, rows = mark.get("id"), mark.get("rows")
+    if not isinstance(row_id, str) or not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
+        raise Malformed("mark must be null, or a timestamp and an id with a number of rows.")
+    return Mark(_time(mark, "timestamp"), row_id, rows)
 
 
 def read_path(body: Json) -> list[str]:

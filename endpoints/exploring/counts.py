@@ -78,7 +78,7 @@ def explore_top_values(exploration: Exploration, path: str, *, run_id: str) -> F
     counting = TopValues(_read_path(path), rows=COUNTED_ROWS, most=MOST_VALUES)
     check_range(exploration)
     lql = rows_query(exploration.lql, needed=())
-    for start in search_starts(exploration, end=exploration.end):
+    for start in search_starts(exploration):
         run = run_exploration(
             replace(exploration, start=start),
             lql,

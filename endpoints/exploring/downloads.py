@@ -50,7 +50,7 @@ def explore_download(exploration: Exploration, suffix: str, *, rows: int, run_id
         raise InvalidExploration("rows", f"A download has 1 to {MAX_DOWNLOAD_ROWS:,} rows.")
     check_range(exploration)
     lql = rows_query(exploration.lql, needed=shown_columns(exploration))
-    for start in search_starts(exploration, end=exploration.end):
+    for start in search_starts(exploration):
         narrowed = replace(exploration, start=start)
         run = run_exploration(narrowed, lql, max_rows=rows, run_id=run_id, form=formats[suffix])
         if run.truncated:

@@ -6,7 +6,7 @@ So role, row security, limits and redaction are those of any consumer, and an ex
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -91,7 +91,7 @@ def fill_bars(
 
 # --- Exploring --------------------------------------------------------------------------------------------------------
 PAGE_ROWS: Final = 100
-MAX_PAGE_ROWS: Final = 5_000  # of one page, rows of the same moment included
+MAX_PAGE_ROWS: Final = 5_000  # of one page, rows that come again included
 STATEMENT_SECONDS: Final = 15
 # Of PostgreSQL's reserved words ("SQL Key Words") only those that begin like this have an underscore.
 _RESERVED_BEGINNINGS: Final = ("current_", "session_", "system_")
@@ -133,9 +133,10 @@ class Exploration:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where the rows shown so far end: the timestamp of the oldest, and how many of them have this very timestamp."""
+    """Where the rows shown so far end: the last one's timestamp and id, and how many of them have both, by project."""
 
     timestamp: datetime
+    row_id: str
     rows: int
 
 
@@ -144,8 +145,11 @@ def explored_sources() -> list[LogSource]:
     return list(LogSource.objects.all())
 
 
-def source_draft(source: str, *, every_project: bool) -> Draft:
-    """Return the endpoint over one log source that an exploration runs as. Raises InvalidExploration."""
+def source_draft(source: str, *, every_project: bool, has_mark: bool = False) -> Draft:
+    """Return the endpoint over one log source that an exploration runs as. Raises InvalidExploration.
+
+    One with a mark takes it as `mark_timestamp` and `mark_id`, and has the rows from there on.
+    """
     if not LogSource.objects.filter(name=source).exists():
         raise InvalidExploration("source", "There is no log source with this name.")
     parameters: tuple[DeclaredParameter, ...] = (
@@ -155,8 +159,12 @@ def source_draft(source: str, *, every_project: bool) -> Draft:
     if not every_project:
         project = DeclaredParameter("project", required=True, description="Rows of this project.")
         parameters = (project, *parameters)
+    behind_mark: list[str] = []
+    if has_mark:
+        parameters += (DeclaredParameter("mark_timestamp", ParameterType.TIMESTAMP), DeclaredParameter("mark_id"))
+        behind_mark = ["(t.timestamp < @mark_timestamp or t.id <= @mark_id)"]
     return Draft(
-        sql=source_sql(source, every_project=every_project),
+        sql=source_sql(source, every_project=every_project, conditions=behind_mark),
         parameters=parameters,
         tenant_parameter="" if every_project else "project",
         max_rows=PAGE_ROWS,
@@ -171,11 +179,11 @@ def explored_columns(*, every_project: bool) -> tuple[Column, ...]:
     return tuple(column for column in _COLUMNS if column.name != "project" or every_project)
 
 
-def source_sql(source: str, *, every_project: bool) -> str:
+def source_sql(source: str, *, every_project: bool, conditions: Sequence[str] = ()) -> str:
     """Return a stored query over one log source."""
     names = [column.name for column in explored_columns(every_project=every_project)]
     lines = [
-        source_table(source, every_project=every_project),
+        source_table(source, every_project=every_project, conditions=conditions),
         f"select {', '.join(names)}",
         f"from {_identifier(source)}",
         "order by timestamp desc, id desc",
@@ -184,14 +192,15 @@ def source_sql(source: str, *, every_project: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def source_table(source: str, *, every_project: bool) -> str:
+def source_table(source: str, *, every_project: bool, conditions: Sequence[str] = ()) -> str:
     """Return WITH and the rows of a range as a table; its bounds are plain comparisons, which prune partitions."""
     table = _identifier(source)
-    bounds = [
+    conditions = [
+        *([] if every_project else ["t.project = @project"]),
         "t.timestamp >= coalesce(@iso_timestamp_start, '-infinity')",
         "t.timestamp < coalesce(@iso_timestamp_end, 'infinity')",
+        *conditions,
     ]
-    conditions = bounds if every_project else ["t.project = @project", *bounds]
     lines = [
         f"with {table} as (",
         f"  select {', '.join(f't.{column.name}' for column in explored_columns(every_project=every_project))}",
@@ -205,17 +214,18 @@ def source_table(source: str, *, every_project: bool) -> str:
 def explore_rows(exploration: Exploration, *, mark: Mark | None, run_id: str) -> DraftRun:
     """Return the newest rows of the range, or those after a mark: at least PAGE_ROWS new ones if there are so many.
 
-    Rows of the marked moment come again; the caller knows them by id, project and timestamp. Raises
-    InvalidExploration, InvalidLQL with places in the exploration's own text, and what `run_draft` raises.
+    The marked rows come again; the caller knows them by id, project and timestamp. Raises InvalidExploration,
+    InvalidLQL with places in the exploration's own text, and what `run_draft` raises.
     """
     check_range(exploration)
-    end, page = exploration.end, PAGE_ROWS
+    page = PAGE_ROWS
     if mark is not None:
-        end, page = min(end, mark.timestamp + _ONE_STEP), min(PAGE_ROWS + mark.rows, MAX_PAGE_ROWS)
+        exploration = replace(exploration, end=min(exploration.end, mark.timestamp + _ONE_STEP))
+        page = min(PAGE_ROWS + mark.rows, MAX_PAGE_ROWS)
     lql = rows_query(exploration.lql, needed=shown_columns(exploration), wished=SEVERITY_COLUMNS)
     seconds = 0.0
-    for start in search_starts(exploration, end=end):
-        run = run_exploration(replace(exploration, start=start), lql, end=end, max_rows=page, run_id=run_id)
+    for start in search_starts(exploration):
+        run = run_exploration(replace(exploration, start=start), lql, mark=mark, max_rows=page, run_id=run_id)
         seconds += run.seconds
         # Not truncated, older rows could belong to the page.
         if run.truncated:
@@ -251,37 +261,39 @@ def run_exploration(
     *,
     max_rows: int,
     run_id: str,
-    end: datetime | None = None,
+    mark: Mark | None = None,
     counting: Counting | None = None,
     form: ResultFormat = ResultFormat.JSON,
     seconds: int = STATEMENT_SECONDS,
 ) -> DraftRun:
-    """Run this LQL over the exploration's rows before `end`, in PostgreSQL for at most so many seconds.
+    """Run this LQL over the exploration's rows, from the mark on, in PostgreSQL for at most so many seconds.
 
     Raises InvalidExploration, and what `run_draft` raises.
     """
-    draft = source_draft(exploration.source, every_project=exploration.project is None)
+    draft = source_draft(exploration.source, every_project=exploration.project is None, has_mark=mark is not None)
     arguments: dict[str, RawValue] = {
         "iso_timestamp_start": exploration.start.isoformat(),
-        "iso_timestamp_end": (end or exploration.end).isoformat(),
+        "iso_timestamp_end": exploration.end.isoformat(),
     }
     if exploration.project is not None:
         arguments["project"] = exploration.project
+    if mark is not None:
+        arguments |= {"mark_timestamp": mark.timestamp.isoformat(), "mark_id": mark.row_id}
     call = Call(arguments, sandbox_lql=lql, redact=exploration.redact, format=form)
     limited = replace(draft, max_rows=max_rows, statement_timeout_seconds=seconds)
     return run_draft(limited, call=call, run_id=run_id, counting=counting)
 
 
-def search_starts(exploration: Exploration, *, end: datetime) -> Iterator[datetime]:
+def search_starts(exploration: Exploration) -> Iterator[datetime]:
     """Yield the moments from which to search, the start of the range last.
 
     No index has the rows of every project by time, so PostgreSQL sorts all that it finds: 6.5 s for a week of a million
     rows, of which the newest hours have a page in 0.2 s. For rare rows it is a seventh more work.
     """
-    whole = end - exploration.start
+    whole = exploration.end - exploration.start
     if exploration.project is None and whole >= _WORTH_NARROWING:
         for part in (64, 8):
-            yield end - whole / part
+            yield exploration.end - whole / part
     yield exploration.start
 
 

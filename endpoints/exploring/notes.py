@@ -230,7 +230,7 @@ def _sample(exploration: Exploration, run_id: str) -> list[dict[str, Any]]:
     """Return the newest rows of the range, whatever the query looks for; none if that takes too long."""
     rows: list[dict[str, Any]] = []
     try:
-        for start in search_starts(exploration, end=exploration.end):
+        for start in search_starts(exploration):
             part = replace(exploration, start=start)
             run = run_exploration(part, "s:metadata", max_rows=SAMPLED_ROWS, run_id=run_id, seconds=SAMPLE_SECONDS)
             rows = orjson.loads(run.body)["result"]

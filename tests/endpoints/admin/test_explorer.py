@@ -74,7 +74,7 @@ def test_rows_answer_as_described(admin_client: Client, rows: None) -> None:
 
 
 def test_rows_behind_a_mark(admin_client: Client, rows: None) -> None:
-    mark = {"timestamp": (NOON + timedelta(minutes=1)).isoformat(), "rows": 1}
+    mark = {"timestamp": (NOON + timedelta(minutes=1)).isoformat(), "id": "~", "rows": 1}
     answer = post(admin_client, "rows", mark=mark).json()
     assert [row["id"] for row in json.loads(answer["result_json"])["result"]] == ["acme1", "acme0"]
 
@@ -143,7 +143,8 @@ def test_a_filter_answers_as_described(admin_client: Client) -> None:
         ("rows", {"start": "yesterday"}, "invalid_request"),
         ("rows", {"start": "0001-01-01T00:00:00+14:00"}, "invalid_request"),
         ("rows", {"end": "9999-12-31T23:59:59.999999"}, "invalid_request"),
-        ("rows", {"mark": {"timestamp": RANGE["start"], "rows": -1}}, "invalid_request"),
+        ("rows", {"mark": {"timestamp": RANGE["start"], "id": "a", "rows": -1}}, "invalid_request"),
+        ("rows", {"mark": {"timestamp": RANGE["start"], "rows": 1}}, "invalid_request"),
         ("rows", {"run_id": "x"}, "invalid_request"),
         ("rows", {"redact": 1}, "invalid_request"),
         ("rows", {"end": RANGE["start"]}, "invalid_exploration"),

@@ -104,7 +104,7 @@ def test_redaction_is_that_of_a_consumer(rows: None) -> None:
 
 
 @pytest.mark.parametrize("project", ["acme", None])
-@pytest.mark.parametrize("apart", [timedelta(seconds=1), timedelta(minutes=9), timedelta(hours=3)])
+@pytest.mark.parametrize("apart", [timedelta(0), timedelta(seconds=1), timedelta(minutes=9), timedelta(hours=3)])
 def test_pages_lose_no_row_of_the_same_moment(insert_rows: Any, apart: timedelta, project: str | None) -> None:
     moments = [NOON - n // 90 * apart for n in range(270)]
     insert_rows(
@@ -122,11 +122,20 @@ def test_pages_lose_no_row_of_the_same_moment(insert_rows: Any, apart: timedelta
         if not run.truncated:
             break
         assert len(new) >= PAGE_ROWS
-        oldest = datetime.fromisoformat(result(run)[-1]["timestamp"])
-        mark = Mark(oldest, sum(moments[int(one)] == oldest for one in seen))
+        mark = Mark(moments[int(seen[-1])], seen[-1], 1)
     assert len(seen) == 270
     assert [moments[int(one)] for one in seen] == sorted(moments, reverse=True)
     assert pages == 3
+
+
+def test_pages_lose_no_row_of_the_same_id(insert_rows: Any) -> None:
+    projects = [f"project{n:03}" for n in range(250)]
+    insert_rows("edge_logs", [{"timestamp": NOON, "project": one, "id": "start"} for one in projects])
+    seen: set[str] = set()
+    for shown in (100, 200, 250):
+        mark = Mark(NOON, "start", len(seen)) if seen else None
+        seen |= {row["project"] for row in result(explore_rows(replace(DAY, project=None), mark=mark, run_id=RUN))}
+        assert len(seen) == shown
 
 
 def test_a_histogram_counts_what_the_rows_are(rows: None) -> None:

@@ -22,12 +22,11 @@ export class Results {
   showRows(rows, { more }, isFirst) {
     if (isFirst) this.list.clear();
     const added = this.list.add(rows);
-    const isStuck = more && !added.length;
     this.hasMore = more;
     this.isEmpty = isFirst && !rows.length;
-    byId("lx-more").hidden = !more || isStuck;
+    byId("lx-more").hidden = !more;
     byId("lx-more").disabled = false;
-    show(byId("lx-empty"), isStuck && "Too many rows have the same time to show more: add a filter.");
+    show(byId("lx-empty"));
     this.head();
     return added;
   }

@@ -106,9 +106,10 @@ export class RowList {
 
   /** Where the rows end, as the service asks for it. */
   get mark() {
-    const oldest = this.rows.at(-1)?.timestamp;
-    if (oldest === undefined) return null;
-    return { timestamp: oldest, rows: this.rows.filter(({ timestamp }) => timestamp === oldest).length };
+    const last = this.rows.at(-1);
+    if (!last) return null;
+    const { timestamp, id } = last;
+    return { timestamp, id, rows: this.rows.filter((row) => row.timestamp === timestamp && row.id === id).length };
   }
 
   item(row) {

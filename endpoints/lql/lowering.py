@@ -256,6 +256,10 @@ def _lower(
         chosen = [*outputs(rules.selects, schema, table.columns), *places]
         return finish(lower_selects(chosen, source, bindings), checked, bindings)
     if rules.chart is not None and checked.charted is not None:
+        if rules.selects:
+            reason = "a chart has the columns of its buckets, so `s:` chooses nothing beside `c:`"
+            hint = "Leave out the selection to count rows, or the chart to list them."
+            raise Fault(rules.selects[0].position, reason, found="s:", hint=hint)
         timestamp = timestamp_field(schema, position=rules.chart.position)
         column = chart_column.name_for(rules.chart.aggregate)
         sql = lower_chart(rules.chart, checked.charted, timestamp, bindings, table=name, where=where, column=column)

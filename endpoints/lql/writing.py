@@ -179,14 +179,14 @@ def rows_query(lql: str, *, needed: Sequence[str], wished: Sequence[str] = ()) -
 def chart_query(lql: str, *, period: Period) -> tuple[str, Aggregate]:
     """Return the query as a chart with buckets of this width, and the chart's aggregate: count if the query has none.
 
-    Raises InvalidLQL.
+    Its selections are left out, because a chart has columns of its own. Raises InvalidLQL.
     """
     rules = parse_lql(lql)
     chart = replace(rules.chart or ChartRule(), period=period)
     period_clause = f"c:group_by(t::{period.value})"
     added = period_clause if rules.chart else f"c:count(*) {period_clause}"
     text = f"{_PERIOD_CLAUSES.sub(_blank, lql)} {added}"
-    expected = replace(rules, chart=chart)
+    expected = replace(rules, chart=chart, selects=())
     return text if _says(text, expected) else print_lql(expected), chart.aggregate
 
 

@@ -105,8 +105,8 @@ _EXPLANATIONS: Final[dict[str, Explanation]] = {
         "The table {name} cannot be read from here.", "Add LATERAL to a subquery in FROM that reads it."
     ),
     "42P10": Explanation(
-        "ORDER BY, GROUP BY or DISTINCT ON names something that the select list does not have.",
-        "Positions count the selected columns; DISTINCT ON needs the same expressions first in ORDER BY.",
+        "ORDER BY, GROUP BY or DISTINCT names something that the select list, or the aggregate, does not have.",
+        "Positions count the selected columns; with DISTINCT, order only by what is selected or gathered.",
     ),
     "42P18": Explanation("The type at {name} is not known.", _CAST),
     "42P20": Explanation("A window function or window definition is used where none is allowed."),

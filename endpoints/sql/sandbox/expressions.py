@@ -135,7 +135,7 @@ def _name_or_call(reader: Reader) -> Output:
     if reader.symbol != ".":
         reader.uses.append(Use(None, name, 1))
         if becomes_column(reader):
-            reader.whole_rows.append((reader.scope, name, not reader.scope.reading_from, len(reader.pieces) - 1))
+            reader.whole_rows.append((Reference(reader.scope, name, name, reader.index - 1), len(reader.pieces) - 1))
         return name
     reader.take(".")
     return _attribute(reader, name)
@@ -153,7 +153,7 @@ def _attribute(reader: Reader, owner: str) -> Output:
     token = reader.index
     name = reader.label()
     reader.uses.append(Use(owner, name, 1))
-    reader.references.append(Reference(reader.scope, not reader.scope.reading_from, owner, name, token))
+    reader.references.append(Reference(reader.scope, owner, name, token))
     return name
 
 

@@ -73,7 +73,7 @@ def require_known_columns(reader: Reader) -> None:
         candidates = reference.candidates()
         if not candidates:
             raise reader.refusal("is not a FROM item here", construct=reference.owner, index=reference.token - 2)
-        if not all(reference.attribute in columns for columns in candidates):
+        if not reference.is_column():
             similar = similar_names(reference.attribute, frozenset.intersection(*candidates))
             raise reader.refusal(
                 "is not a known column; name the column with AS in the query it comes from",
@@ -85,8 +85,8 @@ def require_known_columns(reader: Reader) -> None:
 
 def bound_whole_rows(reader: Reader) -> None:
     """Put the twin of ROW around each name that may be a whole row, as in ``select q from (…) q``; comes last too."""
-    for scope, name, in_full, place in reader.whole_rows:
-        if not all(name in columns for columns in scope.candidates(name, in_full=in_full)):
+    for reference, place in reader.whole_rows:
+        if not reference.is_column():
             piece = reader.pieces[place]
             # A column of a subquery keeps its name.
             reader.pieces[place] = f'( SELECT {LOG_FUNCTIONS_SCHEMA}."row" ( {piece} ) AS {piece} )'

@@ -66,7 +66,7 @@ class Reader:
         self.from_item_count = 0
         self.appended_arguments = 0
         self.references: list[Reference] = []
-        self.whole_rows: list[tuple[Scope, str, bool, int]] = []  # names that may be one; see `names.bound_whole_rows`
+        self.whole_rows: list[tuple[Reference, int]] = []  # names that may be one; see `names.bound_whole_rows`
         self.more_weight = 0.0
         self.copies = 0.0
         self.uses: list[Use] = []

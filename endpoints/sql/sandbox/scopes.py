@@ -7,7 +7,7 @@ for ``o`` surely has a column ``a``. All column sets here are therefore lower bo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -59,18 +59,19 @@ class Source:
 class Scope:
     """One level of names: a query with its WITH list, or one SELECT with its FROM items.
 
-    `reading_from` is true while the FROM clause is read: there PostgreSQL shows only some of the level's own items.
+    `reading_from` is true while the FROM clause is read: there PostgreSQL shows at most the items that stand before.
     `gives_columns` is true in the select list, and where an expression of it is written again: GROUP BY and ORDER BY.
     """
 
     __slots__ = (
         "common_tables", "gives_columns", "has_outer_join", "item_count", "items", "parent", "parent_in_full",
-        "reading_from", "sources",
+        "parent_items", "reading_from", "sources",
     )  # fmt: skip
 
     def __init__(self, parent: Scope | None) -> None:
         self.parent = parent
         self.parent_in_full = parent is None or not parent.reading_from
+        self.parent_items: Mapping[str, Columns] = {} if parent is None else parent.visible_items()
         self.common_tables: dict[str, Source] = {}
         self.items: dict[str, Columns] = {}
         self.sources: list[tuple[str | None, Source]] = []  # the items that are queries
@@ -103,23 +104,9 @@ class Scope:
         known = self.items.get(name)
         self.items[name] = columns if known is None else known & columns
 
-    def candidates(self, owner: str, *, in_full: bool) -> list[Columns]:
-        """Return the columns of each FROM item that PostgreSQL could take for `owner`; nearest first.
-
-        `in_full` says that the level's own items are all visible, that is, the name is outside the FROM clause.
-        Then the nearest level with such an item is the one; else PostgreSQL may look past it.
-        """
-        found: list[Columns] = []
-        scope: Scope | None = self
-        while scope is not None:
-            columns = scope.items.get(owner)
-            if columns is not None:
-                found.append(columns)
-                if in_full:
-                    break
-            in_full = scope.parent_in_full
-            scope = scope.parent
-        return found
+    def visible_items(self) -> Mapping[str, Columns]:
+        """Return the items that what is read now may name: in FROM those so far, else also all that follow."""
+        return dict(self.items) if self.reading_from else self.items
 
     def output_columns(self, outputs: Iterable[Output]) -> Columns:
         """Return the columns that a select list surely gives, once the FROM items are known."""
@@ -133,15 +120,33 @@ class Scope:
         return frozenset(names)
 
 
-class Reference(NamedTuple):
-    """One ``owner.attribute``, to be judged when every FROM item is known."""
+class Reference:
+    """One ``owner.attribute`` that was read in `scope` just now, to be judged when every FROM item is known."""
 
-    scope: Scope
-    in_full: bool
-    owner: str
-    attribute: str
-    token: int
+    __slots__ = ("attribute", "in_full", "items", "owner", "scope", "token")
+
+    def __init__(self, scope: Scope, owner: str, attribute: str, token: int) -> None:
+        self.owner, self.attribute, self.token = owner, attribute, token
+        self.scope, self.items, self.in_full = scope, scope.visible_items(), not scope.reading_from
 
     def candidates(self) -> list[Columns]:
-        """Return the columns of each FROM item that the owner may mean."""
-        return self.scope.candidates(self.owner, in_full=self.in_full)
+        """Return the columns of each FROM item that PostgreSQL could take for the owner; nearest first.
+
+        Outside FROM the nearest level with such an item is the one; in FROM PostgreSQL may look past it.
+        """
+        found: list[Columns] = []
+        scope: Scope | None = self.scope
+        items, in_full = self.items, self.in_full
+        while scope is not None:
+            columns = items.get(self.owner)
+            if columns is not None:
+                found.append(columns)
+                if in_full:
+                    break
+            items, in_full = scope.parent_items, scope.parent_in_full
+            scope = scope.parent
+        return found
+
+    def is_column(self) -> bool:
+        """Whether each item that may be the owner surely has the attribute as a column."""
+        return all(self.attribute in columns for columns in self.candidates())

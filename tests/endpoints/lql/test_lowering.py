@@ -258,6 +258,9 @@ def odd_rows(live_table: LiveTable, lql: str) -> list[tuple[Any, ...]]:
         ("s:id.x", "`id` is not JSON but text"),
         ("m.a:1\n t:last@9999y", "Line 2, column 2: the interval begins before the year 1"),
         ("total:x", "Line 1, column 1: expected number for `total`, got 'x'"),
+        ("c:count(*) s:id", "Line 1, column 12: a chart has the columns of its buckets, so `s:` chooses nothing"),
+        ("s:m.a@b\n c:avg(m.b)", "Line 1, column 1: a chart has the columns of its buckets"),
+        ("c:group_by(t::day) id:a s:*", "Leave out the selection to count rows, or the chart to list them."),
     ],
 )
 def test_refuses_with_the_place(lql: str, message: str) -> None:

@@ -53,6 +53,11 @@ def test_a_chart_is_put_in_or_given_the_period() -> None:
     assert parse_lql(text) == parse_lql("m.level:error c:avg(m.ms) c:group_by(t::day)")
 
 
+def test_a_chart_has_no_selections() -> None:
+    text, _ = chart_query("s:m.ms s:id@a m.level:error", period=Period.DAY)
+    assert parse_lql(text) == parse_lql("m.level:error c:count(*) c:group_by(t::day)")
+
+
 @pytest.mark.parametrize(
     "change", [lambda lql: rows_query(lql, needed=NEEDED), lambda lql: chart_query(lql, period=Period.DAY)]
 )

@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from endpoints.dialects.bigquery.coercions import as_json, as_text
+from endpoints.dialects.bigquery.coercions import as_json, as_text, output
 from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule, number_of
 from endpoints.dialects.bigquery.refusals import refusal_of
@@ -78,13 +78,17 @@ def array(node: exp.ArrayAgg, lowering: Lowering) -> Expression:
 def array_of_values(node: exp.ArrayAgg, lowering: Lowering, *, ignore_nulls: bool) -> Expression:
     # array_agg(x order by y limit 3)  ->  jsonb_path_query_array(jsonb_agg(x order by y), '$[0 to 2]')
     gathered = _gathered(node.this, lowering)
-    value = argument(lowering.ungrouped().lower(gathered.argument))
+    value, order = lowering.ungrouped().lower(gathered.argument), gathered.order
+    if gathered.distinct:  # PostgreSQL then orders only by the argument as written, so both have one form
+        value = output(value)
+        order = tuple(replace(item, expression=argument(item.expression)) for item in order)
+    value = argument(value)
     values = Call(
         kind=Kind.JSON,
         name="jsonb_agg",
         arguments=(value,),
         distinct=gathered.distinct,
-        order=gathered.order,
+        order=order,
         condition=present(value) if ignore_nulls else None,
     )
     if gathered.limit is None:

@@ -11,6 +11,23 @@ TABLES = (
     SandboxTable("edge_logs", ("id", "timestamp", "event_message", "metadata")),
     SandboxTable("auth_logs", ("id", "timestamp", "event_message", "metadata")),
 )
+# A derived table or a common table named like a table inside it.
+OWN_NAMES = (
+    "select count(*) c from (select t.id from edge_logs t, jsonb_array_elements(t.metadata) m) t",
+    "select count(*) c from edge_logs e, (select t.id from edge_logs t, jsonb_array_elements(t.metadata) m) t",
+    "select count(*) c from auth_logs a join (select t.id from edge_logs t join edge_logs u on t.metadata"
+    " = u.metadata) t on a.id = t.id",
+    "select count(*) c from edge_logs e, lateral (select t.id from edge_logs t join edge_logs u on t.metadata"
+    " = u.metadata where e.id = t.id) t",
+    "select count(*) c from (select t.id from (select t.id, t.event_message from edge_logs t join edge_logs u"
+    " on t.metadata = u.metadata) t join edge_logs u on t.event_message = u.event_message) t",
+    "with t as (select t.id from edge_logs t, jsonb_array_elements(t.metadata) m) select count(*) c from t",
+    "select count(*) c from (with t as (select t.id from edge_logs t join edge_logs u on t.metadata ="
+    " u.metadata) select t.id from t join edge_logs u on t.id = u.id) t",
+    "select (select count(*) from jsonb_array_elements(t.metadata) m, (select 1 as x) t) c from edge_logs t",
+    "select count(*) c from (select t.id from edge_logs t, lateral (select t.metadata) m union all"
+    " select t.id from auth_logs t, lateral (select t.metadata) m) t",
+)
 
 
 @pytest.mark.parametrize(
@@ -38,6 +55,8 @@ TABLES = (
         "select 1 from edge_logs e where exists (select 1 from auth_logs a where a.id = e.id)",
         "select e.id from edge_logs e, lateral (select e.id as x) l where l.x is not null",
         "(select e.id from edge_logs e) order by e.id",
+        # FROM shows a query in it only items that stand before: never the item that the query is.
+        *OWN_NAMES,
         "select count(e.*), (e).* from edge_logs e group by e.id",
         "select a.id from edge_logs a join auth_logs b using (id) where b.id = a.id",
     ],
@@ -74,6 +93,13 @@ def test_accepts_sure_columns(sql):
         "select c.pg_typeof from (select id from edge_logs union select 1 as pg_typeof) c",
         # A LATERAL item may mean the outer or the inner one, so both must have the column.
         "select (select l.x from edge_logs c, lateral (select c.pg_typeof as x) l) from (select 1 as pg_typeof) c",
+        # An item that stands before the query, or on one side of its join, is seen.
+        "select 1 from edge_logs t, lateral (select t.pg_typeof as x) l, (select 1 as pg_typeof) t",
+        "select 1 from edge_logs t join (select 1 as pg_typeof) u on t.pg_typeof is null",
+        "select 1 from edge_logs t, lateral (select u.x from (select t.pg_typeof as x) u) t2, (select 1 pg_typeof) t",
+        "select 1 from (select t.pg_typeof from edge_logs t, lateral (select 1 as pg_typeof) u) t",
+        "select t.pg_typeof from (select 1 as x) t, (select (select t.pg_typeof from edge_logs t) as pg_typeof) u",
+        "select (select count(*) from jsonb_array_elements(t.pg_typeof) m, (select 1 pg_typeof) t) from edge_logs t",
         # PostgreSQL reads this ORDER BY with the WITH list of the query in brackets.
         "with c as (select 1 as pg_typeof) select * from"
         " ((with c as (select 2 as x) select 1) order by (select c.pg_typeof from c)) q",

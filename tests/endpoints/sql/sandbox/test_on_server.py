@@ -9,6 +9,7 @@ import pytest
 
 from endpoints.sql.sandbox import SandboxTable, check_sandbox_query, selects
 from logsources.allowed_functions import AGGREGATES, ALLOWED_FUNCTIONS, SET_RETURNING, SYNTAX_FUNCTIONS
+from tests.endpoints.sql.sandbox.test_columns import OWN_NAMES
 from tests.files import CASES
 from tests.fuzz.generator import QueryGenerator
 from tests.fuzz.mutations import mutated
@@ -52,7 +53,7 @@ def log_tables(log_database):
 @pytest.mark.django_db(databases=["default", "logs"])
 def test_returns_the_rows_of_the_consumers_own_text(log_tables):
     compared = 0
-    for case, sql in legit_cases():
+    for case, sql in [*legit_cases(), *enumerate(OWN_NAMES)]:
         checked = check_sandbox_query(sql, tables=TABLES)
         expected = log_tables.execute(sql.rstrip().removesuffix(";").encode())
         got = log_tables.execute(checked.statement({}, max_rows=10_000).sql.encode())

@@ -266,3 +266,14 @@ def test_a_page_can_ask_whether_its_session_goes_on(client: Client, person: User
     person.is_active = False
     person.save()
     assert client.get("/admin/session/").status_code == 401
+
+
+def test_failures_noted_by_a_clock_that_was_ahead_lock_nobody_out_and_are_counted_anew(person: User) -> None:
+    now = timezone.now()
+    for _ in range(FAILURES):
+        count_failure("person", "192.0.2.1", now=now + timedelta(days=1))
+    assert find_lock_out("person", "192.0.2.1", now=now) is None
+    for _ in range(FAILURES):
+        count_failure("person", "192.0.2.1", now=now)
+    assert find_lock_out("person", "192.0.2.1", now=now) is not None
+    assert AccessAttempt.objects.get().failures_since_start == FAILURES

@@ -356,7 +356,7 @@ CELERY_TASK_TIME_LIMIT = 600  # seconds
 CELERY_TIMEZONE = "UTC"
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+CELERY_BEAT_SCHEDULER = "config.beat:Scheduler"
 CELERY_BEAT_SCHEDULE = {
     "roll-partitions": {"task": "logsources.tasks.roll_partitions", "schedule": 3600.0},
     # A heartbeat that a worker takes only after the next one is due is meaningless.

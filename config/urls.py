@@ -11,6 +11,8 @@ from django.urls import include, path, re_path
 from django.views.generic import RedirectView
 
 from endpoints.admin.explorer_urls import explorer_urls
+from endpoints.admin.json_views import json_view
+from endpoints.admin.logins import own_session
 from endpoints.admin.schedules import schedules_page
 from endpoints.admin.usage_overview import usage_urls
 from endpoints.api import logs, monitoring, otlp, tokens, views
@@ -21,6 +23,7 @@ from endpoints.api.openapi import SchemaView
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
     path("admin/logs/", include(explorer_urls())),
+    path("admin/session/", json_view("GET", own_session), name="session"),
     path("admin/schedules/", admin.site.admin_view(schedules_page), name="schedules"),
     path("admin/usage/", include(usage_urls())),
     path("admin/", admin.site.urls),

@@ -124,16 +124,17 @@ class KnownRecords:
 
     def note_use(self, token: KnownToken, *, now: datetime) -> None:
         """Write down, to the minute, that an access token is in use; while the database is away, nothing is."""
-        due = now - LAST_USED_PRECISION
+        # A use later than until was noted by a clock that was ahead.
+        due, until = now - LAST_USED_PRECISION, now + LAST_USED_PRECISION
         with self._lock:
             before = self._uses.get(token.prefix)
             noted = before or token.last_used_at
-            if noted is not None and noted > due:
+            if noted is not None and due < noted < until:
                 return
             self._uses[token.prefix] = now  # at once: of many threads one writes
             _shorten(self._uses, self._capacity)
         # The condition again in SQL: of many calls at the same moment, in all processes, one writes.
-        not_noted = Q(last_used_at=None) | Q(last_used_at__lte=due)
+        not_noted = ~Q(last_used_at__gt=due, last_used_at__lt=until)
         try:
             self._ask(
                 lambda: AccessToken.objects.filter(not_noted, pk=token.pk).update(last_used_at=now), RENEW_SECONDS

@@ -97,8 +97,9 @@ INSERT INTO axes_accessattempt AS attempt
     (username, ip_address, user_agent, http_accept, path_info, get_data, post_data, failures_since_start, attempt_time)
 VALUES (%(name)s, %(address)s, '', '', '', '', '', 1, %(now)s)
 ON CONFLICT (username, ip_address, user_agent) DO UPDATE SET
-    failures_since_start = CASE WHEN attempt.attempt_time > %(since)s THEN attempt.failures_since_start ELSE 0 END + 1,
-    attempt_time = greatest(attempt.attempt_time, excluded.attempt_time)
+    failures_since_start = 1 + CASE WHEN attempt.attempt_time > %(since)s AND attempt.attempt_time < %(until)s
+        THEN attempt.failures_since_start ELSE 0 END,
+    attempt_time = excluded.attempt_time
 """
 # Rows that another login is counting or forgetting are left to it: two logins that wait for each other's rows are a
 # deadlock, which PostgreSQL ends by failing one of them.
@@ -151,7 +152,7 @@ class LoginHandler(AxesDatabaseHandler):  # type: ignore[misc]  # django-axes sh
 
 def count_failure(name: str, address: str, *, now: datetime) -> None:
     """Count a failed login, and forget failures that are too old to count."""
-    times = {"now": now, "since": now - _window()}
+    times = {"now": now, "since": now - _window(), "until": now + _window()}
     with connection.cursor() as cursor:
         cursor.execute(_COUNT, {"name": name, "address": address, **times})
         cursor.execute(_FORGET, times)
@@ -160,6 +161,7 @@ def count_failure(name: str, address: str, *, now: datetime) -> None:
 def find_lock_out(name: str, address: str, *, now: datetime) -> LockOut | None:
     """Return the lock-out that a login of this name from this address would meet."""
     counted = AccessAttempt.objects.filter(ip_address=address, attempt_time__gt=now - _window())
+    counted = counted.exclude(attempt_time__gte=now + _window())  # by a clock that was ahead
     found = counted.aggregate(
         of_address=Sum("failures_since_start"),
         of_name=Sum("failures_since_start", filter=Q(username=name)),

@@ -48,7 +48,7 @@ from endpoints.log_database.servers import log_servers
 # The window begins with its first call and ends by itself, on the server's clock.
 _COUNT: Final = Script("""
 local count = redis.call('INCR', KEYS[1])
-if count == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
+if count == 1 or redis.call('PTTL', KEYS[1]) > tonumber(ARGV[1]) then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
 return {count, redis.call('PTTL', KEYS[1])}
 """)
 
@@ -101,7 +101,11 @@ def seconds_suspended(caller: str) -> float:
 
 def _seconds_noted(caller: str) -> float:
     try:
-        return max(0, int(ask_for("PTTL", _suspension_key(caller)))) / 1000  # negative where there is none
+        left_ms = int(ask_for("PTTL", _suspension_key(caller)))
+        longest_ms: int = round(settings.ENDPOINTS_OVERRUN_SECONDS * 1000)
+        if left_ms > longest_ms:  # Redis's clock was ahead
+            ask_for("PEXPIRE", _suspension_key(caller), longest_ms)
+        return max(0, min(left_ms, longest_ms)) / 1000  # negative where there is none
     except CacheUnavailable:
         return 0.0
 

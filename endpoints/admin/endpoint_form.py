@@ -65,7 +65,11 @@ class EndpointForm(ConflictForm):
         model = Endpoint
         fields = (*_BEFORE_QUERY, "sql", *(name for name in SETTINGS if name not in _BEFORE_QUERY))
         widgets = {"sql": SQLEditor(), "description": UnfoldAdminTextareaWidget(attrs={"rows": 2})}
-        help_texts = {"name": "Its address: /api/endpoints/query/NAME. Letters, digits, dots, dashes, underscores."}
+        help_texts = {
+            "name": "Its address: /api/endpoints/query/NAME. Letters, digits, dots, dashes, underscores.",
+            "sandboxing": "Consumers may then send their own SELECT. It can read every row and column of every CTE, "
+            "also what the final SELECT leaves out, and nothing else. The query must begin with WITH.",
+        }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

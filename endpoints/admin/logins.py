@@ -23,6 +23,8 @@ from unfold.decorators import display
 from unfold.forms import AuthenticationForm
 
 from endpoints.access.logins import PASSWORD_TURNS, PasswordsBusy, find_lock_out, lift_lock_outs, lock_out_of
+from endpoints.admin.draft_json import Json
+from endpoints.admin.json_views import Refusal
 
 logger = structlog.get_logger(__name__)
 
@@ -55,6 +57,13 @@ class LoginForm(AuthenticationForm):  # type: ignore[misc]  # unfold ships no ty
 admin.site.login_form = LoginForm
 admin.site.login_template = "endpoints/login.html"
 admin.site.logout_template = "endpoints/logged_out.html"
+
+
+def own_session(request: HttpRequest) -> Json:
+    """Return who is logged in: an open page asks for it, so that no form is sent when its session is over."""
+    if not admin.site.has_permission(request):
+        raise Refusal(401, "not_logged_in", "Your session is over. Log in again in another tab.")
+    return {"username": request.user.get_username()}
 
 
 class PasswordsBusyMiddleware:

@@ -43,7 +43,8 @@ class NotReadable(Exception):
 def evaluate_alerts(*, now: datetime | None = None) -> None:
     """Check every enabled alert that is due, the longest unchecked first; several workers share them."""
     started, now = monotonic(), now or timezone.now()
-    due = Q(evaluated_at=None) | Q(evaluated_at__lte=now - EVERY)
+    # A later moment was noted by a clock that was ahead.
+    due = ~Q(evaluated_at__gt=now - EVERY, evaluated_at__lt=now + EVERY)
     alerts = Alert.objects.filter(due, enabled=True).select_related("endpoint")
     for alert in alerts.order_by(F("evaluated_at").asc(nulls_first=True)):
         if monotonic() - started > EVALUATION_SECONDS:
@@ -77,7 +78,7 @@ def _message_due(alert: Alert, *, now: datetime) -> MessageKind | None:
         return MessageKind.FIRING if alert.is_firing else MessageKind.RESOLVED
     if alert.is_firing and alert.remind_minutes:
         since = now - timedelta(minutes=alert.remind_minutes)
-        if not alert.messages.exclude(kind=MessageKind.TEST).filter(created_at__gt=since).exists():
+        if not alert.messages.exclude(kind=MessageKind.TEST).filter(created_at__range=(since, now)).exists():
             return MessageKind.REMINDER
     return None
 
@@ -91,7 +92,7 @@ def read_value(alert: Alert, *, now: datetime) -> Reading:
     # Whole minutes: this one, which has only begun, and so many before it.
     since = now.replace(second=0, microsecond=0) - timedelta(minutes=alert.minutes)
     try:
-        figures = figures_since(since, scope=scope)
+        figures = figures_since(since, until=now, scope=scope)
     except Error as error:
         raise NotReadable("Django's database does not answer.") from error
     match alert.condition:

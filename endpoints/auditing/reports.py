@@ -163,7 +163,7 @@ GROUP BY GROUPING SETS ((1, 4), (2, 4), (3, 4), (4))
 _TOTALS: Final = (
     """
 SELECT coalesce(sum(calls), 0), coalesce(sum(refused), 0), coalesce(sum(failed), 0), coalesce(sum(cached), 0)
-FROM endpoints_call_minute WHERE start >= %(since)s"""
+FROM endpoints_call_minute WHERE start BETWEEN %(since)s AND %(until)s"""
     + _IN_SCOPE
 )
 _Key = tuple[Any, Any, Any]
@@ -197,10 +197,10 @@ def usage_over(period: Period, *, now: datetime, scope: Scope = Scope()) -> Usag
     )
 
 
-def figures_since(since: datetime, *, scope: Scope) -> Figures:
-    """Return the counts of calls since then, by whole minutes, at most a day back. Raises django.db.Error."""
+def figures_since(since: datetime, *, until: datetime, scope: Scope) -> Figures:
+    """Return the counts of calls between two moments, by whole minutes, at most a day back. Raises django.db.Error."""
     with connection.cursor() as cursor:
-        cursor.execute(_TOTALS, {"since": since, **scope.parameters()})
+        cursor.execute(_TOTALS, {"since": since, "until": until, **scope.parameters()})
         calls, refused, failed, cached = map(int, cursor.fetchone())
     return Figures(calls, refused, failed, cached)
 

@@ -40,7 +40,7 @@ local all = redis.call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do
     if all[i] ~= process then
         local held, want, ends = string.match(all[i + 1], '^%d+ %d+ (%d+) (%d+) (%d+)$')
-        if tonumber(ends) <= now then
+        if tonumber(ends) <= now or tonumber(ends) > now + lease then
             redis.call('HDEL', KEYS[1], all[i])
         else
             others_held, others_wanted = others_held + held, others_wanted + want

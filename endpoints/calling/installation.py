@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from time import time
 from typing import Final
@@ -161,7 +161,9 @@ def _scheduling(*, redis_answers: bool, is_new: bool) -> tuple[Part, Part]:
         worker_at = worker_seen_at() if redis_answers else None
     except CacheUnavailable:
         worker_at, redis_answers = None, False
-    beat_at = max(filter(None, (_last_sent_at(), worker_at)), default=None)
+    if worker_at is not None and worker_at > now + SILENCE_SECONDS:
+        worker_at = None  # noted by a clock that was ahead
+    beat_at = max(filter(None, (_last_sent_at(now), worker_at)), default=None)
     worker_is_late, beat_is_late = _is_late(worker_at, now=now), _is_late(beat_at, now=now)
     missing = State.STARTING if is_new else State.DOWN
     beat_seen = _seen("Sent a task", beat_at, now=now) or _not_seen("beat", is_new=is_new)
@@ -178,10 +180,13 @@ def _scheduling(*, redis_answers: bool, is_new: bool) -> tuple[Part, Part]:
     return worker, beat
 
 
-def _last_sent_at() -> float | None:
+def _last_sent_at(now: float) -> float | None:
     try:
         with answer_within(CHECK_SECONDS):
-            last: datetime | None = PeriodicTask.objects.aggregate(last=Max("last_run_at"))["last"]
+            known = PeriodicTask.objects.filter(
+                last_run_at__lte=datetime.fromtimestamp(now + SILENCE_SECONDS, UTC)  # later: a clock that was ahead
+            )
+            last: datetime | None = known.aggregate(last=Max("last_run_at"))["last"]
     except StateDatabaseError:
         return None
     return last.timestamp() if last else None

@@ -124,7 +124,7 @@ def _next_at(task: PeriodicTask, last: ScheduledRun | None, *, now: datetime) ->
         return None
     # Beat writes down what it has sent every three minutes; a worker may have noted a later run.
     sent = [moment for moment in (task.last_run_at, datetime.fromtimestamp(last.at, UTC) if last else None) if moment]
-    remaining: timedelta = task.schedule.remaining_estimate(max(sent, default=task.date_changed))
+    remaining: timedelta = task.schedule.remaining_estimate(min(now, max(sent, default=task.date_changed)))
     moment = now + remaining
     return max(moment, task.start_time) if task.start_time else moment
 

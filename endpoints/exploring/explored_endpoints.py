@@ -20,12 +20,12 @@ _PLACEHOLDER: Final = re.compile(r"@(lql_[0-9]+)")
 
 
 def explored_draft(source: str, *, every_project: bool, lql: str) -> Draft:
-    """Return the endpoint whose rows are those of the LQL; the source itself stays its sandbox table.
+    """Return the endpoint whose rows are those of the LQL, closed to consumers' queries: its CTE has the source's rows.
 
     Filters by a time that moves with the clock are left out: the parameters give the range.
     Raises InvalidExploration and InvalidLQL.
     """
-    draft = source_draft(source, every_project=every_project)
+    draft = replace(source_draft(source, every_project=every_project), sandboxing=False)
     rules = parse_lql(lql)
     rules = replace(rules, filters=tuple(rule for rule in rules.filters if not moves_with_the_clock(rule)))
     if rules == Rules():

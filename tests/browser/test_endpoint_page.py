@@ -285,7 +285,7 @@ def test_the_end_of_the_session_loses_nothing_typed(open_page: OpenPage, site: S
     type_sql(page, "select 'typed when the session was over' as a")
     wait_until_checked(page, "Your session is over")
     page.get_by_role("button", name="Save and continue editing").click()
-    wait_until_checked(page, "Nothing was sent")
+    expect(page.get_by_role("alert")).to_contain_text("Nothing was sent")
     page.context.clear_cookies(name="csrftoken")
     page.context.add_cookies([site.session_cookie("owner")])
     elsewhere = page.context.new_page()

@@ -173,6 +173,8 @@ def test_what_was_found_becomes_an_endpoint(open_page: OpenPage, site: Site) -> 
     page = open_page(f"{WEEK}&project=acme&lql=m.response.status_code:%3E=500", role="editor")
     rows(page)
     page.get_by_role("link", name="Save as endpoint").click()
+    expect(page.get_by_label("sandboxing", exact=False).first).not_to_be_checked()
+    expect(page.get_by_text("also what the final SELECT leaves out")).to_be_visible()
     page.locator("#id_name").fill("explored.errors")
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("explored.errors").first).to_be_visible()
@@ -181,6 +183,11 @@ def test_what_was_found_becomes_an_endpoint(open_page: OpenPage, site: Site) -> 
     ).json()
     assert answer["result"]
     assert all(row["metadata"][0]["response"][0]["status_code"] >= 500 for row in answer["result"])
+    refused = page.request.get(
+        "/api/endpoints/query/explored.errors?project=acme&sql=select count(*) from edge_logs",
+        headers={"X-API-KEY": site.secret},
+    )
+    assert (refused.status, refused.json()["error"]["code"]) == (400, "sandbox_disabled")
 
 
 def test_a_long_query_is_really_ended(open_page: OpenPage) -> None:

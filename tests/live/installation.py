@@ -122,7 +122,7 @@ class Installation:
 
     @contextmanager
     def beat(self) -> Iterator[Process]:
-        scheduler = ["--max-interval", "1", "--scheduler", "django_celery_beat.schedulers:DatabaseScheduler"]
+        scheduler = ["--max-interval", "1"]
         process = self.start("beat", *celery("beat", *scheduler, "--pidfile="))
         try:
             yield process

@@ -306,6 +306,17 @@ def test_notes_the_use_of_an_access_token_to_the_minute(
     assert AccessToken.objects.get().last_used_at == now + timedelta(seconds=61)
 
 
+@pytest.mark.parametrize("knows_it", [True, False])
+def test_a_use_noted_by_a_clock_that_was_ahead_counts_as_none(
+    directory: KnownRecords, generations: Generations, knows_it: bool
+) -> None:
+    _, token = known(directory)
+    now = timezone.now()
+    directory.note_use(token, now=now + timedelta(days=1))
+    (directory if knows_it else KnownRecords(generations)).note_use(token, now=now)
+    assert AccessToken.objects.get().last_used_at == now
+
+
 def test_notes_no_use_while_the_database_is_away_and_does_so_later(
     directory: KnownRecords, outage: Callable[[], AbstractContextManager[None]]
 ) -> None:

@@ -193,6 +193,19 @@ def test_a_suspension_ends(clock: Clock, settings: Any) -> None:
         begin(stack, heavy, is_sandbox_query=True)
 
 
+def test_a_clock_of_redis_that_was_ahead_suspends_and_limits_nobody_for_longer(clock: Clock, settings: Any) -> None:
+    somebody = caller(calls_a_minute=1)
+    overrun(somebody)
+    suspended, counted = f"{PREFIX}:suspended:{somebody.prefix}", f"{PREFIX}:rate:{somebody.prefix}:60"
+    assert token_limits.seconds_until_admitted(somebody.prefix, calls=1, window_seconds=60) == 0
+    for name in (suspended, counted):
+        assert ask_for("PEXPIRE", name, 86_400_000) == 1
+    clock.now += settings.ENDPOINTS_OVERRUN_SECONDS + 1
+    assert 0 < token_limits.seconds_suspended(somebody.prefix) <= settings.ENDPOINTS_OVERRUN_SECONDS
+    assert 0 < token_limits.seconds_until_admitted(somebody.prefix, calls=1, window_seconds=60) <= 60
+    assert ask_for("PTTL", suspended) <= settings.ENDPOINTS_OVERRUN_SECONDS * 1000
+
+
 def test_other_processes_keep_a_suspension_too(clock: Clock) -> None:
     heavy = caller()
     overrun(heavy)

@@ -98,6 +98,7 @@ OTHERS = {
     "admin:endpoints_endpoint_draft_explain": ONLY_POST_OF_EDITORS,
     "admin:endpoints_endpoint_draft_cancel": ONLY_POST_OF_EDITORS,
     "admin:endpoints_endpoint_draft_format": ONLY_POST_OF_EDITORS,
+    "session": Access(EVERYBODY, NOBODY),
     "schedules": BOTH_EVERYBODY,
     "log_explorer": Access(EDITORS, EDITORS),
     "log_explorer_fields": Access(EDITORS, NOBODY),

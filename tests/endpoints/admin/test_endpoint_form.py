@@ -30,6 +30,16 @@ def test_the_source_fills_in_sql_tenant_and_parameters(admin_client: Client) -> 
     assert all(f"@{name}" in form["sql"].value() for name in names)
 
 
+@pytest.mark.parametrize("lql", ["", "m.response.status_code:>=500", "m.level:error c:count(*)"])
+@pytest.mark.parametrize("every_project", [{}, {"every_project": "1"}])
+def test_a_search_opens_no_more_than_its_rows(admin_client: Client, lql: str, every_project: dict[str, str]) -> None:
+    page = admin_client.get(ADD, {"log_source": "edge_logs", "lql": lql, **every_project})
+    form, _ = forms(page)
+    assert form["sandboxing"].value() is False
+    assert "every row and column of every CTE, also what the final SELECT leaves out" in form["sandboxing"].help_text
+    assert form["sandboxing"].help_text in page.content.decode()
+
+
 def test_every_project_needs_no_tenant(admin_client: Client) -> None:
     form, _ = forms(admin_client.get(ADD, {"log_source": "edge_logs", "every_project": "1"}))
     assert form["tenant_parameter"].value() == ""
@@ -48,6 +58,7 @@ def test_what_is_filled_in_can_be_saved_as_it_is(admin_client: Client) -> None:
     response = admin_client.post(f"{ADD}?log_source=edge_logs", sent)
     assert response.status_code == 302, response.context["errors"]
     saved = Endpoint.objects.get(name="from.explorer")
+    assert (saved.sandboxing, saved.sandbox_tables) == (False, [])
     assert {row.name for row in saved.parameters.all()} == {row["name"].value() for row in parameters.forms}
 
 

@@ -253,3 +253,27 @@ class TestAdmin:
         assert owner.post(f"{LIST}{row.pk}/change/", {"failures_since_start": "0"}).status_code == 403
         assert b"/64" not in owner.get(LIST).content
         assert owner.get(f"{LIST}{row.pk}/change/").status_code == 200
+
+
+def test_a_page_can_ask_whether_its_session_goes_on(client: Client, person: User) -> None:
+    assert client.get("/admin/session/").status_code == 401
+    client.force_login(person)
+    ends = client.session.get_expiry_date()
+    answer = client.get("/admin/session/")
+    assert (answer.status_code, answer.json()) == (200, {"username": "person"})
+    assert "Set-Cookie" not in answer  # asking makes no session longer
+    assert client.session.get_expiry_date() <= ends + timedelta(minutes=1)
+    person.is_active = False
+    person.save()
+    assert client.get("/admin/session/").status_code == 401
+
+
+def test_failures_noted_by_a_clock_that_was_ahead_lock_nobody_out_and_are_counted_anew(person: User) -> None:
+    now = timezone.now()
+    for _ in range(FAILURES):
+        count_failure("person", "192.0.2.1", now=now + timedelta(days=1))
+    assert find_lock_out("person", "192.0.2.1", now=now) is None
+    for _ in range(FAILURES):
+        count_failure("person", "192.0.2.1", now=now)
+    assert find_lock_out("person", "192.0.2.1", now=now) is not None
+    assert AccessAttempt.objects.get().failures_since_start == FAILURES

@@ -331,6 +331,59 @@ def test_two_workers_share_the_alerts(receiver: Receiver, make: Callable[..., Al
     assert kinds(receiver) == ["firing"]
 
 
+AHEAD = timedelta(days=1)
+
+
+def test_a_clock_that_was_ahead_stops_no_alert(receiver: Receiver, make: Callable[..., Alert]) -> None:
+    """Checked, told, reminded and delivered by a clock that was a day ahead: all of it goes on when it is right."""
+    now = timezone.now()
+    alert = make(endpoint=define(), condition="value", column="n", threshold=1, arguments={"n": "5"}, remind_minutes=30)
+    check(now + AHEAD)
+    assert kinds(receiver) == ["firing"]
+    for minute in range(32):
+        check(now + timedelta(minutes=minute))
+    assert kinds(receiver) == ["firing", "reminder", "reminder"]
+    Alert.objects.filter(pk=alert.pk).update(arguments={"n": "0"})
+    AlertMessage.objects.filter(kind="reminder").update(due_at=now + AHEAD, delivered_at=None)
+    deliver_messages(now=now + timedelta(minutes=33))
+    assert kinds(receiver) == ["firing", *["reminder"] * 4]
+    check(now + timedelta(minutes=34))
+    assert kinds(receiver)[5:] == ["resolved"]
+
+
+def test_messages_of_a_clock_that_was_ahead_do_not_count_against_the_bound(
+    receiver: Receiver, make: Callable[..., Alert], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(messages, "MESSAGES_AN_HOUR", 1)
+    now = timezone.now()
+    alert = make(endpoint=define(), condition="value", column="n", threshold=1, arguments={"n": "5"})
+    check(now + AHEAD)
+    Alert.objects.filter(pk=alert.pk).update(arguments={"n": "0"})
+    check(now)
+    assert kinds(receiver) == ["firing", "resolved"]
+
+
+def test_calls_that_a_clock_ahead_has_noted_are_not_of_now(audit_log: CallLog, make: Callable[..., Alert]) -> None:
+    endpoint, now = define(), timezone.now()
+    alert = make(endpoint=endpoint, condition="failed_count", threshold=3)
+    note(endpoint, failed=9, at=now + timedelta(hours=2))
+    audit_log.flush()
+    evaluate_alerts(now=now)
+    alert.refresh_from_db()
+    assert (alert.last_value, alert.is_firing) == (0.0, False)
+
+
+def test_a_worker_whose_clock_is_a_little_ahead_checks_no_alert_twice(
+    receiver: Receiver, make: Callable[..., Alert]
+) -> None:
+    now = timezone.now()
+    alert = make(endpoint=define(), condition="value", column="n", threshold=1, arguments={"n": "0"})
+    evaluate_alerts(now=now + timedelta(seconds=5))
+    Alert.objects.filter(pk=alert.pk).update(arguments={"n": "5"})
+    check(now)
+    assert receiver.received == []
+
+
 def test_an_address_that_is_refused_is_not_tried_again(make: Callable[..., Alert], settings: Any) -> None:
     alert = make()
     settings.ALERT_WEBHOOK_PRIVATE = False

@@ -77,7 +77,7 @@ def test_counts_each_call_in_its_point_and_by_endpoint_and_access_token(audit_lo
     assert [point.calls for point in usage_over(Period.WEEK, now=NOW).points[-2:]] == [1, 4]
     assert usage_over(Period.DAY, now=NOW, scope=Scope(str(one.pk))).total.calls == 3
     assert usage_over(Period.DAY, now=NOW, scope=Scope(prefix="ba9876543210")).total.refused == 1
-    assert figures_since(NOW - timedelta(minutes=15), scope=Scope()).calls == 3
+    assert figures_since(NOW - timedelta(minutes=15), until=NOW, scope=Scope()).calls == 3
 
 
 def test_slowest_arguments_have_values_only_where_they_are_recorded(audit_log: CallLog) -> None:

@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 
 from endpoints.cache import permits
+from endpoints.cache.connection import ask, ask_for
 from endpoints.cache.permits import Permits, use_of
 from tests.endpoints.cache.own_redis import OwnRedis
 from tests.endpoints.conftest import own_redis, redis_not_met_yet
@@ -140,6 +141,17 @@ def test_a_process_that_died_loses_its_permits_when_its_lease_ends(
     assert dead.takes(name, 1)
     assert not living.takes(name, 1)
     until(lambda: living.takes(name, 1), seconds=60)
+
+
+def test_permits_that_a_process_took_by_a_clock_ahead_do_not_outlive_it(name: str) -> None:
+    """It died, and the clock of Redis was set back: its lease seems to end tomorrow."""
+    process = Process()
+    assert process.takes(name, 1)
+    (key,) = ask_for("KEYS", f"*{name}*")
+    [(field, numbers)] = ask(lambda client: client.hgetall(key)).items()
+    *others, ends = numbers.split()
+    ask_for("HSET", key, field, b" ".join([*others, str(int(ends) + 86_400_000).encode()]))
+    assert Process().takes(name, 1)
 
 
 def test_a_lowered_limit_ends_nothing_and_lets_nothing_begin(name: str, later: None) -> None:

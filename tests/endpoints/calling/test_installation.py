@@ -68,6 +68,15 @@ def test_everything_that_answers_is_running(own_redis: OwnRedis) -> None:
     assert told("Worker").startswith("Ran a task ")
 
 
+def test_what_a_clock_ahead_has_noted_is_no_sign_of_life(own_redis: OwnRedis) -> None:
+    beat_sent(-86_400)
+    installation.note_worker(now=time.time() + 86_400)
+    assert (states()["Beat"], states()["Worker"]) == ("down", "unknown")
+    every = IntervalSchedule.objects.get(every=60)
+    PeriodicTask.objects.create(name="other", task="x", interval=every, last_run_at=NOW)
+    assert states()["Beat"] == "running"
+
+
 def test_a_new_installation_has_seen_neither_beat_nor_worker(own_redis: OwnRedis) -> None:
     PeriodicTask.objects.update(last_run_at=None)
     assert (states()["Beat"], states()["Worker"]) == ("down", "unknown")

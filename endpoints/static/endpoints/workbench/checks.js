@@ -101,12 +101,6 @@ export class ProblemList {
     if (this.status.textContent !== text) show(this.status, text); // else it would be read out again
   }
 
-  /** Say it where it is seen at once. */
-  tell(text) {
-    this.say(text);
-    this.status.scrollIntoView({ block: "center" });
-  }
-
   /** Say it while there is nothing to check. */
   clear(text) {
     this.busy(false);

@@ -161,7 +161,7 @@ export class TableList {
 
   switchOn() {
     const remedy = button("wb-link", () => document.getElementById("id_sandboxing")?.click(), "Switch it on");
-    return h("p", { class: "wb-hint" }, "Sandboxing is off, so consumers may send no queries of their own. ", remedy);
+    return h("p", { class: "wb-hint" }, "Sandboxing is off, so consumers may send no queries of their own. Switched on, these can read every row of every CTE. ", remedy);
   }
 
   table({ name, columns }) {

@@ -1,10 +1,9 @@
-/** What was typed survives: saving the endpoint, which loads the page anew, the end of the session, another's save. */
+/** What was typed survives: saving the endpoint, which loads the page anew, and another's save. */
 
 import { byId, h, show } from "../shared/dom.js";
-import { csrfToken, failureOf, get } from "../shared/http.js";
+import { failureOf, get } from "../shared/http.js";
 
 const PREFIX = "endpoint-trial:";
-const SESSION_OVER = 401;
 const GONE = 404;
 const ASKED_AGAIN_MILLISECONDS = 30_000;
 
@@ -25,34 +24,6 @@ export class PageMemory {
   keep(changes) {
     Object.assign(this.kept, changes);
     store((storage) => storage.setItem(this.key, JSON.stringify(this.kept)));
-  }
-}
-
-/** While the session is over nothing is sent that would only lead to the login page. */
-export class SessionGuard {
-  /** `refused` is called when the form was not sent, `retry` when somebody is back, perhaps logged in again. */
-  constructor(form, { refused, retry }) {
-    this.isOver = false;
-    this.hasRefused = false;
-    form.addEventListener("submit", (event) => {
-      if (this.isOver) {
-        event.preventDefault();
-        event.stopImmediatePropagation();
-        this.hasRefused = true;
-        refused();
-      }
-      // A login in another tab has made a new one.
-      form.elements.namedItem("csrfmiddlewaretoken").value = csrfToken();
-    }, { capture: true });
-    window.addEventListener("focus", () => {
-      if (this.isOver) retry();
-    });
-  }
-
-  /** Note the status of the service's newest answer. */
-  answered(status) {
-    this.isOver = status === SESSION_OVER;
-    this.hasRefused &&= this.isOver;
   }
 }
 

@@ -5,18 +5,18 @@
 
 import { byId, show } from "../shared/dom.js";
 import { failureOf, get, post } from "../shared/http.js";
+import { BACK } from "../shared/session.js";
 import { Checker, ProblemList } from "./checks.js";
 import { DraftForm } from "./draft.js";
 import { SqlEditor } from "./editor.js";
 import { ArgumentInputs, TableList } from "./inputs.js";
-import { PageMemory, SessionGuard, VersionWatch } from "./keeping.js";
+import { PageMemory, VersionWatch } from "./keeping.js";
 import { ParameterRows, ParameterStrip, showStarters } from "./parameters.js";
 import { Results } from "./results.js";
 import { readRun } from "./shared_run.js";
 import { Trial } from "./trial.js";
 
 const EMPTY = "Write one SELECT over the tables of schema logs. Ctrl+Space lists them; @name is an argument of the caller.";
-const NOT_SENT = "Nothing was sent.";
 const LIMITLESS = { allowed_values: [], minimum: "", maximum: "", pattern: "" };
 const UNDECLARED = { type: "text", required: false, default: "", ...LIMITLESS, description: "" };
 
@@ -42,10 +42,7 @@ class Workbench {
       checked: (report) => this.checked(report),
       failed: (error) => this.failed(error),
     });
-    this.guard = new SessionGuard(draft.form, {
-      refused: () => this.problems.tell(`${NOT_SENT} Your session is over. Log in again in another tab, then save here.`),
-      retry: () => void this.checker.ask(),
-    });
+    window.addEventListener(BACK, () => void this.checker.ask());
   }
 
   start() {
@@ -61,7 +58,6 @@ class Workbench {
   }
 
   checked(report) {
-    this.guard.answered(200);
     // A parameter that was just typed gets its row; what was said before of its lack is out of date.
     if (!isUnreadable(report) && this.rows.follow(report.parameters)) void this.checker.ask();
     else this.show(report);
@@ -78,8 +74,7 @@ class Workbench {
   }
 
   failed(error) {
-    this.guard.answered(error.status);
-    this.problems.say(this.guard.hasRefused ? `${NOT_SENT} ${error.message}` : error.message);
+    this.problems.say(error.message);
   }
 
   showEmpty() {

@@ -28,6 +28,7 @@ from endpoints.api.authentication import sent_credential
 from endpoints.api.replies import error_response
 from endpoints.auditing.call_log import audit_counts
 from endpoints.cache import CacheUnavailable
+from endpoints.cache.keys import TRIED_WRITE
 from endpoints.cache.usage import UPPER_BOUNDS_SECONDS, Activity, LoadCounts, load_counts
 from endpoints.calling.calls import call_activity, check_log_database, visible_endpoints
 from endpoints.calling.purging import CacheReport, cache_reports
@@ -51,7 +52,7 @@ def livez(request: HttpRequest) -> HttpResponse:
 
 @csrf_exempt
 def readyz(request: HttpRequest) -> HttpResponse:
-    """200 when both databases and Redis answer, else 503; `checks` says which does not. Reasons go to the log.
+    """200 when both databases answer and Redis takes writes, else 503 with which does not; reasons go to the log.
 
     A process whose connections all run queries is `busy` and ready: taken out, its load would fall on the others.
     If the log database has several servers, `log_servers` lists them without their names, in the order of
@@ -89,7 +90,7 @@ def _check_state_database() -> None:
 
 
 def _check_redis() -> None:
-    get_redis_connection("default").ping()
+    get_redis_connection("default").execute_command(*TRIED_WRITE)
 
 
 # --- Metrics ----------------------------------------------------------------------------------------------------------

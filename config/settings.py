@@ -298,7 +298,8 @@ SESSION_COOKIE_AGE = 12 * 60 * 60  # one working day
 SECURE_SSL_REDIRECT = HTTPS_ONLY
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS_ONLY else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = HTTPS_ONLY
-SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$", r"^health$"]  # probes call the container over plain HTTP
+# Probes call the container over plain HTTP, and so does Prometheus: the view of /metrics refuses it from elsewhere.
+SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$", r"^health$", r"^metrics/?$"]
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"

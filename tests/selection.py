@@ -95,6 +95,7 @@ TOOLS = {
     "postgresql-15": Tool("postgresql-15", "lib/postgresql/15/bin/postgres"),
     "jq": Tool("jq", "bin/jq"),
     "pgbouncer": Tool("pgbouncer", "sbin/pgbouncer"),
+    "prometheus": Tool("prometheus", "bin/prometheus"),
 }
 FOLDER_TOOLS = {"browser": "chromium"}  # what every test of a folder needs
 _left_out = pytest.StashKey[Counter[str]]()

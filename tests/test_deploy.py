@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 import yaml
+from django.test import Client
 
 from config import serve
 from logsources.distribution import LEAST_CITUS
 from logsources.roles import READERS, VIEW_OWNERS
+from tests.scraping import allowed_hosts_of_compose, allowed_hosts_on_debian, scrape_jobs
 
 PROJECT = Path(__file__).resolve().parent.parent
 UNITS = sorted((PROJECT / "deploy" / "systemd").glob("*.service"))
@@ -195,6 +197,38 @@ def test_the_proxies_treat_requests_alike() -> None:
         r"|proxy_pass .*|proxy_set_header X-Forwarded-Proto .*"
     )
     assert [line for line in lines[0] ^ lines[1] if not of_one.fullmatch(line)] == []
+
+
+# --- Prometheus: the request that the documented configurations make --------------------------------------------------
+def test_the_page_has_a_job_for_each_installation() -> None:
+    assert [job["static_configs"] for job in scrape_jobs()] == [
+        [{"targets": ["127.0.0.1:8000"]}],
+        [{"targets": ["web:8000"]}],
+    ]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("installation", "remote"), [("debian", "127.0.0.1"), ("compose", "172.18.0.7")])
+def test_the_documented_jobs_get_the_metrics(settings: Any, installation: str, remote: str) -> None:
+    hosts = {"debian": allowed_hosts_on_debian(), "compose": allowed_hosts_of_compose()}
+    job = dict(zip(("debian", "compose"), scrape_jobs(), strict=True))[installation]
+    settings.ALLOWED_HOSTS = hosts[installation].split(",")
+    settings.SECURE_SSL_REDIRECT = True
+    settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    settings.ENDPOINTS_METRICS_TOKEN = "for-prometheus"
+    ((target,),) = (each["targets"] for each in job["static_configs"])
+    assert job.get("scheme", "http") == "http"
+    assert job["authorization"].get("type", "Bearer") == "Bearer"
+    sent = {"Host": target, "Authorization": "Bearer for-prometheus", "X-Prometheus-Scrape-Timeout-Seconds": "10"}
+    answer = Client().get(job.get("metrics_path", "/metrics"), REMOTE_ADDR=remote, headers=sent)
+    assert (answer.status_code, b"endpoints_redis_up 1.0" in answer.content) == (200, True)
+    assert Client().get("/metrics", REMOTE_ADDR=remote, headers={"Host": target}).status_code == 404
+
+
+def test_compose_takes_the_metrics_token() -> None:
+    assert compose("docker-compose.yml")["services"]["web"]["environment"]["ENDPOINTS_METRICS_TOKEN"] == (
+        "${ENDPOINTS_METRICS_TOKEN:-}"
+    )
 
 
 # --- The locks --------------------------------------------------------------------------------------------------------

@@ -7,10 +7,11 @@ token alone: the browser keeps the answer from any other page.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from corsheaders.middleware import CorsMiddleware as SettingsCorsMiddleware
-from django.http import HttpRequest
+from django.core.handlers.wsgi import WSGIRequest
+from django.http import HttpRequest, HttpResponse
 
 from endpoints.access.browser_tokens import is_allowed_origin, is_browser_token
 from endpoints.access.known_records import KNOWN_RECORDS
@@ -27,6 +28,15 @@ class CorsMiddleware(SettingsCorsMiddleware):
     def check_signal(self, request: HttpRequest) -> bool:
         """Tell whether a signing key allows the request's origin to call."""
         return is_allowed_by_key(request)
+
+
+def cors_headers(environ: dict[str, Any]) -> dict[str, str]:
+    """Return the headers that the middleware gives an answer to this request (WSGI), for answers made before Django."""
+    if "HTTP_ORIGIN" not in environ:
+        return {}
+    middleware = CorsMiddleware(lambda request: HttpResponse())
+    headers = middleware.add_response_headers(WSGIRequest(environ), HttpResponse()).headers
+    return {name: headers[name] for name in headers if name == "Vary" or name.startswith("access-control-")}
 
 
 def is_allowed_by_key(request: HttpRequest) -> bool:

@@ -24,13 +24,15 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from config.deadlines import answer_within
+from endpoints.api.authentication import sent_credential
 from endpoints.api.replies import error_response
 from endpoints.auditing.call_log import audit_counts
 from endpoints.cache import CacheUnavailable
+from endpoints.cache.keys import TRIED_WRITE
 from endpoints.cache.usage import UPPER_BOUNDS_SECONDS, Activity, LoadCounts, load_counts
 from endpoints.calling.calls import call_activity, check_log_database, visible_endpoints
 from endpoints.calling.purging import CacheReport, cache_reports
-from endpoints.errors import DatabaseUnavailable, EndpointError, Overloaded, RouteNotFound
+from endpoints.errors import DatabaseUnavailable, EndpointError, HTTPSRequired, Overloaded, RouteNotFound
 from endpoints.log_database.servers import ServerState, log_servers
 from endpoints.models import Alert
 
@@ -50,7 +52,7 @@ def livez(request: HttpRequest) -> HttpResponse:
 
 @csrf_exempt
 def readyz(request: HttpRequest) -> HttpResponse:
-    """200 when both databases and Redis answer, else 503; `checks` says which does not. Reasons go to the log.
+    """200 when both databases answer and Redis takes writes, else 503 with which does not; reasons go to the log.
 
     A process whose connections all run queries is `busy` and ready: taken out, its load would fall on the others.
     If the log database has several servers, `log_servers` lists them without their names, in the order of
@@ -88,7 +90,7 @@ def _check_state_database() -> None:
 
 
 def _check_redis() -> None:
-    get_redis_connection("default").ping()
+    get_redis_connection("default").execute_command(*TRIED_WRITE)
 
 
 # --- Metrics ----------------------------------------------------------------------------------------------------------
@@ -96,11 +98,24 @@ _HEADERS_OF_PROXIES: Final = (
     "HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_HOST", "HTTP_X_FORWARDED_PROTO",
     "HTTP_X_REAL_IP",
 )  # fmt: skip
+_Networks = tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]
+_LOOPBACK: Final[_Networks] = tuple(map(ipaddress.ip_network, ("127.0.0.0/8", "::1/128")))
+# RFC 1918 and 4193. Not `is_private`, which also has addresses that are only reserved.
+_PRIVATE: Final[_Networks] = (
+    *_LOOPBACK,
+    *map(ipaddress.ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")),
+)
 
 
 @csrf_exempt
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Return the metrics to clients that send ENDPOINTS_METRICS_TOKEN, or to loopback if ENDPOINTS_METRICS_LOOPBACK."""
+    """Return the metrics to clients that send ENDPOINTS_METRICS_TOKEN, or to loopback if ENDPOINTS_METRICS_LOOPBACK.
+
+    Scrapers speak plain HTTP to the service's own port, so the settings exempt this address from the redirect to HTTPS;
+    from beyond the private network, or through a proxy, plain HTTP is refused here instead.
+    """
+    if settings.SECURE_SSL_REDIRECT and not request.is_secure() and not _comes_straight_from(request, _PRIVATE):
+        return error_response(request, HTTPSRequired() if sent_credential(request.META) else RouteNotFound())
     if not _may_read(request):
         return error_response(request, RouteNotFound())
     registry = CollectorRegistry()
@@ -117,18 +132,19 @@ def _may_read(request: HttpRequest) -> bool:
     if expected:
         scheme, _, credentials = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
         return scheme.lower() == "bearer" and hmac.compare_digest(credentials.strip().encode(), expected.encode())
+    return settings.ENDPOINTS_METRICS_LOOPBACK and _comes_straight_from(request, _LOOPBACK)
+
+
+def _comes_straight_from(request: HttpRequest, networks: _Networks) -> bool:
     # A proxy on the same machine is loopback too, and only some proxies announce themselves.
-    is_passed_on = any(name in request.META for name in _HEADERS_OF_PROXIES)
-    return (
-        settings.ENDPOINTS_METRICS_LOOPBACK and not is_passed_on and _is_loopback(request.META.get("REMOTE_ADDR", ""))
-    )
-
-
-def _is_loopback(address: str) -> bool:
+    if any(name in request.META for name in _HEADERS_OF_PROXIES):
+        return False
     try:
-        return ipaddress.ip_address(address).is_loopback
+        address = ipaddress.ip_address(request.META.get("REMOTE_ADDR", ""))
     except ValueError:
         return False
+    address = getattr(address, "ipv4_mapped", None) or address  # as a server that listens on [::] has it
+    return any(address in network for network in networks)
 
 
 class _CacheCollector(Collector):

@@ -23,6 +23,7 @@ from config.connections import HANG_UP
 from config.exchanges import LaterAnswer
 from endpoints.api.authentication import take_token_from_address
 from endpoints.api.bodies import announced_bytes
+from endpoints.api.cors import cors_headers
 from endpoints.api.middleware import settle_request_id
 from endpoints.api.replies import LaterResponse, error_reply
 from endpoints.api.slow_bodies import PIECE_BYTES, STRANGER, BodyCutOff, HangUp, Reader, ReadingPlaces
@@ -158,7 +159,9 @@ class _GuardedBody(io.RawIOBase):
             raise RequestTooLarge(f"Before a login, a body may have at most {STRANGER_BYTES} bytes.")
         request_id = settle_request_id(self._environ)
         hang_up: HangUp | None = self._environ.get(HANG_UP)
-        return self._places.enter(who, hang_up and (lambda error: _hang_up(hang_up, error, request_id)))
+        # Here and not in the watch, which every late reader waits for: signing keys may have to be looked up.
+        more = {"X-Request-ID": request_id, **cors_headers(self._environ)} if hang_up else {}
+        return self._places.enter(who, hang_up and (lambda error: _hang_up(hang_up, error, more)))
 
 
 def _caller(environ: Mapping[str, Any]) -> str:
@@ -219,17 +222,18 @@ def _refuse(environ: Environ, start_response: StartResponse, error: EndpointErro
     )
     tracing.leave(followed)
     structlog.contextvars.clear_contextvars()
-    headers = {**reply.headers, "X-Request-ID": request_id, "Content-Length": str(len(reply.body))}
+    headers = {**reply.headers, **cors_headers(environ)}
+    headers |= {"X-Request-ID": request_id, "Content-Length": str(len(reply.body))}
     # The web server would have to read the unread rest before the connection's next request.
     headers["Connection"] = "close"
     start_response(f"{reply.status} {HTTPStatus(reply.status).phrase}", list(headers.items()))
     return [reply.body]
 
 
-def _hang_up(hang_up: Callable[..., None], error: EndpointError, request_id: str) -> None:
-    reply = error_reply(error, request_id)
+def _hang_up(hang_up: Callable[..., None], error: EndpointError, more: Mapping[str, str]) -> None:
+    reply = error_reply(error, more["X-Request-ID"])
     structlog.contextvars.clear_contextvars()
-    hang_up(reply.status, [*reply.headers.items(), ("X-Request-ID", request_id)], reply.body)
+    hang_up(reply.status, [*reply.headers.items(), *more.items()], reply.body)
 
 
 def _large_header(environ: Environ) -> str:

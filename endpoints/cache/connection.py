@@ -36,6 +36,12 @@ class CacheUnavailable(Exception):
     """Redis cannot be reached, does not answer in time or refuses the command: continue without a cache."""
 
 
+class RedisRefuses(CacheUnavailable):
+    """Redis answers, and does not do what it is asked; `reason` says of a write why."""
+
+    reason = "Refuses writes: it is full, a read-only replica, or cannot write to its disk"
+
+
 class RedisLeftAlone(CacheUnavailable):
     """Redis did not answer a moment ago, so it was not asked."""
 
@@ -159,7 +165,7 @@ def _ask(connect: Callable[[], Redis], operation: Callable[[Redis], T]) -> T:
     except RedisError as error:
         _breaker.note_answer()
         _breaker.note_refusal(error)
-        raise CacheUnavailable("Redis refuses the command") from error
+        raise RedisRefuses("Redis refuses the command") from error
     _breaker.note_answer()
     return result
 

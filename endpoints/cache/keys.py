@@ -16,6 +16,8 @@ from uuid import UUID
 from endpoints.results.outcomes import BoundValue, Page, ResultFormat
 
 PREFIX = "lqe"  # before every name in Redis, which other applications may share
+# Tells whether Redis takes writes: one that is full, or a replica, still answers PING and reads.
+TRIED_WRITE = ("SET", f"{PREFIX}:tried-write", 1, "PX", 1000)
 
 
 @dataclass(frozen=True)

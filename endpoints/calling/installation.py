@@ -18,7 +18,7 @@ from django_celery_beat.models import PeriodicTask
 from config.deadlines import answer_within
 from endpoints.cache import CacheUnavailable
 from endpoints.cache.connection import ask_for
-from endpoints.cache.keys import PREFIX
+from endpoints.cache.keys import PREFIX, TRIED_WRITE
 from endpoints.calling.calls import check_log_database
 from endpoints.errors import EndpointError, Overloaded
 from endpoints.log_database.servers import ServerReport, ServerState, log_servers
@@ -151,7 +151,7 @@ def _check_log_database() -> None:
 
 
 def _check_redis() -> None:
-    ask_for("PING")
+    ask_for(*TRIED_WRITE)
 
 
 def _scheduling(*, redis_answers: bool, is_new: bool) -> tuple[Part, Part]:

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
-import socket
-import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.faults.conftest import CACHED, PLAIN
 from tests.faults.test_slow_clients import CONNECTIONS, MOST_SECONDS, SlowClients, kinds
-from tests.live.calls import until
-from tests.live.installation import Installation, free_port
-from tests.live.processes import PROJECT
+from tests.live.installation import Installation
+from tests.live.nginx import OF_COMPOSE, nginx
 
-NGINX = "/usr/sbin/nginx"
-CONFIGURATION = PROJECT / "deploy" / "nginx" / "nginx.conf"
 ATTACK_SECONDS = 4.0
 
 pytestmark = pytest.mark.needs("nginx")
@@ -27,36 +19,8 @@ pytestmark = pytest.mark.needs("nginx")
 
 @pytest.fixture
 def proxy_port(installation: Installation) -> Iterator[int]:
-    port = free_port()
-    # Not pytest's folders: they are closed to the account that nginx's workers have.
-    folder = Path(tempfile.mkdtemp(prefix="endpoints-nginx-"))
-    folder.chmod(0o755)
-    text = CONFIGURATION.read_text(encoding="utf-8")
-    for ours, here in (
-        ("server web:8000;", f"server 127.0.0.1:{installation.port};"),
-        ("listen 8000;", f"listen 127.0.0.1:{port};"),
-        ("/tmp/nginx", f"{folder}/nginx"),
-        ("worker_processes auto;", "worker_processes 1;"),
-    ):
-        assert ours in text
-        text = text.replace(ours, here)
-    (folder / "nginx.conf").write_text(text, encoding="utf-8")
-    with subprocess.Popen(
-        [NGINX, "-p", str(folder), "-e", "stderr", "-c", str(folder / "nginx.conf"), "-g", "daemon off;"],
-        stdin=subprocess.DEVNULL,
-    ) as process:
-        try:
-            until(lambda: is_listening(port), seconds=10)
-            yield port
-        finally:
-            process.terminate()
-            process.wait(10)
-            shutil.rmtree(folder)
-
-
-def is_listening(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+    with nginx(OF_COMPOSE, upstream=installation.port) as (port, _):
+        yield port
 
 
 def test_slow_clients_stay_with_the_proxy(installation: Installation, proxy_port: int) -> None:

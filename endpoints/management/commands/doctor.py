@@ -103,7 +103,7 @@ def _parts() -> Iterator[Finding]:
     addresses = {
         "Django database": "DATABASE_URL",
         "Log database": "LOGS_GATE_URL and LOGS_DATABASE_URL, or after a restore run python manage.py repair_logs",
-        "Redis": "REDIS_URL",
+        "Redis": "REDIS_URL; if it refuses writes, free memory or disk, or name the primary",
     }
     for part in look_at_installation().parts:
         mark = marks.get(part.state, Mark.WARNING)

@@ -86,6 +86,58 @@ def test_probes_over_plain_http_stay_allowed(ask: Ask, secret: str) -> None:
     assert ask("", path="/livez", x_api_key=secret)[0] == 200
 
 
+TOKEN = "for-prometheus"
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/metrics/"])
+@pytest.mark.parametrize(
+    ("remote", "sent", "status", "code"),
+    [
+        ("127.0.0.1", {"Authorization": f"Bearer {TOKEN}"}, 200, None),
+        ("::1", {"Authorization": f"Bearer {TOKEN}"}, 200, None),
+        ("10.1.2.3", {"Authorization": f"Bearer {TOKEN}"}, 200, None),
+        ("172.18.0.7", {"Authorization": f"Bearer {TOKEN}"}, 200, None),
+        ("192.168.3.4", {"Authorization": f"Bearer {TOKEN}"}, 200, None),
+        ("fd00::7", {"Authorization": f"Bearer {TOKEN}"}, 200, None),
+        ("::ffff:172.18.0.7", {"Authorization": f"Bearer {TOKEN}"}, 200, None),
+        ("127.0.0.1", {"Authorization": "Bearer wrong"}, 404, "not_found"),
+        ("127.0.0.1", {}, 404, "not_found"),
+        ("127.0.0.1", {"X-API-KEY": TOKEN}, 404, "not_found"),
+        ("203.0.113.9", {"Authorization": f"Bearer {TOKEN}"}, 403, "https_required"),
+        ("172.32.0.7", {"Authorization": f"Bearer {TOKEN}"}, 403, "https_required"),
+        ("2001:db8::7", {"Authorization": f"Bearer {TOKEN}"}, 403, "https_required"),
+        ("::ffff:203.0.113.9", {"Authorization": f"Bearer {TOKEN}"}, 403, "https_required"),
+        ("", {"Authorization": f"Bearer {TOKEN}"}, 403, "https_required"),
+        ("203.0.113.9", {}, 404, "not_found"),
+        # A proxy is near, whoever stands behind it.
+        ("127.0.0.1", {"Authorization": f"Bearer {TOKEN}", "X-Forwarded-For": "10.1.2.3"}, 403, "https_required"),
+        ("10.1.2.3", {"Authorization": f"Bearer {TOKEN}", "X-Forwarded-Proto": "http"}, 403, "https_required"),
+        ("10.1.2.3", {"Authorization": f"Bearer {TOKEN}", "Via": "1.1 proxy"}, 403, "https_required"),
+    ],
+)
+def test_metrics_over_plain_http_are_for_the_private_network_alone(
+    settings: Any, path: str, remote: str, sent: dict[str, str], status: int, code: str | None
+) -> None:
+    settings.ENDPOINTS_METRICS_TOKEN = TOKEN
+    answer = Client().get(path, REMOTE_ADDR=remote, headers=sent)
+    assert answer.status_code == status
+    assert (answer.json()["error"]["code"] if code else None) == code
+
+
+def test_metrics_over_https_are_for_who_has_the_token(settings: Any) -> None:
+    settings.ENDPOINTS_METRICS_TOKEN = TOKEN
+    answers = [Client().get("/metrics", REMOTE_ADDR="203.0.113.9", headers=sent, secure=True) for sent in (
+        {"Authorization": f"Bearer {TOKEN}"}, {},
+    )]  # fmt: skip
+    assert [answer.status_code for answer in answers] == [200, 404]
+
+
+@pytest.mark.parametrize("path", ["/metricsx", "/metrics/x", "/api/metrics", "/admin/metrics"])
+def test_nothing_beside_metrics_is_exempt(settings: Any, path: str) -> None:
+    assert Client().get(path, headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 403
+    assert Client().get(path).status_code == 301
+
+
 def test_a_page_of_an_allowed_origin_can_read_the_refusal(settings: Any, secret: str) -> None:
     settings.CORS_ALLOWED_ORIGINS = ["https://app.example.org"]
     client = Client(headers={"X-API-KEY": secret, "Origin": "https://app.example.org"})

@@ -13,6 +13,7 @@ from django.test import Client
 from endpoints.log_database import servers
 from endpoints.log_database.gate import GatePool
 from endpoints.log_database.servers import LogServers
+from tests.endpoints.cache.own_redis import REFUSES_WRITES, OwnRedis
 
 pytestmark = pytest.mark.django_db
 ALL_WELL = {"database": "ok", "log_database": "ok", "redis": "ok"}
@@ -57,6 +58,22 @@ def test_readyz_names_redis_when_it_is_gone(settings: Any) -> None:
     settings.CACHES = {"default": settings.CACHES["default"] | {"LOCATION": "redis://127.0.0.1:1/0"}}
     assert_unavailable("redis")
     del caches["default"]
+
+
+@pytest.mark.parametrize("breaks", REFUSES_WRITES)
+def test_readyz_names_redis_while_it_refuses_writes(own_redis: OwnRedis, breaks: Any) -> None:
+    assert Client().get("/readyz").status_code == 200
+    breaks(own_redis)
+    assert_unavailable("redis")
+
+
+def test_readyz_is_ready_with_a_redis_that_evicts_results(own_redis: OwnRedis) -> None:
+    own_redis.client.config_set("maxmemory-policy", "volatile-lru")
+    own_redis.client.config_set("maxmemory", own_redis.client.info("memory")["used_memory"] + 500_000)
+    for number in range(2_000):
+        own_redis.client.set(f"result-{number}", "a" * 1000, ex=60)
+    assert own_redis.client.info("stats")["evicted_keys"] > 0
+    assert Client().get("/readyz").status_code == 200
 
 
 def test_readyz_names_the_state_database_when_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:

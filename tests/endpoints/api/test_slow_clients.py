@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 from django.conf import settings
 from django.contrib.sessions.backends.db import SessionStore
 from django.db import OperationalError
+from django.utils import timezone
 
+from config.connections import HANG_UP
+from endpoints.access.access_tokens import issue_access_token
+from endpoints.access.browser_tokens import Claims
+from endpoints.access.signing_keys import create_signing_key, sign
 from endpoints.api.slow_bodies import SLOW_AFTER_SECONDS, STRANGER, BodyCutOff, ReadingPlaces
 from endpoints.api.slow_clients import COOKIE_BACKSLASHES, HEADER_BYTES, STRANGER_BYTES, SlowClients, _caller
+from endpoints.models import Endpoint
 from tests.still_clock import StillClock
 
 
@@ -57,7 +63,7 @@ class Client:
         self.headers: dict[str, str] = {}
 
     def send(self, method: str, path: str, body: Any = None, **environ: Any) -> tuple[int, bytes]:
-        sent = io.BytesIO(body) if isinstance(body, bytes) else body
+        sent = io.BytesIO(body or b"") if body is None or isinstance(body, bytes) else body
         length = {"CONTENT_LENGTH": str(len(body))} if isinstance(body, bytes) else {}
         given = {"REQUEST_METHOD": method, "PATH_INFO": path, "wsgi.input": sent, **length, **environ}
         statuses: list[int] = []
@@ -242,3 +248,120 @@ def test_a_stranger_costs_nothing_while_every_place_is_stuck() -> None:
     client.clock.now += 2 * SLOW_AFTER_SECONDS
     status, body = client.send("POST", "/admin/login/", b"a=b")
     assert (status, code(body), behind.calls) == (503, "overloaded", 0)
+
+
+# --- Pages of other origins: they can read why they were refused ------------------------------------------------------
+APP, OTHER = "https://app.example.org", "https://other.example.org"
+QUERY = "/api/endpoints/query/logs.all"
+
+
+def late(client: Client) -> io.RawIOBase:
+    class Late(io.RawIOBase):
+        def read(self, size: int = -1) -> bytes:
+            client.clock.now += 100
+            for reader in client.places.take_late():
+                assert reader.hang_up is None or reader.failure is not None
+                if reader.hang_up is not None and reader.failure is not None:
+                    reader.hang_up(reader.failure)
+            return b""
+
+    return Late()
+
+
+def full(client: Client) -> None:
+    for _ in range(2):
+        client.places.enter(STRANGER)
+    client.clock.now += SLOW_AFTER_SECONDS * 2
+
+
+def refusals() -> list[Any]:
+    def large_header(client: Client, path: str, **sent: str) -> tuple[int, bytes]:
+        return client.send("GET", path, **sent, HTTP_COOKIE="a" * (HEADER_BYTES + 1))
+
+    def cookie(client: Client, path: str, **sent: str) -> tuple[int, bytes]:
+        return client.send("GET", path, **sent, HTTP_COOKIE="\\" * (COOKIE_BACKSLASHES + 1))
+
+    def large_body(client: Client, path: str, **sent: str) -> tuple[int, bytes]:
+        return client.send("POST", path, Unreadable(), **sent, CONTENT_LENGTH=str(STRANGER_BYTES + 1))
+
+    def late_body(client: Client, path: str, **sent: str) -> tuple[int, bytes]:
+        return client.send("POST", path, late(client), **sent, CONTENT_LENGTH="1000")
+
+    def no_place(client: Client, path: str, **sent: str) -> tuple[int, bytes]:
+        full(client)
+        return client.send("POST", path, b"{}", **sent)
+
+    return [
+        pytest.param(431, large_header, id="large header"),
+        pytest.param(400, cookie, id="cookie"),
+        pytest.param(413, large_body, id="large body"),
+        pytest.param(408, late_body, id="late body"),
+        pytest.param(503, no_place, id="no place"),
+    ]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("status", "refused"), refusals())
+@pytest.mark.parametrize("path", [QUERY, "/endpoints/query/logs.all", "/api/logs", "/v1/logs", "/mcp", "/api/tokens"])
+def test_a_page_of_an_allowed_origin_can_read_a_refusal(
+    settings: Any, path: str, status: int, refused: Callable[..., tuple[int, bytes]]
+) -> None:
+    settings.CORS_ALLOWED_ORIGINS = [APP]
+    client = Client(Behind())
+    assert refused(client, path, HTTP_ORIGIN=APP)[0] == status
+    assert client.headers["access-control-allow-origin"] == APP
+    assert "Retry-After" in client.headers["access-control-expose-headers"]
+    assert client.headers["Vary"].lower() == "origin"
+    assert client.headers["Content-Type"] == "application/json; charset=utf-8"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("status", "refused"), refusals())
+@pytest.mark.parametrize(
+    ("path", "sent"),
+    [
+        (QUERY, {"HTTP_ORIGIN": OTHER}),
+        (QUERY, {"HTTP_ORIGIN": "http://["}),
+        (QUERY, {"HTTP_ORIGIN": "null"}),
+        (QUERY, {"HTTP_ORIGIN": ""}),
+        (QUERY, {}),
+        ("/admin/login/", {"HTTP_ORIGIN": APP}),
+    ],
+)
+def test_nobody_else_can(
+    settings: Any, path: str, sent: dict[str, str], status: int, refused: Callable[..., tuple[int, bytes]]
+) -> None:
+    settings.CORS_ALLOWED_ORIGINS = [APP]
+    client = Client(Behind())
+    assert refused(client, path, **sent)[0] == status
+    assert [name for name in client.headers if name.lower().startswith("access-control-")] == []
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("origin", "allowed"), [(APP, True), (OTHER, False)])
+def test_a_page_can_read_that_its_body_was_cut_off(settings: Any, origin: str, allowed: bool) -> None:
+    settings.CORS_ALLOWED_ORIGINS = [APP]
+    client = Client(Behind())
+    sent: list[tuple[int, dict[str, str], bytes]] = []
+
+    def hang_up(status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+        sent.append((status, dict(headers), body))
+
+    client.send("POST", QUERY, late(client), CONTENT_LENGTH="1000", HTTP_ORIGIN=origin, **{HANG_UP: hang_up})
+    ((status, headers, body),) = sent
+    assert (status, code(body)) == (408, "request_timeout")
+    assert (headers.get("access-control-allow-origin") == APP) is allowed
+
+
+@pytest.mark.django_db
+def test_a_page_with_a_browser_token_can_read_a_refusal_and_no_other_page() -> None:
+    key = create_signing_key(name="app", allowed_origins=[APP])
+    prefix = issue_access_token(name="backend", may_issue=True).access_token.prefix
+    endpoints = frozenset([str(Endpoint.objects.get(name="logs.all").pk)])
+    now = int(timezone.now().timestamp())
+    token = sign(key, Claims(prefix, endpoints, {"project": "acme"}, now, now + 3600).as_json())
+    for origin, allowed in ((APP, True), (OTHER, False)):
+        client = Client(Behind())
+        large = {"HTTP_COOKIE": "a" * (HEADER_BYTES + 1)}
+        client.send("GET", QUERY, HTTP_ORIGIN=origin, HTTP_AUTHORIZATION=f"Bearer {token}", **large)
+        assert ("access-control-allow-origin" in client.headers) is allowed

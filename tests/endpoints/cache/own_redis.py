@@ -50,6 +50,31 @@ class OwnRedis:
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
 
+    # --- It answers, and takes no writes ----------------------------------------------------------------------------
+    def fill(self) -> None:
+        """Let it have no memory left, whatever it would evict."""
+        self.client.config_set("maxmemory-policy", "noeviction")
+        self.client.config_set("maxmemory", 1)
+
+    def follow(self) -> None:
+        """Make it a read-only replica, whose primary is away."""
+        self.client.replicaof("127.0.0.1", 1)
+
+    def lose_disk(self) -> None:
+        """Start it anew with a disk that it cannot write to, and let it notice."""
+        self.kill()
+        disk = self.folder / "disk"
+        disk.mkdir()
+        self.start("--dir", str(disk))
+        disk.rmdir()
+        with self.client as client:
+            client.config_set("save", "3600 1")
+            client.bgsave()
+            deadline = time.monotonic() + START_SECONDS
+            while client.info("persistence")["rdb_last_bgsave_status"] != "err":
+                assert time.monotonic() < deadline, "the test's Redis could save"
+                time.sleep(0.01)
+
     def kill(self) -> None:
         process, self._process = self._process, None
         if process is not None:
@@ -70,3 +95,6 @@ class OwnRedis:
                 return bool(client.ping())
         except redis.ConnectionError:
             return False
+
+
+REFUSES_WRITES = [OwnRedis.fill, OwnRedis.follow, OwnRedis.lose_disk]

@@ -24,7 +24,7 @@ from endpoints.log_database import servers
 from endpoints.log_database.gate import GatePool
 from endpoints.log_database.servers import LogServers
 from logsources.models import LogSource
-from tests.endpoints.cache.own_redis import OwnRedis
+from tests.endpoints.cache.own_redis import REFUSES_WRITES, OwnRedis
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("redis_not_met_yet")]
 # The page has two seconds, and this machine may be busy.
@@ -140,6 +140,23 @@ def test_redis_gone_or_hanging_is_told_soon(own_redis: OwnRedis, breaks: Any) ->
         "It reports to Redis, which does not answer.",
     )
     assert parts["Beat"].state is State.RUNNING
+
+
+@pytest.mark.parametrize("breaks", REFUSES_WRITES)
+def test_redis_that_refuses_writes_is_down_and_told_so(own_redis: OwnRedis, breaks: Any) -> None:
+    assert states()["Redis"] == "running"
+    breaks(own_redis)
+    assert states()["Redis"] == "down"
+    assert told("Redis") == (
+        "Refuses writes: it is full, a read-only replica, or cannot write to its disk. "
+        "Calls continue without the cache; worker and beat wait."
+    )
+
+
+def test_trying_to_write_leaves_nothing_for_long(own_redis: OwnRedis) -> None:
+    look_at_installation()
+    assert [name for name in own_redis.client.scan_iter() if own_redis.client.pttl(name) not in range(-2, 1001)] == []
+    assert own_redis.client.dbsize() <= 1
 
 
 def test_a_log_database_that_is_gone_is_told_soon(

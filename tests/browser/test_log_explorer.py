@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenPage
@@ -370,6 +371,43 @@ VALUES = [
     "(x)",
     "ünï",
 ]
+
+
+@pytest.mark.parametrize(
+    ("typed", "first"),
+    [
+        (
+            "status",
+            ["m.status", "m.response.status_code", "m.status_text", "m.cf.keepAliveStatus", "m.cf.unusedStatus"],
+        ),
+        (
+            "STATUS",
+            ["m.status", "m.response.status_code", "m.status_text", "m.cf.keepAliveStatus", "m.cf.unusedStatus"],
+        ),
+        ("m.cf", ["m.cf.keepAliveStatus", "m.cf.unusedStatus"]),
+        ("m.cf.unusedStatus:1 stat", ["m.response.status_code", "m.status_text", "m.status", "m.cf.unusedStatus"]),
+        ("event", ["event_message"]),
+        ("", ["event_message", "m.cf.unusedStatus"]),
+    ],
+)
+def test_the_field_that_fits_and_that_rows_have_is_offered_first(
+    open_page: OpenPage, typed: str, first: list[str]
+) -> None:
+    page = open_page("/admin/logs/", role="editor")
+    offered = page.evaluate(
+        """async (typed) => {
+            const { complete } = await import("/static/endpoints/explorer/offers.js");
+            const rowsOf = {
+                "cf.unusedStatus": 0, "cf.keepAliveStatus": 2, "response.status_code": 90, "status_text": 3, status: 1
+            };
+            const paths = Object.entries(rowsOf).map(([path, rows]) => ({ path, rows, type: "text" }));
+            const known = { columns: [{ name: "event_message", type: "text" }], paths };
+            const seen = { fields: new Map([["metadata.status", { type: "text", rows: 2, values: new Map() }]]) };
+            return complete(typed, { known, seen, levels: [], sources: [] }).offers.map(({ text }) => text);
+        }""",
+        typed,
+    )
+    assert offered[: len(first)] == first
 
 
 def test_values_are_offered_as_filters_write_them(open_page: OpenPage) -> None:

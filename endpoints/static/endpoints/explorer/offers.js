@@ -2,7 +2,10 @@
 
 import { quoted, writePath } from "./paths.js";
 
-/** @typedef {{text: string, note: string, insert: string, goesOn: boolean}} Offer `goesOn`: more can follow at once */
+/**
+ * `goesOn`: more can follow at once. `rows`, of a field: how many of those that were looked at have it.
+ * @typedef {{text: string, note: string, insert: string, goesOn: boolean, rows?: number}} Offer
+ */
 /** @typedef {{from: number, offers: Offer[]}} Completion `from`: what the offers replace up to the cursor */
 /** @typedef {{columns: {name: string, type: string}[], paths: {path: string, type: string, rows: number}[]}} Known */
 
@@ -18,7 +21,10 @@ export function complete(lql, facts) {
   const clause = lql.slice(from);
   const dash = clause.startsWith("-") ? 1 : 0;
   const colon = (/^(?:[^":]|"(?:[^"\\]|\\.)*(?:"|$))*/.exec(clause) ?? [""])[0].length; // outside quotes
-  if (colon === clause.length) return { from: from + dash, offers: best([...fields(facts), ...clauses()], clause.slice(dash)) };
+  if (colon === clause.length) {
+    const offers = best([...fields(facts), ...clauses()], clause.slice(dash), lql.slice(0, from));
+    return { from: from + dash, offers };
+  }
   const name = clause.slice(dash, colon);
   const rest = clause.slice(colon + 1);
   const at = from + colon + 1;
@@ -38,14 +44,17 @@ function startOfClause(lql) {
 }
 
 function fields({ known, seen }) {
-  const types = new Map(known.columns.filter(({ name }) => name !== "metadata").map(({ name, type }) => [name, type]));
-  for (const { path, type } of known.paths) types.set(`metadata.${writePath(path.split("."))}`, type);
-  for (const [path, { type }] of seen.fields) if (path.startsWith("metadata.") && !types.has(path)) types.set(path, type);
-  return [...types]
-    .filter(([, type]) => type !== "object")
-    .map(([path, type]) => {
+  const found = new Map(known.columns.filter(({ name }) => name !== "metadata").map(({ name, type }) => [name, { type, rows: 0 }]));
+  for (const { path, type, rows } of known.paths) found.set(`metadata.${writePath(path.split("."))}`, { type, rows });
+  for (const [path, { type, rows }] of seen.fields) {
+    const { type: knownType = type, rows: others = 0 } = found.get(path) ?? {};
+    if (path.startsWith("metadata.")) found.set(path, { type: knownType, rows: others + rows });
+  }
+  return [...found]
+    .filter(([, { type }]) => type !== "object")
+    .map(([path, { type, rows }]) => {
       const text = path.replace(/^metadata\./, "m.").replace(/^timestamp$/, "t");
-      return { text, note: path === "timestamp" ? "time" : short(type), insert: `${text}:`, goesOn: true };
+      return { text, note: path === "timestamp" ? "time" : short(type), insert: `${text}:`, goesOn: true, rows };
     });
 }
 
@@ -88,20 +97,27 @@ export function writeValue({ kind, text }) {
   return isPlain ? text : quoted(text);
 }
 
-function best(offers, typed) {
-  const plain = (text) => text.replaceAll('"', "").toLowerCase();
+/** What fits best comes first; of fields that fit alike one that is used before, then one that more rows have. */
+function best(offers, typed, before = "") {
   const wanted = plain(typed);
-  const ranked = offers.map((offer, index) => ({ offer, index, place: plain(offer.text).indexOf(wanted) }));
-  return ranked
-    .filter(({ offer, place }) => place >= 0 && offer.insert !== typed)
-    .sort((one, other) => rank(one.place) - rank(other.place) || one.index - other.index)
+  const order = ({ text, insert, rows = 0 }) => [rank(plain(text), wanted), wanted && before.includes(insert) ? 0 : 1, wanted ? -rows : 0];
+  return offers
+    .filter((offer) => plain(offer.text).includes(wanted) && offer.insert !== typed)
+    .map((offer, index) => ({ offer, keys: [...order(offer), index] }))
+    .sort((one, other) => one.keys.map((key, at) => key - other.keys[at]).find(Boolean) ?? 0)
     .slice(0, MOST)
     .map(({ offer }) => offer);
 }
 
-/** What begins with the text comes before what only holds it; `m.` in front does not count. */
-function rank(place) {
-  return place <= 2 ? 0 : 1;
+function plain(text) {
+  return text.replaceAll('"', "").toLowerCase();
+}
+
+/** A field, or its last part, that is the text comes before one that begins with it, and that before what holds it. */
+function rank(text, wanted) {
+  const names = [text, text.replace(/^m\./, ""), text.slice(text.lastIndexOf(".") + 1)];
+  if (names.includes(wanted)) return 0;
+  return names.some((name) => name.startsWith(wanted)) ? 1 : 2;
 }
 
 function alone(offer) {

@@ -62,6 +62,11 @@ _OPENING: Final = {TokenType.L_PAREN: 1, TokenType.L_BRACKET: 1, TokenType.CASE:
 _CLOSING: Final = {TokenType.R_PAREN: 1, TokenType.R_BRACKET: 1, TokenType.END: 1}
 _BEGINNINGS: Final = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN})
 _STRINGS: Final = frozenset({TokenType.STRING, TokenType.RAW_STRING})
+_ARROWS: Final = frozenset({TokenType.ARROW, TokenType.DARROW, TokenType.HASH_ARROW, TokenType.DHASH_ARROW})
+_OF_RECORDS: Final = (
+    "is PostgreSQL's; name fields of records with dots, as in `select m.level from edge_logs cross join"
+    " unnest(metadata) as m`"
+)
 _BEFORE_NAMES: Final = frozenset({TokenType.FROM, TokenType.JOIN, TokenType.WITH})
 _BEHIND_SELECT_LIST: Final = frozenset({TokenType.FROM, TokenType.R_PAREN})
 
@@ -83,6 +88,8 @@ def tokens_of(sql: str) -> list[Token]:
     for token in tokens:
         if token.token_type in _STRINGS:
             _read_literal(token, sql)
+        elif token.token_type in _ARROWS:
+            raise Refusal(token.text, _OF_RECORDS, offset=token.start)
     return _without_trailing_commas(_joined_strings(tokens, sql))
 
 
@@ -249,7 +256,8 @@ def _syntax_error(error: ParseError, sql: str) -> Refusal:
         starts = [0, *(index + 1 for index, character in enumerate(sql) if character == "\n")]
         if line <= len(starts):
             offset = min(max(starts[line - 1] + column - len(construct), 0), max(len(sql) - 1, 0))
-    return Refusal(construct, "is not expected here", offset=offset)
+    reason = "is PostgreSQL's; write regexp_contains(text, pattern)" if construct == "~" else "is not expected here"
+    return Refusal(construct, reason, offset=offset)
 
 
 def _bound_depth(tree: exp.Expr) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Final
@@ -19,6 +20,8 @@ THE_QUERY: Final = "the query"
 THE_END: Final = "the end of the query"
 A_STRING: Final = "a string"
 _DESCRIPTIONS: Final = frozenset({THE_QUERY, THE_END, A_STRING})
+# Log viewers of other services write it too.
+_CLICKHOUSE: Final = re.compile(r"\blog_attributes\s*\[|\bto(?:StartOf|UnixTimestamp|DateTime)\w*\(")
 
 
 def violation(
@@ -41,7 +44,9 @@ def violation(
         "tables": list(tables),
     }
     hint = ""
-    if similar:
+    if _CLICKHOUSE.search(sql):
+        hint = " This looks like ClickHouse's SQL; an endpoint reads PostgreSQL's or BigQuery's, as it is set."
+    elif similar:
         detail["similar"] = list(similar)
         hint = f" Did you mean {' or '.join(f'`{name}`' for name in similar)}?"
     subject = shown if shown in _DESCRIPTIONS else f"`{shown}`"

@@ -102,6 +102,11 @@ ORDER BY timestamp ASC;"""
     assert [bucket["timestamp"] for bucket in buckets] == sorted({bucket["timestamp"] for bucket in buckets})
 
 
+def test_tables_without_rows_have_the_columns_of_their_own(api: ApiClient, compat: None, rows: None) -> None:
+    assert result(api, sql="select id, workflow_run from workflow_run_logs where workflow_run = 'a-run'") == []
+    assert result(api, sql="select id, event_message from etl_replication_logs where pipeline_id = 12") == []
+
+
 def test_one_row_by_its_id(api: ApiClient, compat: None, rows: None) -> None:
     sql = "select id, timestamp, event_message, metadata from edge_logs where id = 'row-500-3' limit 1"
     (row,) = result(api, sql=sql)

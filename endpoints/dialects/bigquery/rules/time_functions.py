@@ -131,6 +131,8 @@ def moment_of(node: exp.Expr, value: Expression) -> Expression:
 # --- Truncation -------------------------------------------------------------------------------------------------------
 def truncation(node: exp.Func, lowering: Lowering) -> Expression:
     # timestamp_trunc(t, minute)  ->  date_trunc('minute', t, 'UTC')
+    if isinstance(node.this, exp.Literal) and str(node.this.name).upper() in TRUNCATION_UNITS:  # as PostgreSQL has it
+        raise refusal_of(node, f"has the value first: write timestamp_trunc(timestamp, {node.this.name})")
     moment = moment_of(node, lowering.lower(node.this))
     written = node.args.get("zone")
     zone = string("UTC") if written is None else zone_of(written, lowering)

@@ -9,7 +9,7 @@ from sqlglot import exp
 from endpoints.dialects.bigquery.coercions import as_date, as_datetime, as_timestamp
 from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.lowering import Lowering, Rule
-from endpoints.dialects.bigquery.refusals import refusal_of
+from endpoints.dialects.bigquery.refusals import NOT_SUPPORTED, refusal_of
 from endpoints.dialects.bigquery.rules.time_zones import in_zone, zone_of
 from endpoints.dialects.bigquery.tree import Expression, Extract, call, cast, infix, integer
 
@@ -119,7 +119,8 @@ def extract(node: exp.Extract, lowering: Lowering) -> Expression:
     if part != "ISOWEEK" and part in DAYS_BEHIND_MONDAY:
         return week_of_year(value, DAYS_BEHIND_MONDAY[part])
     if part not in _PARTS:
-        raise refusal_of(node, construct=f"EXTRACT({part} …)")
+        reason = "is PostgreSQL's; write unix_seconds(timestamp)" if part == "EPOCH" else NOT_SUPPORTED
+        raise refusal_of(node, reason, construct=f"EXTRACT({part} …)")
     if part == "SECOND":
         seconds = call("floor", Extract(kind=Kind.NUMBER, part="second", operand=value), kind=Kind.NUMBER)
         return cast(seconds, "bigint", Kind.INTEGER)

@@ -14,7 +14,7 @@ from endpoints.dialects.bigquery import TranslationBug, check_bigquery, log_tabl
 from endpoints.errors import EndpointError, RequestTooLarge, SandboxViolation
 from endpoints.results.outcomes import Column
 from endpoints.sql.parameters import DeclaredParameter
-from endpoints.sql.sandbox import SandboxLimits
+from endpoints.sql.sandbox import SandboxLimits, check_sandbox_query
 
 COLUMNS = (
     Column("timestamp", "timestamp with time zone"),
@@ -37,6 +37,46 @@ def status(text: str) -> int:
     except EndpointError as error:
         return error.status
     return 200
+
+
+@pytest.mark.parametrize(
+    ("text", "construct", "instead"),
+    [
+        ("select metadata->>'level' from edge_logs", "->>", "`select m.level from"),
+        ("select metadata->'level' from edge_logs", "->", "`select m.level from"),
+        ("select metadata #>> '{0,level}' from edge_logs", "#>>", "`select m.level from"),
+        ("select metadata #> '{0,level}' from edge_logs", "#>", "`select m.level from"),
+        ("select date_trunc('hour', timestamp) from edge_logs", "DATE_TRUNC", "timestamp_trunc(timestamp, hour)"),
+        ("select DATE_TRUNC('Day', t.timestamp) from edge_logs t", "DATE_TRUNC", "timestamp_trunc(timestamp, Day)"),
+        ("select extract(epoch from timestamp) from edge_logs", "EXTRACT(EPOCH …)", "unix_seconds(timestamp)"),
+        ("select id from edge_logs where event_message ~ 'x'", "~", "regexp_contains(text, pattern)"),
+    ],
+)
+def test_what_is_postgresqls_says_what_is_bigquerys(text: str, construct: str, instead: str) -> None:
+    error = refusal(text)
+    assert error.details[0]["construct"] == construct
+    assert instead in str(error)
+
+
+def test_a_text_can_have_the_name_of_a_unit() -> None:
+    assert status("select date_trunc(date '2026-01-02', month), 'hour', '->>' from edge_logs") == 200
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select id, log_attributes['severity'] from logs where source = 'postgres_logs'",
+        "select toStartOfMinute(timestamp) as t, count() from logs group by t",
+        "select id from logs where timestamp > toDateTime('2026-01-02 00:00:00') and log_attributes ['x'] = 'y'",
+    ],
+)
+def test_clickhouses_texts_are_told_apart_in_both_dialects(text: str) -> None:
+    for check in (check_bigquery, check_sandbox_query):
+        with pytest.raises(
+            SandboxViolation, match="looks like ClickHouse's SQL; an endpoint reads PostgreSQL's or Big"
+        ):
+            check(text, tables=TABLES)
+    assert "ClickHouse" not in str(refusal("select id from logs"))
 
 
 @pytest.mark.parametrize(

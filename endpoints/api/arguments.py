@@ -96,6 +96,7 @@ def read_json(body: bytes) -> Any:
             body.decode("utf-8-sig"),
             object_pairs_hook=_unrepeated,
             parse_float=_decimal,
+            parse_int=lambda digits: _decimal(digits) if digits == "-0" else int(digits),
             parse_constant=_refuse_constant,
         )
     except UnicodeDecodeError as error:
@@ -131,11 +132,22 @@ def _unrepeated(pairs: Sequence[tuple[str, RawValue]]) -> dict[str, RawValue]:
     return values
 
 
+class _Written(Decimal):
+    """A number whose text is what was sent, such as 1E2 or -0; Decimal's own text is 1E+2."""
+
+    written: str
+
+    def __str__(self) -> str:
+        return self.written
+
+
 def _decimal(digits: str) -> Decimal:
     try:
-        return Decimal(digits)
+        number = _Written(digits)
     except InvalidOperation as error:
         raise InvalidRequest("The body contains a number that is out of range.") from error
+    number.written = digits
+    return number
 
 
 def _refuse_constant(name: str) -> RawValue:

@@ -32,7 +32,7 @@ _OF_FAILURES: Final[Mapping[int, tuple[str, ...]]] = {
     503: ("Retry-After",),
 }
 _NOTES: Final = (
-    "Fields of a sandbox query in BigQuery's dialect that no sampled row has, if the result shows a sign of it."
+    "Of lql and of BigQuery's dialect: fields that no sampled row has, and what probably means something else."
 )
 _HEADERS: Final[Mapping[str, Schema]] = {
     "Age": {"description": "Seconds since the result was computed.", "schema": {"type": "integer", "minimum": 0}},

@@ -25,7 +25,7 @@ from endpoints.calling.prepared_queries import (
     sandbox_session,
     sandboxed_query,
 )
-from endpoints.calling.result_notes import field_notes
+from endpoints.calling.result_notes import field_notes, lql_notes
 from endpoints.calling.sampled_names import capitalised_names
 from endpoints.definition import PublishedTable, Version
 from endpoints.dialects import DIALECTS, NOTHING_SAMPLED, MisspeltName, SampledFields, TranslationBug
@@ -280,6 +280,8 @@ def prepare_lql(
         offset=lambda failure: None,  # the SQL is the service's own
         lacks_a_table=lambda failure: failure.sqlstate == UNDEFINED_TABLE,
     )
+    if stretch is None and counting is None:
+        query = replace(query, notes=lambda rows: lql_notes(rules, table, rows, query.session))
     return replace(query, selects_fields=True)
 
 

@@ -40,10 +40,12 @@ _kept: dict[_Key, tuple[float, bool | None]] = {}  # until when, and whether a r
 _lock = threading.Lock()
 
 
-def absent_fields(uses: Iterable[FieldUse], session: ReaderSession, *, rows: int = SAMPLE_ROWS) -> tuple[FieldUse, ...]:
+def absent_fields(
+    uses: Iterable[FieldUse], session: ReaderSession, *, rows: int = SAMPLE_ROWS, but_present: bool = False
+) -> tuple[FieldUse, ...]:
     """Return the fields that none of the sampled rows has, at most a minute ago. Never raises.
 
-    Fields of which nothing is known are left out.
+    Fields of which nothing is known are left out. With `but_present` return those that one of the rows has.
     """
     wanted = tuple(dict.fromkeys(uses))
     of_session = _session_key(session)
@@ -52,7 +54,7 @@ def absent_fields(uses: Iterable[FieldUse], session: ReaderSession, *, rows: int
     unknown = [use for use, (until, _) in found.items() if until <= now]
     sampled = _sampled(unknown, session, rows)
     _keep({(of_session, rows, use): (now + KEPT_SECONDS, has) for use, has in sampled.items()})
-    return tuple(use for use in wanted if sampled.get(use, found[use][1]) is False)
+    return tuple(use for use in wanted if sampled.get(use, found[use][1]) is but_present)
 
 
 def forget_samples() -> None:

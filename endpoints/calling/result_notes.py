@@ -7,30 +7,70 @@ fields that is NULL in every returned row, and a result without a row.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 from urllib.parse import quote
 
 from endpoints.calling.field_samples import absent_fields
+from endpoints.calling.sampled_names import likely_paths, sampled_paths
 from endpoints.dialects.field_paths import FieldPath, FieldUse, UsedFields
 from endpoints.log_database.round_trips import null_columns
 from endpoints.log_database.sessions import ReaderSession
+from endpoints.lql.fields import Field
+from endpoints.lql.lowering import LQLTable, outputs
+from endpoints.lql.mistakes import filter_notes, word_notes
+from endpoints.lql.rules import TIMESTAMP, FilterRule, RangeRule, Rules, path_of
+from endpoints.lql.schema import resolve, table_schema
 from endpoints.results.outcomes import Rows
 
 MAX_NOTES: Final = 5
 MAX_PATH_CHARACTERS: Final = 120
 _MOST_LOOKED_FOR: Final = 20  # fields of one text
+_MOST_SUGGESTED: Final = 8  # paths that are looked for in rows, for one absent field
+_IN_A_HEADER: Final = "".join(map(chr, range(0x20, 0x7F)))
 
 
-def field_notes(fields: UsedFields, rows: Rows, session: ReaderSession) -> tuple[str, ...]:
+def lql_notes(rules: Rules, table: LQLTable, rows: Rows, session: ReaderSession) -> tuple[str, ...]:
+    """Return a sentence for each part of an LQL query that probably means something else, in ASCII. Never raises."""
+    schema = table_schema(table.columns)
+
+    def uses(fields: Iterable[Field]) -> tuple[FieldUse, ...]:
+        return tuple(FieldUse((FieldPath(table.name, one.name, one.inside),)) for one in fields if one.inside)
+
+    filters = [
+        resolve(rule.path, schema, position=0) for rule in rules.filters if isinstance(rule, FilterRule | RangeRule)
+    ]
+    if rules.chart is None:
+        columns = [field for _, field in outputs(rules.selects, schema, table.columns)]
+    else:
+        columns = [schema[TIMESTAMP], resolve(rules.chart.path, schema, position=0)]
+    fields = UsedFields(uses([*columns, *filters]), tuple(uses([column]) for column in columns))
+    of_text = (*word_notes(rules), *(filter_notes(rules) if not len(rows.rows) else ()))
+    notes = (*(note.removesuffix(".") for note in of_text), *field_notes(fields, rows, session, suggests=True))
+    return tuple(quote(note, safe=_IN_A_HEADER) for note in notes[:MAX_NOTES])
+
+
+def _similar(absent: FieldPath, session: ReaderSession) -> str:
+    """Return the question for the likeliest path that a sampled row has."""
+    likely = likely_paths(".".join(map(str, absent.steps)), sampled_paths())[:_MOST_SUGGESTED]
+    uses = [FieldUse((replace(absent, steps=tuple(path.split("."))),)) for path in likely]
+    found = absent_fields(uses, session, but_present=True)
+    return f", did you mean {path_of(['m', *map(str, found[0].paths[0].steps)])}?" if found else ""
+
+
+def field_notes(fields: UsedFields, rows: Rows, session: ReaderSession, *, suggests: bool = False) -> tuple[str, ...]:
     """Return a sentence for each doubtful field that no sampled row of the session has, in ASCII. Never raises."""
     doubtful = tuple(islice(dict.fromkeys(_doubtful(fields, rows)), _MOST_LOOKED_FOR))
     if not doubtful:
         return ()
     # The first path is that of the nearest record; a field inside an absent record needs no note of its own.
     paths = [use.paths[0] for use in absent_fields(doubtful, session)]
-    written = dict.fromkeys(_written(path) for path in paths if not any(_is_inside(path, other) for other in paths))
-    return tuple(f"{path}: no sampled row has this field" for path in islice(written, MAX_NOTES))
+    written = {_written(path): path for path in paths if not any(_is_inside(path, other) for other in paths)}
+    return tuple(
+        f"{text}: no sampled row has this field{_similar(path, session) if suggests else ''}"
+        for text, path in islice(written.items(), MAX_NOTES)
+    )
 
 
 def _doubtful(fields: UsedFields, rows: Rows) -> Iterable[FieldUse]:

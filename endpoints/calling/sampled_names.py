@@ -1,11 +1,14 @@
-"""Names of fields with a capital letter in recent rows of all log sources, for dialects that compare without case.
+"""Names of fields in recent rows of all log sources: for dialects that compare without case, and to suggest one.
 
-They decide only how a caller's own rows are read, so they may come from everybody's. No call waits for a renewal; only
+They may come from everybody's rows: capital letters decide only how a caller's own rows are read, and whoever suggests
+a path looks for it in the caller's own rows first. No call waits for a renewal; only
 the first one of a process waits, a moment.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from difflib import get_close_matches
 from time import monotonic
 from typing import Final
 
@@ -26,12 +29,13 @@ READ_SECONDS: Final = 5.0
 
 logger = structlog.get_logger(__name__)
 
+_paths: tuple[str, ...] = ()
 _names: frozenset[str] = frozenset()
 _renew_at: float | None = None  # by time.monotonic(); None if nothing was ever sampled
 
 
 def capitalised_names() -> frozenset[str]:
-    """Return the names, some minutes old; none if rows cannot be sampled. Never raises."""
+    """Return the names with a capital letter, some minutes old; none if rows cannot be sampled. Never raises."""
     if _renew_at is None:
         try:
             return _first.result()
@@ -42,20 +46,37 @@ def capitalised_names() -> frozenset[str]:
     return _names
 
 
+def sampled_paths() -> tuple[str, ...]:
+    """Return the paths, with dots, to values that are no objects, some minutes old. Never raises."""
+    capitalised_names()
+    return _paths
+
+
+def likely_paths(path: str, known: Sequence[str]) -> list[str]:
+    """Return the known paths that `path` may be a slip for, the likeliest first."""
+    name = path.rpartition(".")[2]
+    ends = [one for one in known if one.rpartition(".")[2] == name]
+    begins = [one for one in known if len(name) > 3 and one.rpartition(".")[2].startswith(name)]
+    near = get_close_matches(path, known, cutoff=0.75)
+    return [one for one in dict.fromkeys([*ends, *near, *begins]) if one != path]
+
+
 def forget_names() -> None:
     """Make the next caller sample again."""
-    global _names, _renew_at
-    _names, _renew_at = frozenset(), None
+    global _paths, _names, _renew_at
+    _paths, _names, _renew_at = (), frozenset(), None
     _first.forget()
     _renewal.forget()
 
 
 def _sample() -> frozenset[str]:
-    global _names, _renew_at
+    global _paths, _names, _renew_at
     kept = KEPT_SECONDS
     try:
         with answer_within(READ_SECONDS):
-            _names = _sampled()
+            paths = _sampled()
+        _names = frozenset(name for path in paths for name in path.split(".") if name != name.lower())
+        _paths = tuple(path for path, type_ in paths.items() if type_ != "object")
     except (psycopg.Error, DatabaseUnavailable, WorkerFailed) as error:
         logger.warning("field_names_not_sampled", reason=type(error).__name__)
         kept = TRIED_AGAIN_SECONDS
@@ -63,16 +84,16 @@ def _sample() -> frozenset[str]:
     return _names
 
 
-def _sampled() -> frozenset[str]:
-    names: set[str] = set()
+def _sampled() -> dict[str, str]:
+    found: dict[str, str] = {}
     with owner_connection() as connection:
         for table, partitions in partitions_by_table(connection).items():
             try:
                 paths = common_paths(recent_metadata(connection, table, partitions))
             except (psycopg.errors.QueryCanceled, psycopg.errors.UndefinedTable, WorkerFailed):
                 continue  # busy, or a partition dropped at this moment: the other tables' names are better than none
-            names.update(name for path in paths for name in path.path.split("."))
-    return frozenset(name for name in names if name != name.lower())
+            found.update((path.path, path.type) for path in paths)
+    return found
 
 
 # One thread at a time samples; the first one in front of its callers' eyes, later ones behind them.

@@ -281,7 +281,7 @@ def run_exploration(
         arguments |= {"mark_timestamp": mark.timestamp.isoformat(), "mark_id": mark.row_id}
     call = Call(arguments, sandbox_lql=lql, redact=exploration.redact, format=form)
     limited = replace(draft, max_rows=max_rows, statement_timeout_seconds=seconds)
-    return run_draft(limited, call=call, run_id=run_id, counting=counting)
+    return run_draft(limited, call=call, run_id=run_id, counting=counting, noted=False)
 
 
 def search_starts(exploration: Exploration) -> Iterator[datetime]:

@@ -8,18 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any, Final
 
 import orjson
 import structlog
 
+from endpoints.calling.sampled_names import likely_paths
 from endpoints.defining.drafts import DraftFailed
 from endpoints.errors import EndpointError
 from endpoints.exploring.exploring import Exploration, check_range, run_exploration, search_starts
 from endpoints.lql import (
     Aggregate,
-    Filter,
     FilterRule,
     Operator,
     Period,
@@ -30,6 +29,7 @@ from endpoints.lql import (
     print_lql,
 )
 from endpoints.lql.filters import moment_bounds
+from endpoints.lql.mistakes import filter_notes, word_notes
 from endpoints.lql.refusals import quoted, shortened
 from endpoints.lql.rules import MESSAGE, METADATA, ORDER_OPERATORS, TIMESTAMP, ChartRule, RangeRule, path_of
 
@@ -37,7 +37,6 @@ MAX_NOTES: Final = 6
 SAMPLED_ROWS: Final = 200
 SAMPLE_SECONDS: Final = 2
 MAX_DEPTH: Final = 20
-_WORDS: Final[Mapping[str, str]] = {"OR": "OR", "||": "OR", "AND": "AND", "&&": "AND", "NOT": "NOT"}
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _COLUMNS: Final = frozenset(("timestamp", "project", "id", MESSAGE))
 _COUNTS: Final = frozenset((Aggregate.COUNT, Aggregate.COUNT_DISTINCT))
@@ -67,13 +66,8 @@ def explore_notes(exploration: Exploration, *, run_id: str) -> tuple[str, ...]:
 # --- The text ---------------------------------------------------------------------------------------------------------
 def text_notes(rules: Rules, period: Period) -> Iterator[str]:
     """Yield what the text alone shows; `period` is that of the bars."""
-    for index, rule in enumerate(rules.filters):
-        word = _bare_word(rule)
-        before, after = rules.filters[max(0, index - 1) : index], rules.filters[index + 1 : index + 2]
-        # In small letters it is a word of a message, unless it stands beside a field.
-        is_meant = word == word.upper() or not all(map(_bare_word, (*before, *after)))
-        if word.upper() in _WORDS and is_meant:
-            yield _about_word(word, before, after)
+    yield from word_notes(rules)
+    yield from filter_notes(rules)
     chart = rules.chart
     if chart is None:
         return
@@ -86,54 +80,13 @@ def text_notes(rules: Rules, period: Period) -> Iterator[str]:
         yield f"c:{chart.aggregate.value}(timestamp) is a moment, which has no bar: name a field with numbers."
 
 
-def _bare_word(rule: Filter) -> str:
-    """Return the word of the message that the rule looks for, "" for any other rule."""
-    if not isinstance(rule, FilterRule) or rule.path != MESSAGE or rule.operator is not Operator.STRING_CONTAINS:
-        return ""
-    return rule.value.text if rule.value is not None and not rule.value.quoted else ""
-
-
-def _about_word(word: str, before: Sequence[object], after: Sequence[object]) -> str:
-    match _WORDS[word.upper()]:
-        case "OR":
-            return f"“{word}” is looked for as a word of the message: LQL has no OR. {_alternative(before, after)}"
-        case "AND":
-            return f"“{word}” is looked for as a word of the message. Leave it out: every filter must match anyway."
-        case _:
-            return f"“{word}” is looked for as a word of the message. A dash in front negates a filter: -m.level:info."
-
-
-def _alternative(before: Sequence[object], after: Sequence[object]) -> str:
-    """Return how to write two alternatives: those of the query if one regular expression can say them."""
-    one, other = (before[-1] if before else None), (after[0] if after else None)
-    if isinstance(one, FilterRule) and isinstance(other, FilterRule):
-        texts = [rule.value.text for rule in (one, other) if rule.value is not None and not rule.negated]
-        same = one.path == other.path and one.operator is other.operator and len(texts) == 2
-        pattern = "|".join(_literal(text) for text in texts)
-        if same and one.operator is Operator.EQUAL:
-            return f"Write {print_lql(Rules(filters=(_matching(one, f'^({pattern})$'),)))} instead."
-        if same and one.operator is Operator.STRING_CONTAINS:
-            return f"Write ~{quoted(pattern)} instead."
-    example = 'm.level:~"^(error|warning)$" or ~"timeout|refused"'
-    return f"A regular expression has alternatives of one field, such as {example}."
-
-
-def _literal(text: str) -> str:
-    """Return the text as a regular expression of PostgreSQL that matches nothing else."""
-    return re.sub(r"([.^$*+?()\[\]{}|\\])", r"\\\1", text)
-
-
-def _matching(rule: FilterRule, pattern: str) -> FilterRule:
-    return replace(rule, operator=Operator.REGEXP, value=Value(pattern, quoted=True))
-
-
 # --- The rows ---------------------------------------------------------------------------------------------------------
 def field_notes(rules: Rules, kinds: Kinds, rows: int) -> Iterator[str]:
     """Yield what a sample of so many rows shows: fields that none has, and comparisons that never match."""
     sample = f"the newest {rows} rows of this range" if rows > 1 else "the only row of this range"
     absent = [path for path in dict.fromkeys(_used_paths(rules)) if path not in kinds]
     for path in absent:
-        near = get_close_matches(path, [one for one, found in kinds.items() if found != {"object"}], n=1, cutoff=0.75)
+        near = likely_paths(path, [one for one, found in kinds.items() if found != {"object"}])
         advice = f" Did you mean m.{near[0]}?" if near else ""
         yield f"m.{shortened(path)}: none of {sample} has this field.{advice}"
     for rule in rules.filters:

@@ -27,6 +27,7 @@ from endpoints.lql.times import TIME_FORMS
 
 MAX_SELECTS: Final = 50
 
+READS_AS_SQL: Final = re.compile(r"\s*(?:select|with)\s.*\sfrom\s", re.IGNORECASE | re.DOTALL)
 UNSENDABLE: Final = re.compile("[\x00\ud800-\udfff]")
 # For each terminal that may follow at the end of a clause: what to expect there. Messages name the first that may.
 _WANTED: Final = {
@@ -48,6 +49,8 @@ def parse_lql(text: str) -> Rules:
     try:
         return _rules(_clauses(text), text)
     except Fault as fault:
+        if READS_AS_SQL.match(text):
+            fault.hint = "This reads as SQL, which is sent as sql."
         fault.refuse(text)
 
 

@@ -184,7 +184,9 @@ class DraftPlan:
     statement: SentStatement
 
 
-def run_draft(draft: Draft, *, call: Call, run_id: str, counting: Counting | None = None) -> DraftRun:
+def run_draft(
+    draft: Draft, *, call: Call, run_id: str, counting: Counting | None = None, noted: bool = True
+) -> DraftRun:
     """Run the draft for a call and return its rows with their types and the statement that was sent.
 
     The body has the format of the call; what is no JSON is no page to look at, and is never cut.
@@ -198,7 +200,7 @@ def run_draft(draft: Draft, *, call: Call, run_id: str, counting: Counting | Non
             trial = _try(prepared, attendance)
     rows = prepared.query.without_budget(trial.rows)
     columns = trial.columns[: len(rows.columns)]
-    notes = prepared.query.notes(rows)
+    notes = prepared.query.notes(rows) if noted else ()
     body, shown_rows = _page_body(rows, prepared.request, TimestampForm(draft.timestamps_as))
     return DraftRun(
         columns=columns,

@@ -8,6 +8,7 @@ import pytest
 
 from endpoints.api.arguments import FORM, JSON, read_body, read_query_string
 from endpoints.errors import InvalidRequest
+from endpoints.sql.coercion import ParameterType, canonical_text
 
 
 def members(names: int, *, each: int = 1) -> bytes:
@@ -72,3 +73,33 @@ def test_numbers_and_nesting_without_end_are_refused(digits: str) -> None:
 def test_a_fraction_of_thousands_of_digits_is_read_as_it_is() -> None:
     value = read_body(JSON, json.dumps({"level": 0}).encode().replace(b"0", b"0." + b"1" * 100_000)).values["level"]
     assert len(str(value)) == 100_002
+
+
+@pytest.mark.parametrize(
+    "digits",
+    [
+        "1E2", "1e2", "1e+2", "1E-2", "1.0", "1.10", "0.0", "-0", "-0.0", "-0e0", "1", "-7",
+        "12345678901234567890123456789", "1234567890.12345678901234567890", "0.0000001", "1E400",
+    ],
+)  # fmt: skip
+def test_a_number_for_a_text_parameter_arrives_as_it_was_sent(digits: str) -> None:
+    for body, taken in ((digits, None), (f"[{digits}]", 0)):
+        value = read_body(JSON, f'{{"a": {body}}}'.encode()).values["a"]
+        assert canonical_text(ParameterType.TEXT, value if taken is None else value[0]) == digits
+
+
+@pytest.mark.parametrize(
+    ("type_", "digits", "canonical"),
+    [
+        (ParameterType.INTEGER, "1E2", "100"),
+        (ParameterType.INTEGER, "5.0", "5"),
+        (ParameterType.INTEGER, "-0", "0"),
+        (ParameterType.NUMBER, "1E2", "100"),
+        (ParameterType.NUMBER, "-0", "0"),
+        (ParameterType.NUMBER, "1.10", "1.1"),
+        (ParameterType.TIMESTAMP, "1748852102.5", "2025-06-02T08:15:02.500000Z"),
+        (ParameterType.TIMESTAMP, "1.7488521E+12", "2025-06-02T08:15:00.000000Z"),
+    ],
+)
+def test_a_number_for_another_type_is_its_value(type_: ParameterType, digits: str, canonical: str) -> None:
+    assert canonical_text(type_, read_body(JSON, f'{{"a": {digits}}}'.encode()).values["a"]) == canonical

@@ -1,4 +1,4 @@
-"""A text in BigQuery's dialect whose fields no row has: the result says so, and asks for it only where it shows."""
+"""A text whose fields no row has, and LQL that means something else: the result says so, only where it shows."""
 
 from __future__ import annotations
 
@@ -121,3 +121,60 @@ def test_a_failed_sample_spoils_no_result(failure: EndpointError, monkeypatch: p
     result = outcome(f"select m.methd {FROM}")
     assert json.loads(result.body) == {"result": [{"methd": None}, {"methd": None}]}
     assert result.notes == ()
+
+
+# --- LQL --------------------------------------------------------------------------------------------------------------
+ABSENT = "no sampled row has this field"
+
+
+@pytest.fixture
+def lql_rows(insert_rows: Any) -> None:
+    metadata = [{"request": [{"method": "GET"}], "response": [{"status_code": 500}], "level": "info", "x-real-ip": 1}]
+    metadata[0]["n"] = None
+    rows = [{"project": "acme", "timestamp": NOW, "metadata": metadata, "event_message": "GET host=db_1 OR x"}] * 2
+    insert_rows("edge_logs", rows)
+    insert_rows("edge_logs", [{"project": "globex", "timestamp": NOW, "metadata": [{"deep": [{"secret": 1}]}]}])
+
+
+def lql_outcome(lql: str, project: str = "acme") -> Any:
+    return run_endpoint("logs.all", call=Call({"project": project}, sandbox_lql=lql)).outcome
+
+
+NOTED = [
+    ("status_code:500", f"metadata.status_code: {ABSENT}, did you mean m.response.status_code?"),
+    ("status:>=500", f"metadata.status: {ABSENT}, did you mean m.response.status_code?"),
+    ("m.respnse.status_code:1..2",
+     f"metadata.respnse.status_code: {ABSENT}, did you mean m.response.status_code?"),
+    ("METHOD:GET", f"metadata.METHOD: {ABSENT}"),
+    ("m.levl:info", f"metadata.levl: {ABSENT}, did you mean m.level?"),
+    ('m."x-real-pi":1', f"metadata.x-real-pi: {ABSENT}, did you mean m.\"x-real-ip\"?"),
+    ("zzz.yyy:1", f"metadata.zzz.yyy: {ABSENT}"),
+    ("secret:1", f"metadata.secret: {ABSENT}"),  # which only rows of others have
+    ("s:id s:status_code", f"metadata.status_code: {ABSENT}, did you mean m.response.status_code?"),
+    ("c:avg(m.status_code)", f"metadata.status_code: {ABSENT}, did you mean m.response.status_code?"),
+    ('m."größe":1', f"metadata.gr%C3%B6%C3%9Fe: {ABSENT}"),
+    ('m.level:"error" OR m.level:"warn"',
+     '`OR` is looked for as a word of the message: LQL has no OR. Write m.level:~"^(error|warn)$" instead'),
+    ("m.level:info OR m.level:info",
+     '`OR` is looked for as a word of the message: LQL has no OR. Write m.level:~"^(info|info)$" instead'),
+    ("m.response.status_code >= 400",
+     "`m.response.status_code >= 400` is looked for in the message; a filter is `m.response.status_code:>=400`"),
+    ('"a\nö" OR "b"',
+     '`OR` is looked for as a word of the message: LQL has no OR. Write ~"a%0A%C3%B6|b" instead'),
+    ("select * from edge_logs",
+     "This reads as SQL, which is sent as sql: LQL looks for its words in the message"),
+    (f"t:>{NOW.date()}", f"`t:>{NOW.date()}` begins after that day; with it, write `t:>={NOW.date()}`"),
+]  # fmt: skip
+NOT_NOTED = (
+    "", "m.level:info", "m.level:error", "m.response.status_code:>=600", "s:id s:m.level", "s:m.n", "c:count(*)",
+    "nothing", "host=db_2", "host=db_1", "id:none", "c:avg(m.response.status_code)", "-m.status_code:500",
+    "t:<2020-01-01", "t:yesterday", "t:>=2100-01-01", "s:*", "m.status_code:NULL", "x or host",
+)  # fmt: skip
+
+
+def test_lql_that_finds_nothing_says_what_would_be_right(lql_rows: None) -> None:
+    assert [(lql, *lql_outcome(lql).notes) for lql, _ in NOTED] == NOTED
+
+
+def test_lql_that_is_right_gets_no_note(lql_rows: None) -> None:
+    assert [lql for lql in NOT_NOTED if lql_outcome(lql).notes] == []

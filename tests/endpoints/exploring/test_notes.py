@@ -52,6 +52,10 @@ SAMPLE = "none of the newest 3 rows of this range"
         ("s:m.respnse.status_code", f"m.respnse.status_code: {SAMPLE} has this field."
                                     " Did you mean m.response.status_code?"),
         ("zzz.yyy:1", f"m.zzz.yyy: {SAMPLE} has this field."),
+        ("status_code:500", f"m.status_code: {SAMPLE} has this field. Did you mean m.response.status_code?"),
+        ("status:>=500", f"m.status: {SAMPLE} has this field. Did you mean m.response.status_code?"),
+        ("m.response.status_code >= 500", "`m.response.status_code >= 500` is looked for in the message; a filter is"
+                                          " `m.response.status_code:>=500`."),
         ("c:avg(m.latncy)", f"m.latncy: {SAMPLE} has this field. Did you mean m.latency?"),
         ("c:avg(m.level)", f"c:avg(m.level): {SAMPLE} has a number there."),
         ("m.level:>5", "m.level:>5: m.level is a text that is no number in the sampled rows, so this never matches."),

@@ -213,7 +213,10 @@ def figures_by_endpoint(since: datetime, *, until: datetime) -> dict[str, Figure
     """Return the counts of calls between two moments by endpoint id, by whole minutes. Raises django.db.Error."""
     with connection.cursor() as cursor:
         cursor.execute(_TOTALS_BY_ENDPOINT, {"since": since, "until": until})
-        return {endpoint_id: Figures(*map(int, counts)) for endpoint_id, *counts in cursor.fetchall()}
+        return {
+            endpoint_id: Figures(int(calls), int(refused), int(failed), int(cached))
+            for endpoint_id, calls, refused, failed, cached in cursor.fetchall()
+        }
 
 
 # --- Rows -------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from endpoints.admin import figures
 from endpoints.admin.edit_conflicts import ConflictAdmin, ConflictForm
 from endpoints.admin.shown_once import SecretPageAdmin
 from endpoints.alerting.messages import give_secret, move_secret, send_test
-from endpoints.alerting.webhooks import WebhookRefused, read_target
+from endpoints.alerting.webhooks import WebhookRefused, check_host, read_target
 from endpoints.models import Alert, AlertCondition, AlertMessage
 
 _COLOURS: Final = {"firing": "danger", "quiet": "success", "not checked": "warning", "off": ""}
@@ -53,7 +53,7 @@ class AlertForm(ConflictForm):
     def clean_webhook_url(self) -> str:
         url: str = self.cleaned_data["webhook_url"]
         try:
-            read_target(url)
+            check_host(read_target(url))
         except WebhookRefused as error:
             raise ValidationError(str(error)) from error
         return url

@@ -14,7 +14,7 @@ from django.db import Error
 from django.db.models import F, Q
 from django.utils import timezone
 
-from endpoints.alerting.messages import make_message, may_send
+from endpoints.alerting.messages import counted_since, make_message, may_send
 from endpoints.auditing.reports import Scope, figures_since
 from endpoints.calling.calls import run_endpoint
 from endpoints.calling.query_requests import Call
@@ -89,10 +89,8 @@ def read_value(alert: Alert, *, now: datetime) -> Reading:
     if alert.condition == AlertCondition.VALUE:
         return _value_of_result(alert)
     scope = Scope(endpoint_id="" if alert.endpoint_id is None else str(alert.endpoint_id))
-    # Whole minutes: this one, which has only begun, and so many before it.
-    since = now.replace(second=0, microsecond=0) - timedelta(minutes=alert.minutes)
     try:
-        figures = figures_since(since, until=now, scope=scope)
+        figures = figures_since(counted_since(alert, now=now), until=now, scope=scope)
     except Error as error:
         raise NotReadable("Django's database does not answer.") from error
     match alert.condition:

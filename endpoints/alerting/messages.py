@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from datetime import datetime, timedelta
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 import orjson
 import structlog
@@ -18,9 +18,11 @@ from django.utils import timezone
 
 from endpoints.access.sealing import Seal, SealBroken
 from endpoints.alerting.webhooks import WebhookFailed, WebhookRefused, post
-from endpoints.models import Alert, AlertMessage, MessageKind
+from endpoints.auditing.reports import figures_by_endpoint
+from endpoints.models import Alert, AlertCondition, AlertMessage, Endpoint, MessageKind
 
 MESSAGES_AN_HOUR: Final = 10
+ENDPOINTS_NAMED: Final = 5  # in a message of an alert on every endpoint
 ATTEMPTS: Final = 7
 FIRST_WAIT: Final = timedelta(minutes=1)  # doubled after each attempt: the last one comes an hour after the first
 LONGEST_WAIT: Final = FIRST_WAIT * 2**ATTEMPTS
@@ -72,6 +74,7 @@ def make_message(alert: Alert, kind: MessageKind, *, now: datetime) -> AlertMess
             "kind": kind.value,
             "alert": alert.name,
             "endpoint": alert.endpoint.name if alert.endpoint else None,
+            "endpoints": [] if alert.endpoint else _most_counted(alert, now=now),
             "condition": alert.condition,
             "column": alert.column or None,
             "threshold": alert.threshold,
@@ -84,6 +87,21 @@ def make_message(alert: Alert, kind: MessageKind, *, now: datetime) -> AlertMess
     ).decode()
     message.save(force_insert=True)
     return message
+
+
+def counted_since(alert: Alert, *, now: datetime) -> datetime:
+    """Return from when on the alert counts calls: this minute, which has only begun, and those before."""
+    return now.replace(second=0, microsecond=0) - timedelta(minutes=alert.minutes)
+
+
+def _most_counted(alert: Alert, *, now: datetime) -> list[dict[str, Any]]:
+    """Return the endpoints with most of the calls that the alert counts; without a name: of no endpoint, or deleted."""
+    is_refused = alert.condition == AlertCondition.REFUSED_COUNT
+    figures = figures_by_endpoint(counted_since(alert, now=now), until=now)
+    calls = {pk: each.refused if is_refused else each.failed for pk, each in figures.items()}
+    most = sorted((pk for pk in calls if calls[pk]), key=calls.__getitem__, reverse=True)[:ENDPOINTS_NAMED]
+    names = {str(pk): name for pk, name in Endpoint.objects.filter(pk__in=most).values_list("pk", "name")}
+    return [{"endpoint": names.get(pk), "calls": calls[pk]} for pk in most]
 
 
 def send_test(alert: Alert) -> AlertMessage:

@@ -164,6 +164,16 @@ def _connected(target: Target) -> socket.socket:
     raise failure
 
 
+def check_host(target: Target) -> None:
+    """Raise WebhookRefused for a host that is not public as it is written; no name server is asked."""
+    host = target.host.rstrip(".")
+    if host == "localhost" or host.endswith(".localhost"):  # RFC 6761 section 6.3
+        host = "127.0.0.1"
+    with suppress(OSError):  # a name
+        for *_, address in socket.getaddrinfo(host, None, flags=socket.AI_NUMERICHOST):
+            check_address(str(address[0]))
+
+
 def check_address(text: str) -> None:
     """Raise WebhookRefused for an address that is not public, unless ALERT_WEBHOOK_PRIVATE allows it."""
     if settings.ALERT_WEBHOOK_PRIVATE:

@@ -166,6 +166,10 @@ SELECT coalesce(sum(calls), 0), coalesce(sum(refused), 0), coalesce(sum(failed),
 FROM endpoints_call_minute WHERE start BETWEEN %(since)s AND %(until)s"""
     + _IN_SCOPE
 )
+_TOTALS_BY_ENDPOINT: Final = """
+SELECT endpoint_id::text, sum(calls), sum(refused), sum(failed), sum(cached)
+FROM endpoints_call_minute WHERE start BETWEEN %(since)s AND %(until)s GROUP BY 1
+"""
 _Key = tuple[Any, Any, Any]
 
 
@@ -203,6 +207,16 @@ def figures_since(since: datetime, *, until: datetime, scope: Scope) -> Figures:
         cursor.execute(_TOTALS, {"since": since, "until": until, **scope.parameters()})
         calls, refused, failed, cached = map(int, cursor.fetchone())
     return Figures(calls, refused, failed, cached)
+
+
+def figures_by_endpoint(since: datetime, *, until: datetime) -> dict[str, Figures]:
+    """Return the counts of calls between two moments by endpoint id, by whole minutes. Raises django.db.Error."""
+    with connection.cursor() as cursor:
+        cursor.execute(_TOTALS_BY_ENDPOINT, {"since": since, "until": until})
+        return {
+            endpoint_id: Figures(int(calls), int(refused), int(failed), int(cached))
+            for endpoint_id, calls, refused, failed, cached in cursor.fetchall()
+        }
 
 
 # --- Rows -------------------------------------------------------------------------------------------------------------

@@ -12,6 +12,9 @@ from django.db.models import Q
 
 from endpoints.models.endpoint import Endpoint
 
+# Types of columns whose values are numbers, or may be: json is known row by row.
+_NUMBERS = frozenset(("smallint", "integer", "bigint", "numeric", "real", "double precision", "oid", "json", "jsonb"))
+
 
 class AlertCondition(models.TextChoices):
     """What an alert looks at; the first three count calls of the audit log."""
@@ -92,15 +95,22 @@ class Alert(models.Model):
             problems["arguments"] = 'Give an object, such as {"project": "acme"}.'
         if self.threshold is not None and not isfinite(self.threshold):
             problems["threshold"] = "Give a finite number."
+        elif self.threshold is not None and self.condition != AlertCondition.VALUE:
+            if self.threshold < 0:
+                problems["threshold"] = "Calls are never fewer than none: give 0 or more."
+            elif self.condition == AlertCondition.FAILED_SHARE and self.threshold >= 100:
+                problems["threshold"] = "No share is above 100 %: give less."
         if problems:
             raise ValidationError(problems)
 
     def _problems_with_result(self, endpoint: Endpoint) -> dict[str, str]:
         """Say what of the endpoint's newest version the column and the arguments do not fit."""
         problems: dict[str, str] = {}
-        columns = [column["name"] for column in endpoint.result_columns]
-        if self.column not in columns:
-            problems["column"] = f"Name a column of the result: {', '.join(columns)}."
+        types = {column["name"]: str(column["type"]).partition("(")[0] for column in endpoint.result_columns}
+        if self.column not in types:
+            problems["column"] = f"Name a column of the result: {', '.join(types)}."
+        elif types[self.column] not in _NUMBERS:
+            problems["column"] = f"Name a column of numbers: this one is {types[self.column]}."
         declared = [parameter.name for parameter in endpoint.parameters_of_version]
         if isinstance(self.arguments, dict) and (unknown := sorted(set(self.arguments) - set(declared))):
             problems["arguments"] = f"The endpoint has no parameter {', '.join(unknown)}."

@@ -125,3 +125,25 @@ def test_the_list_says_when_it_fires_in_words(owner: Client, receiver: Receiver)
     assert "more than 5 % of calls failed in 5 min" in page
     assert escape("a <b>") in page
     assert "a <b>" not in page
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1", "127.1", "2130706433", "0x7f.0.0.1", "0.0.0.0", "10.1.2.3", "[::1]", "[::ffff:127.0.0.1]",
+        "localhost", "LOCALHOST", "localhost.", "db.localhost",
+    ],
+)  # fmt: skip
+def test_an_address_that_is_surely_private_is_an_error_of_the_form(owner: Client, settings: Any, host: str) -> None:
+    settings.ALERT_WEBHOOK_PRIVATE = False
+    answer = owner.post(f"{LIST}add/", form(f"https://{host}/hook"))
+    assert answer.status_code == 200
+    assert "ALERT_WEBHOOK_PRIVATE" in answer.context["adminform"].form.errors["webhook_url"][0]
+    settings.ALERT_WEBHOOK_PRIVATE = True
+    assert owner.post(f"{LIST}add/", form(f"https://{host}/hook")).status_code == 302
+
+
+@pytest.mark.parametrize("host", ["8.8.8.8", "[2606:4700:4700::1111]", "hooks.example.org", "localhost.example.org"])
+def test_a_public_address_and_a_name_are_taken(owner: Client, settings: Any, host: str) -> None:
+    settings.ALERT_WEBHOOK_PRIVATE = False
+    assert owner.post(f"{LIST}add/", form(f"https://{host}/hook")).status_code == 302

@@ -124,6 +124,44 @@ def test_calls_of_every_endpoint_count_without_one(audit_log: CallLog, make: Cal
 
 
 @pytest.mark.parametrize(
+    ("condition", "named"),
+    [
+        ("failed_count", [("test.2", 4), ("test.1", 3)]),
+        ("failed_share", [("test.2", 4), ("test.1", 3)]),
+        ("refused_count", [("test.1", 9), ("test.3", 2)]),
+    ],
+)
+def test_a_message_on_every_endpoint_names_those_that_count_most(
+    audit_log: CallLog, receiver: Receiver, make: Callable[..., Alert], condition: str, named: list[tuple[str, int]]
+) -> None:
+    now = timezone.now()
+    make(condition=condition, threshold=0)
+    for number, calls in enumerate(({"failed": 3, "refused": 9}, {"failed": 4}, {"refused": 2, "answered": 7}), 1):
+        note(define(f"test.{number}"), at=now, **calls)
+    note(define("test.long-ago"), at=now - timedelta(hours=1), failed=90, refused=90)
+    audit_log.flush()
+    check(now)
+    message = orjson.loads(receiver.received[0][2])
+    assert message["endpoint"] is None
+    assert [(each["endpoint"], each["calls"]) for each in message["endpoints"]] == named
+
+
+def test_a_message_names_at_most_five_endpoints_and_an_alert_of_one_none(
+    audit_log: CallLog, receiver: Receiver, make: Callable[..., Alert]
+) -> None:
+    now = timezone.now()
+    for number in range(7):
+        note(define(f"test.{number}"), at=now, failed=number + 1)
+    make(condition="failed_count", threshold=0)
+    make(name="of one", condition="failed_count", threshold=0, endpoint=Endpoint.objects.get(name="test.3"))
+    audit_log.flush()
+    check(now)
+    told = {message["alert"]: message for _, _, body in receiver.received for message in [orjson.loads(body)]}
+    assert [each["endpoint"] for each in told["test alert"]["endpoints"]] == [f"test.{n}" for n in (6, 5, 4, 3, 2)]
+    assert (told["of one"]["endpoint"], told["of one"]["endpoints"]) == ("test.3", [])
+
+
+@pytest.mark.parametrize(
     ("sql", "below", "threshold", "value", "fires"),
     [
         ("SELECT * FROM (VALUES (1.5), (7), (null)) AS v(n)", False, 5, 7.0, True),
@@ -220,14 +258,44 @@ def test_a_value_is_one_of_the_endpoints_tenant_and_arguments(
         ({"fires_below": True}, "fires_below"),
         ({"threshold": float("nan")}, "threshold"),
         ({"minutes": 61}, "minutes"),
+        ({"threshold": -1}, "threshold"),
+        ({"threshold": 100}, "threshold"),  # no share is above it
+        ({"threshold": 150}, "threshold"),
+        ({"threshold": -1, "condition": "failed_count"}, "threshold"),
+        ({"threshold": -1, "condition": "refused_count"}, "threshold"),
+        *[
+            ({"condition": "value", "column": "n", "sql": f"SELECT {value} AS n"}, "column")
+            for value in ("'12'", "'12'::varchar", "true", "now()", "interval '1 s'", "array[1]", "'{}'::uuid[]")
+        ],
     ],
 )
 def test_refuses_alerts_that_make_no_sense(make: Callable[..., Alert], values: dict[str, Any], field: str) -> None:
     if values.pop("has_endpoint", False):
         values["endpoint"] = define()
+    if sql := values.pop("sql", ""):
+        values["endpoint"] = define(sql=sql)
     with pytest.raises(ValidationError) as refused:
         make(**values)
     assert field in refused.value.message_dict
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"threshold": 0},
+        {"threshold": 99.9},
+        {"threshold": 150, "condition": "failed_count"},
+        {"threshold": 0, "condition": "refused_count"},
+        *[
+            {"condition": "value", "column": "n", "threshold": -5, "sql": f"SELECT {value} AS n"}
+            for value in ("1", "1::smallint", "2^40", "1.5::numeric(5,2)", "1::real", "sum(1)", "'{}'::jsonb -> 'a'")
+        ],
+    ],
+)
+def test_accepts_alerts_that_can_fire(make: Callable[..., Alert], values: dict[str, Any]) -> None:
+    if sql := values.pop("sql", ""):
+        values["endpoint"] = define(sql=sql)
+    make(**values)
 
 
 # --- Messages ---------------------------------------------------------------------------------------------------------

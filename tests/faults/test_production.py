@@ -187,8 +187,14 @@ def test_an_upgrade_keeps_rows_and_callers(installed: Installed) -> None:
     machine = installed.machine
     _, upgrade = blocks(section(UPGRADE))
     wait_for(lambda: machine.paste("log-query-endpoints doctor"), seconds=240)
-    machine.paste(upgrade.replace("log-query-endpoints doctor\n", ""))
+    # A function that the version before did not allow.
+    revoked = "REVOKE EXECUTE ON FUNCTION cbrt(float8) FROM sandbox_reader"
+    machine.paste(f'runuser -u postgres -- psql --quiet --no-psqlrc --dbname logs --command "{revoked}"')
+    output = machine.paste(upgrade.replace("log-query-endpoints doctor\n", ""))
+    assert "Sandbox queries need rights that only a superuser can give: run manage.py harden_logs" in output
     token = machine.paste("log-query-endpoints create_access_token after-upgrade --bind project=shop").split()[-1]
+    sandbox = "logs.all?sql=select%20cbrt(8)%20as%20n%20from%20edge_logs"
+    assert "200 OK" in installed.curl(f"/api/endpoints/query/{sandbox}", "--header", f"X-API-KEY: {token}")
     answer = installed.curl("/api/endpoints/query/requests.by-path", "--header", f"X-API-KEY: {token}")
     assert json.loads(answer.splitlines()[-1]) == json.loads(steps()[1])
 

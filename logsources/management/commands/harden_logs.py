@@ -25,9 +25,10 @@ from logsources.management.superuser import find_superuser_url
 class Command(OwnCommand):
     help = (
         "Remove PUBLIC's rights on the catalogs and functions of the log database, and give the readers only what "
-        "sandbox queries and stored queries need. Run it once after the first `migrate --database logs`, and again "
-        "after a major upgrade of PostgreSQL or a new extension; run it with --undo before pg_upgrade. It needs a "
-        "superuser; it knows the embedded server's. manage.py check_sandbox then shows which guarantees hold."
+        "sandbox queries and stored queries need. Run it after `migrate --database logs`, the first one and those of "
+        "upgrades, and after a major upgrade of PostgreSQL or a new extension; run it with --undo before pg_upgrade. "
+        "It needs a superuser, and knows the embedded server's. manage.py check_sandbox then shows which guarantees "
+        "hold."
     )
     examples = (
         "python manage.py harden_logs --dry-run",

@@ -29,7 +29,7 @@ help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 demo: .venv/demo.stamp ## run the whole service here with sample rows until Ctrl-C (PORT=8000 ROWS=20000 ROWS_PER_SECOND=3 REPLICAS=0)
-	@$(BIN)/python manage.py demo --port $(PORT) --rows $(ROWS) --rows-per-second $(ROWS_PER_SECOND) \
+	@$(BIN)/python -u manage.py demo --port $(PORT) --rows $(ROWS) --rows-per-second $(ROWS_PER_SECOND) \
 	  --replicas $(REPLICAS)
 
 test: .venv/dev.stamp ## run the tests on embedded servers, without drills and browser (ARGS='-k name')
@@ -93,6 +93,7 @@ install-dev: .venv/dev.stamp ## make .venv with everything a developer needs
 		echo "Python 3.11 or later is needed, this is $$($(PYTHON) --version): name another with make PYTHON=…" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 		echo "Python cannot make virtual environments here: apt install python3-venv" >&2; exit 1; }
+	@echo "Making .venv …"
 	@$(PYTHON) -m venv .venv
 	@touch $@
 

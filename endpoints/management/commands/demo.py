@@ -84,9 +84,10 @@ class Command(OwnCommand):
         root = local_folder(settings.BASE_DIR)
         log_folder = root / "log"
         log_folder.mkdir(parents=True, exist_ok=True)
-        self.stdout.write("Preparing the databases …")
-        call_command("migrate", verbosity=0, interactive=False)
-        call_command("migrate", database="logs", verbosity=0, interactive=False)
+        for name, database in (("Django", "default"), ("logs", "logs")):
+            self.stdout.write(f"Preparing the database of {name} …")
+            call_command("migrate", database=database, verbosity=0, interactive=False)
+        self.stdout.write("Hardening the database of logs …")
         self._harden()
         made = StringIO()
         call_command("load_fixtures", stdout=made)
@@ -197,7 +198,7 @@ def _programs(port: int, log_folder: Path) -> Iterator[Program]:
     for name, command in (
         ("web", web),
         ("worker", [*celery, "worker", "-c", "2", "--loglevel", "INFO"]),
-        ("beat", [*celery, "beat", "--scheduler", "django_celery_beat.schedulers:DatabaseScheduler"]),
+        ("beat", [*celery, "beat"]),
     ):
         yield Program(name=name, arguments=[sys.executable, "-m", *command], log=log_folder / f"{name}.log")
 

@@ -82,7 +82,7 @@ def read_mark(body: Json) -> Mark | None:
     rows = mark.get("rows") if isinstance(mark, dict) else None
     if not isinstance(mark, dict) or not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
         raise Malformed("mark must be null, or a timestamp with a number of rows.")
-    return Mark(_time(mark, "timestamp"), rows)
+    return Mark(_time(mark, "timestamp"), rows, read_text(mark, "id"))
 
 
 def read_path(body: Json) -> list[str]:

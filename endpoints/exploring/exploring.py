@@ -133,10 +133,14 @@ class Exploration:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where the rows shown so far end: the timestamp of the oldest, and how many of them have this very timestamp."""
+    """Where the rows shown so far end: timestamp and id of the last one, and how many of them have these very two.
+
+    Without an id, which redaction may hide, `rows` counts those with the timestamp.
+    """
 
     timestamp: datetime
     rows: int
+    id: str = ""
 
 
 def explored_sources() -> list[LogSource]:
@@ -144,19 +148,25 @@ def explored_sources() -> list[LogSource]:
     return list(LogSource.objects.all())
 
 
-def source_draft(source: str, *, every_project: bool) -> Draft:
-    """Return the endpoint over one log source that an exploration runs as. Raises InvalidExploration."""
+def source_draft(source: str, *, every_project: bool, after_mark: bool = False) -> Draft:
+    """Return the endpoint over one log source that an exploration runs as. Raises InvalidExploration.
+
+    Its rows begin with that of a mark, where they are to go on after one.
+    """
     if not LogSource.objects.filter(name=source).exists():
         raise InvalidExploration("source", "There is no log source with this name.")
     parameters: tuple[DeclaredParameter, ...] = (
         DeclaredParameter("iso_timestamp_start", ParameterType.TIMESTAMP, description="Rows at or after this moment."),
         DeclaredParameter("iso_timestamp_end", ParameterType.TIMESTAMP, description="Rows before this moment."),
     )
+    if after_mark:
+        mark = (DeclaredParameter("mark_timestamp", ParameterType.TIMESTAMP), DeclaredParameter("mark_id"))
+        parameters = (*parameters, *mark)
     if not every_project:
         project = DeclaredParameter("project", required=True, description="Rows of this project.")
         parameters = (project, *parameters)
     return Draft(
-        sql=source_sql(source, every_project=every_project),
+        sql=source_sql(source, every_project=every_project, after_mark=after_mark),
         parameters=parameters,
         tenant_parameter="" if every_project else "project",
         max_rows=PAGE_ROWS,
@@ -171,11 +181,11 @@ def explored_columns(*, every_project: bool) -> tuple[Column, ...]:
     return tuple(column for column in _COLUMNS if column.name != "project" or every_project)
 
 
-def source_sql(source: str, *, every_project: bool) -> str:
+def source_sql(source: str, *, every_project: bool, after_mark: bool = False) -> str:
     """Return a stored query over one log source."""
     names = [column.name for column in explored_columns(every_project=every_project)]
     lines = [
-        source_table(source, every_project=every_project),
+        source_table(source, every_project=every_project, after_mark=after_mark),
         f"select {', '.join(names)}",
         f"from {_identifier(source)}",
         "order by timestamp desc, id desc",
@@ -184,13 +194,15 @@ def source_sql(source: str, *, every_project: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def source_table(source: str, *, every_project: bool) -> str:
+def source_table(source: str, *, every_project: bool, after_mark: bool = False) -> str:
     """Return WITH and the rows of a range as a table; its bounds are plain comparisons, which prune partitions."""
     table = _identifier(source)
     bounds = [
         "t.timestamp >= coalesce(@iso_timestamp_start, '-infinity')",
         "t.timestamp < coalesce(@iso_timestamp_end, 'infinity')",
     ]
+    if after_mark:
+        bounds.append("(t.timestamp, t.id) <= (@mark_timestamp, @mark_id)")
     conditions = bounds if every_project else ["t.project = @project", *bounds]
     lines = [
         f"with {table} as (",
@@ -205,7 +217,7 @@ def source_table(source: str, *, every_project: bool) -> str:
 def explore_rows(exploration: Exploration, *, mark: Mark | None, run_id: str) -> DraftRun:
     """Return the newest rows of the range, or those after a mark: at least PAGE_ROWS new ones if there are so many.
 
-    Rows of the marked moment come again; the caller knows them by id, project and timestamp. Raises
+    Marked rows come again; the caller knows them by id, project and timestamp. Raises
     InvalidExploration, InvalidLQL with places in the exploration's own text, and what `run_draft` raises.
     """
     check_range(exploration)
@@ -215,7 +227,8 @@ def explore_rows(exploration: Exploration, *, mark: Mark | None, run_id: str) ->
     lql = rows_query(exploration.lql, needed=shown_columns(exploration), wished=SEVERITY_COLUMNS)
     seconds = 0.0
     for start in search_starts(exploration, end=end):
-        run = run_exploration(replace(exploration, start=start), lql, end=end, max_rows=page, run_id=run_id)
+        part = replace(exploration, start=start)
+        run = run_exploration(part, lql, end=end, max_rows=page, run_id=run_id, mark=mark)
         seconds += run.seconds
         # Not truncated, older rows could belong to the page.
         if run.truncated:
@@ -252,6 +265,7 @@ def run_exploration(
     max_rows: int,
     run_id: str,
     end: datetime | None = None,
+    mark: Mark | None = None,
     counting: Counting | None = None,
     form: ResultFormat = ResultFormat.JSON,
     seconds: int = STATEMENT_SECONDS,
@@ -260,11 +274,14 @@ def run_exploration(
 
     Raises InvalidExploration, and what `run_draft` raises.
     """
-    draft = source_draft(exploration.source, every_project=exploration.project is None)
+    goes_on = mark is not None and mark.id != ""
+    draft = source_draft(exploration.source, every_project=exploration.project is None, after_mark=goes_on)
     arguments: dict[str, RawValue] = {
         "iso_timestamp_start": exploration.start.isoformat(),
         "iso_timestamp_end": (end or exploration.end).isoformat(),
     }
+    if mark is not None and goes_on:
+        arguments |= {"mark_timestamp": mark.timestamp.isoformat(), "mark_id": mark.id}
     if exploration.project is not None:
         arguments["project"] = exploration.project
     call = Call(arguments, sandbox_lql=lql, redact=exploration.redact, format=form)

@@ -144,6 +144,7 @@ def test_a_filter_answers_as_described(admin_client: Client) -> None:
         ("rows", {"start": "0001-01-01T00:00:00+14:00"}, "invalid_request"),
         ("rows", {"end": "9999-12-31T23:59:59.999999"}, "invalid_request"),
         ("rows", {"mark": {"timestamp": RANGE["start"], "rows": -1}}, "invalid_request"),
+        ("rows", {"mark": {"timestamp": RANGE["start"], "rows": 1, "id": 7}}, "invalid_request"),
         ("rows", {"run_id": "x"}, "invalid_request"),
         ("rows", {"redact": 1}, "invalid_request"),
         ("rows", {"end": RANGE["start"]}, "invalid_exploration"),

@@ -74,12 +74,16 @@ class BatchRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """The result of a committed batch; `without_timestamp` of its new rows have the time of their arrival."""
+    """The result of a committed batch; `without_timestamp` of its new rows have the time of their arrival.
+
+    In `with_replacements` of its rows U+FFFD stands for what text cannot hold.
+    """
 
     loaded: int
     already_there: int
     bad_rows: BadRows
     without_timestamp: int = 0
+    with_replacements: int = 0
 
 
 class RowReader(Protocol):
@@ -97,6 +101,7 @@ class Batch:
 
     arrived_at: datetime
     size: int = 0
+    with_replacements: int = 0
     rows: list[PreparedRow] = field(default_factory=list)
     # Indexes by id and project, for rows without a timestamp.
     untimed: dict[tuple[str, str], list[int]] = field(default_factory=dict)
@@ -143,6 +148,7 @@ def read_batch(
         except BadRow as fault:
             batch.bad_rows.append(BadRowAt(index, fault.reason))
             continue
+        batch.with_replacements += row.has_replacements
         if not row.has_own_time:
             batch.untimed.setdefault((row.id, row.project), []).append(index)
         batch.rows.append(PreparedRow(index, row.timestamp.date(), encode_row(row)))
@@ -179,7 +185,8 @@ def load_batch(
     # Of rows with one id and project, one at most is new.
     others = arrived.union(bad_row.index for bad_row in bad_rows)
     untimed = sum(not others.issuperset(indexes) for indexes in batch.untimed.values())
-    return BatchReport(store.loaded, store.duplicates + len(arrived), _listed(bad_rows), untimed)
+    already_there = store.duplicates + len(arrived)
+    return BatchReport(store.loaded, already_there, _listed(bad_rows), untimed, batch.with_replacements)
 
 
 def current_position(conn: Connection[Any], topology: Topology) -> str:

@@ -72,7 +72,7 @@ class LoadReport:
     """The result of a load. `bad_lines` lists the first 100 of `bad_line_count`.
 
     `unrecognised` rows came without id or timestamp: the same lines again would be other rows. `without_timestamp` of
-    them have the time of the load.
+    them have the time of the load. In `with_replacements` rows U+FFFD stands for what text cannot hold.
     """
 
     loaded: int
@@ -81,6 +81,7 @@ class LoadReport:
     bad_lines: tuple[BadLine, ...]
     unrecognised: int = 0
     without_timestamp: int = 0
+    with_replacements: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,7 @@ def _load_rows(
         intake.listed_bad_lines(),
         intake.unrecognised,
         intake.without_timestamp,
+        intake.with_replacements,
     )
 
 
@@ -180,6 +182,7 @@ class _Intake:
     bad_line_count: int = 0
     unrecognised: int = 0
     without_timestamp: int = 0
+    with_replacements: int = 0
     _bad_lines: list[BadLine] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[PreparedRow]:
@@ -204,6 +207,7 @@ class _Intake:
                 self.refuse(number, fault.reason)
                 continue
             self.without_timestamp += not row.has_own_time
+            self.with_replacements += row.has_replacements
             if isinstance(raw, dict) and (raw.get("id") is None or not row.has_own_time):
                 self.unrecognised += 1
             yield PreparedRow(number, row.timestamp.date(), encode_row(row))

@@ -9,7 +9,8 @@ unnesting reads them all: `[{"request": [{"path": "/x"}]}]`; `stored_form` has t
 form does not change.
 
 Nothing in a row is lost: a top-level field without its own column moves into metadata, numbers keep digits that a float
-would drop, and values that cannot be stored as sent (NUL characters, lone surrogates) are refused with a reason.
+would drop. U+FFFD stands for what text cannot hold (NUL characters, lone surrogates); an id or a project with one is
+refused, because two could become one.
 Reasons name fields and rules, never a value: they go to terminals and logs.
 """
 
@@ -42,6 +43,7 @@ _MAX_NAMED_CHARACTERS: Final = 60  # characters of a field name quoted in a reas
 _PROJECT_NUMBERS_BELOW: Final = 10**18  # whole numbers up to here, of either sign, may be a project inside metadata
 # The escape of NUL, without an odd number of backslashes before it: `\\u0000` is a backslash and the text u0000.
 _NUL_ESCAPE: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 # jsonb writes 1e+308 out, with 309 digits. A rough and fast search tells whether that can matter.
 _ZEROS_FOR_DIGITS: Final = bytes.maketrans(b"123456789E", b"000000000e")
 _JSON_STRING: Final = re.compile(rb'"(?>(?:[^"\\]++|\\.)*)"')
@@ -58,8 +60,15 @@ class BadRow(Exception):
         super().__init__(reason)
 
 
+class _UnstorableText(BadRow):
+    """A row with text that PostgreSQL cannot hold."""
+
+
 class Row(NamedTuple):
-    """A row as stored; `timestamp` is in UTC, and without `has_own_time` that of the row's arrival."""
+    """A row as stored; `timestamp` is in UTC, and without `has_own_time` that of the row's arrival.
+
+    With `has_replacements`, U+FFFD stands in message or metadata for what text cannot hold.
+    """
 
     id: str
     project: str
@@ -67,6 +76,7 @@ class Row(NamedTuple):
     event_message: str
     metadata_json: bytes
     has_own_time: bool = True
+    has_replacements: bool = False
 
 
 def ascending_ids() -> Callable[[], str]:
@@ -93,6 +103,43 @@ def read_row(
     Timestamps are ISO 8601 (no zone: UTC; finer than a microsecond is cut), Unix time of 10, 13 or 16 digits, or a
     datetime.
     """
+    try:
+        return _read_row(raw, project_path, now, default_project, new_id, max_bytes)
+    except _UnstorableText:  # tried first: a search through every row would cost each of them
+        keys = {name: raw[name] for name in ("id", "project") if name in raw}  # type: ignore[index,operator]
+        try:
+            raw = with_replacements(raw) | keys
+        except RecursionError:
+            raise BadRow("metadata is nested too deeply") from None
+        row = _read_row(raw, project_path, now, default_project, new_id, max_bytes)
+        return row._replace(has_replacements=True)
+
+
+def with_replacements(value: Any) -> Any:
+    """Return any value with U+FFFD in place of each character that text cannot hold, names included."""
+    if isinstance(value, str):
+        return _UNSTORABLE.sub("\ufffd", value)
+    if isinstance(value, list):
+        return value.__class__(map(with_replacements, value))
+    if not isinstance(value, dict):
+        return value
+    found: dict[str, Any] = {}
+    for name, inner in value.items():
+        name = with_replacements(name)
+        while name in found:  # two names have become one
+            name += "\ufffd"
+        found[name] = with_replacements(inner)
+    return found
+
+
+def _read_row(
+    raw: object,
+    project_path: str | None,
+    now: datetime,
+    default_project: str,
+    new_id: Callable[[], str] | None,
+    max_bytes: int,
+) -> Row:
     if not isinstance(raw, dict):
         raise BadRow("the row must be a JSON object")
     try:
@@ -113,9 +160,9 @@ def read_row(
     except RecursionError:
         raise BadRow("metadata is nested too deeply") from None
     except TypeError as fault:  # orjson's error for values that do not fit JSON; it quotes no values
-        raise BadRow(f"metadata cannot be stored: {fault}") from None
+        raise _UnstorableText(f"metadata cannot be stored: {fault}") from None
     if b"\\u0000" in metadata_json and _NUL_ESCAPE.search(metadata_json):
-        raise BadRow("metadata contains a NUL character (\\u0000), which PostgreSQL cannot store")
+        raise _UnstorableText("metadata contains a NUL character (\\u0000), which PostgreSQL cannot store")
     row = Row(
         (new_id or ascending_ids())() if raw.get("id") is None else _read_id(raw["id"]),
         project,
@@ -240,12 +287,12 @@ def _read_text(value: object, field: str) -> str:
     if not isinstance(value, str):
         raise BadRow(f"{field} is not text")
     if "\x00" in value:
-        raise BadRow(f"{field} contains a NUL character (\\u0000), which PostgreSQL cannot store")
+        raise _UnstorableText(f"{field} contains a NUL character (\\u0000), which PostgreSQL cannot store")
     if not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise BadRow(f"{field} contains a lone surrogate, which UTF-8 cannot encode") from None
+            raise _UnstorableText(f"{field} contains a lone surrogate, which UTF-8 cannot encode") from None
     return value
 
 

@@ -45,6 +45,8 @@ def _result(loaded: LoadedRows) -> dict[str, object]:
     }
     if loaded.without_timestamp:
         result["without_timestamp"] = loaded.without_timestamp
+    if loaded.with_replacements:
+        result["with_replacements"] = loaded.with_replacements
     if loaded.bad_rows:
         result["bad_rows"] = loaded.bad_rows
         result["details"] = [{"index": bad.index, "reason": bad.reason} for bad in loaded.listed_bad_rows]

@@ -104,6 +104,8 @@ def load_components() -> Schema:
                 "already_there": number | {"description": "Rows that an earlier load has stored."},
                 "without_timestamp": number
                 | {"description": "Rows of these that have no time, and got that of their arrival."},
+                "with_replacements": number
+                | {"description": "Rows in which U+FFFD stands for NUL or a lone surrogate."},
                 "bad_rows": number | {"description": "Rows that were left out."},
                 "details": {"type": "array", "items": reference("LoadProblem")},
             },

@@ -73,6 +73,8 @@ def _remarks(loaded: LoadedRows) -> str:
         remarks.append(f"and {more} more")
     if loaded.without_timestamp:
         remarks.append(f"records without a time, stored with that of their arrival: {loaded.without_timestamp}")
+    if loaded.with_replacements:
+        remarks.append(f"records with U+FFFD in place of what text cannot hold: {loaded.with_replacements}")
     return "; ".join(remarks)
 
 

@@ -90,7 +90,8 @@ class Load:
 class LoadedRows:
     """The result of a load whose rows are on disk; `position` is one of the log at which they were visible.
 
-    `without_timestamp` of the loaded rows have the time of their arrival.
+    `without_timestamp` of the loaded rows have the time of their arrival; in `with_replacements` of the sent ones
+    U+FFFD stands for what text cannot hold.
     """
 
     source: str
@@ -100,6 +101,7 @@ class LoadedRows:
     bad_rows: int = 0
     listed_bad_rows: tuple[BadRowAt, ...] = ()
     without_timestamp: int = 0
+    with_replacements: int = 0
 
 
 def check_load(target: LoadTarget, *, caller: Caller) -> LoadTarget:
@@ -147,6 +149,7 @@ def load_sent_rows(load: Load) -> LoadedRows:
         report.bad_rows.count,
         report.bad_rows.listed,
         report.without_timestamp,
+        report.with_replacements,
     )
 
 

@@ -133,7 +133,10 @@ class Exploration:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where the rows shown so far end: the last one's timestamp and id, and how many of them have both, by project."""
+    """Where the rows shown so far end: the last one's timestamp and id, and how many of them have both, by project.
+
+    Without an id, which redaction may hide, `rows` counts those with the timestamp.
+    """
 
     timestamp: datetime
     row_id: str
@@ -270,14 +273,15 @@ def run_exploration(
 
     Raises InvalidExploration, and what `run_draft` raises.
     """
-    draft = source_draft(exploration.source, every_project=exploration.project is None, has_mark=mark is not None)
+    has_mark = mark is not None and mark.row_id != ""
+    draft = source_draft(exploration.source, every_project=exploration.project is None, has_mark=has_mark)
     arguments: dict[str, RawValue] = {
         "iso_timestamp_start": exploration.start.isoformat(),
         "iso_timestamp_end": exploration.end.isoformat(),
     }
     if exploration.project is not None:
         arguments["project"] = exploration.project
-    if mark is not None:
+    if mark is not None and has_mark:
         arguments |= {"mark_timestamp": mark.timestamp.isoformat(), "mark_id": mark.row_id}
     call = Call(arguments, sandbox_lql=lql, redact=exploration.redact, format=form)
     limited = replace(draft, max_rows=max_rows, statement_timeout_seconds=seconds)

@@ -21,6 +21,7 @@ from typing import Any, Final
 import orjson
 
 from logsources.json_batches import VALUES_PER_ROW, TooManyRows
+from logsources.rows import with_replacements
 from logsources.stored_form import StoredMetadata, expand_names, stored
 
 PROJECT_ATTRIBUTE: Final = "project"
@@ -110,9 +111,17 @@ def origin_of(
     if project.__class__ is int:
         project = str(project)
     try:
-        return Origin(metadata, project, len(orjson.dumps(metadata)))
-    except TypeError as fault:  # of values that JSON cannot contain, such as lone surrogates
+        # Its records have it as it was sent: replacements are made, and counted, in each.
+        return Origin(metadata, project, len(_dumped(metadata)))
+    except TypeError as fault:  # of values that JSON cannot contain
         return Origin(fault=BadOTLP(f"resource or scope cannot be stored: {fault}"))
+
+
+def _dumped(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # of half a surrogate pair, or of what is no JSON in any case
+        return orjson.dumps(with_replacements(value))
 
 
 def row_of(record: LogRecord, origin: Origin) -> dict[str, Any]:
@@ -129,7 +138,7 @@ def row_of(record: LogRecord, origin: Origin) -> dict[str, Any]:
         message = record.event_name
     else:
         try:
-            message = orjson.dumps(body).decode()
+            message = _dumped(body).decode()
         except TypeError as fault:
             raise BadOTLP(f"the body cannot be stored: {fault}") from None
         if body.__class__ is dict or body.__class__ is list:

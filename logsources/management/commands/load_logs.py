@@ -80,6 +80,9 @@ class Command(OwnCommand):
         if report.without_timestamp:
             rows = "1 row has" if report.without_timestamp == 1 else f"{report.without_timestamp:,} rows have"
             self.stderr.write(f"{rows} no timestamp, and got the time of this load.", style_func=str)
+        if report.with_replacements:
+            rows = "1 row has" if report.with_replacements == 1 else f"{report.with_replacements:,} rows have"
+            self.stderr.write(f"{rows} U+FFFD in place of NUL or half a surrogate pair.", style_func=str)
         if report.unrecognised:
             rows = "1 row has" if report.unrecognised == 1 else f"{report.unrecognised:,} rows have"
             self.stderr.write(

@@ -265,6 +265,21 @@ def test_counts_the_new_rows_whose_time_is_that_of_their_arrival(
     assert (result["loaded"], result["already_there"], result["without_timestamp"]) == (4, 2, 3)
 
 
+@pytest.mark.parametrize("character", ["\0", "\ud83d"])
+@pytest.mark.parametrize("form", ["array", "batch", "lines"])
+def test_one_character_that_text_cannot_hold_costs_no_row(
+    shipper: Client, log_database: psycopg.Connection[Any], character: str, form: str
+) -> None:
+    rows = [row(number) for number in range(100)]
+    rows[7] |= {"event_message": f"GET /{character}", "metadata": {f"k{character}": [{"v": f"{character}x"}]}}
+    documents = {"array": rows, "batch": {"batch": rows}}
+    body = json.dumps(documents[form]).encode() if form in documents else "\n".join(map(json.dumps, rows)).encode()
+    (result,) = send(shipper, body).json()["result"]
+    assert result == {"source": "edge_logs", "loaded": 100, "already_there": 0, "with_replacements": 1}
+    found = log_database.execute("SELECT event_message, metadata FROM logs.edge_logs WHERE id = 'row-7'").fetchall()
+    assert found == [("GET /\ufffd", [{"k\ufffd": [{"v": "\ufffdx"}]}])]
+
+
 # --- All or nothing ---------------------------------------------------------------------------------------------------
 
 BAD = {
@@ -273,8 +288,8 @@ BAD = {
     "no project": (without("project", 9), "project is missing"),
     "timestamp": (row(9, timestamp="yesterday"), "timestamp must be ISO 8601"),
     "NUL": (
-        row(9, event_message="a\0"),
-        "event_message contains a NUL character (\\u0000), which PostgreSQL cannot store",
+        row("9\0"),
+        "id contains a NUL character (\\u0000), which PostgreSQL cannot store",
     ),
 }
 

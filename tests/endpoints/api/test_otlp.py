@@ -271,11 +271,42 @@ def test_a_fault_of_our_own_is_a_500(shipper: Client, monkeypatch: pytest.Monkey
 
 def test_reasons_tell_no_values(shipper: Client, log_database: psycopg.Connection[Any]) -> None:
     response = send(shipper, request(record("hush\0"), record({"intValue": "hush"})), JSON)
-    message = json.loads(response.content)["partialSuccess"]["errorMessage"]
-    assert message == (
-        "record 0: event_message contains a NUL character (\\u0000), which PostgreSQL cannot store; "
-        "record 1: a whole number is expected"
+    told = json.loads(response.content)["partialSuccess"]
+    assert told["rejectedLogRecords"] == "1"
+    assert told["errorMessage"] == (
+        "record 1: a whole number is expected; records with U+FFFD in place of what text cannot hold: 1"
     )
+
+
+@BOTH
+def test_a_nul_costs_no_record(shipper: Client, log_database: psycopg.Connection[Any], content_type: str) -> None:
+    text = {"stringValue": "b\0"}
+    structure = {"kvlistValue": {"values": [{"key": "c\0", "value": text}]}}
+    sent = request(
+        record("a\0", attributes=[{"key": "k\0", "value": text}]),
+        record(structure),
+        record(),
+    )
+    response = send(shipper, sent, content_type)
+    assert response.status_code == 200
+    assert b"what text cannot hold: 2" in response.content
+    found = log_database.execute("SELECT event_message, metadata FROM logs.edge_logs").fetchall()
+    assert len(found) == 3
+    by_message = dict(found)
+    assert by_message["a\ufffd"][0]["attributes"] == [{"k\ufffd": "b\ufffd"}]
+    assert [{"c\ufffd": "b\ufffd"}] in [metadata[0].get("body") for metadata in by_message.values()]
+
+
+def test_half_of_a_surrogate_pair_costs_no_record(shipper: Client, log_database: psycopg.Connection[Any]) -> None:
+    text = {"stringValue": "b\ud800"}
+    attributes = [{"key": "project", "value": {"stringValue": "acme"}}, {"key": "r", "value": text}]
+    records = [record("a\ud800"), record({"arrayValue": {"values": [text]}})]
+    sent = request(*records, resource={"attributes": attributes})
+    response = send(shipper, sent, JSON)
+    assert json.loads(response.content)["partialSuccess"]["rejectedLogRecords"] == "0"
+    found = log_database.execute("SELECT event_message, metadata FROM logs.edge_logs").fetchall()
+    assert sorted(message for message, _ in found) == ['["b\ufffd"]', "a\ufffd"]
+    assert all(metadata[0]["resource"][0]["r"] == "b\ufffd" for _, metadata in found)
 
 
 @BOTH

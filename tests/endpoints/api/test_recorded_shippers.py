@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +82,11 @@ def test_the_docs_show_the_configuration_that_was_run(program: Path) -> None:
     shown = text.partition(f"{comment} begin\n")[2].partition(f"{comment} end\n")[0].strip("\n") + "\n"
     assert shown
     assert "".join(f"    {line}\n" if line else "\n" for line in shown.splitlines()) in PAGES
+
+
+def test_no_configuration_of_the_docs_loses_a_batch_to_one_bad_row() -> None:
+    page = (PROJECT / "docs" / "shippers.md").read_text(encoding="utf-8")
+    configurations = page[page.index("\n## Vector") : page.index("\n## How much")]
+    addresses = re.findall(r'(?:logs\?source|sourceToken: ")[^\s"]+', configurations)
+    assert len(addresses) == 5
+    assert [address for address in addresses if "&bad_rows=skip" not in address] == []

@@ -13,6 +13,7 @@ import pytest
 from endpoints.calling.query_requests import Call
 from endpoints.defining.drafts import DraftFailed, DraftRun, check_draft, explain_draft
 from endpoints.errors import InvalidLQL
+from endpoints.exploring import exploring
 from endpoints.exploring.exploring import (
     PAGE_ROWS,
     Exploration,
@@ -128,14 +129,32 @@ def test_pages_lose_no_row_of_the_same_moment(insert_rows: Any, apart: timedelta
     assert pages == 3
 
 
-def test_pages_lose_no_row_of_the_same_id(insert_rows: Any) -> None:
-    projects = [f"project{n:03}" for n in range(250)]
-    insert_rows("edge_logs", [{"timestamp": NOON, "project": one, "id": "start"} for one in projects])
-    seen: set[str] = set()
-    for shown in (100, 200, 250):
-        mark = Mark(NOON, "start", len(seen)) if seen else None
-        seen |= {row["project"] for row in result(explore_rows(replace(DAY, project=None), mark=mark, run_id=RUN))}
-        assert len(seen) == shown
+@pytest.mark.parametrize("project", ["acme", None])
+def test_pages_go_on_within_one_moment_however_many_rows_it_has(
+    insert_rows: Any, monkeypatch: pytest.MonkeyPatch, project: str | None
+) -> None:
+    """More than a page may have, some ids in two projects, and a row before them."""
+    monkeypatch.setattr(exploring, "MAX_PAGE_ROWS", 120)
+    same = [{"timestamp": NOON, "project": "acme", "id": f"{n:04}"} for n in range(330)]
+    others = [{"timestamp": NOON, "project": "globex", "id": f"{n:04}"} for n in range(90, 110)]
+    earlier = {"timestamp": NOON - timedelta(hours=1), "project": "acme", "id": "earlier"}
+    insert_rows("edge_logs", [*same, *others, earlier])
+    seen: list[tuple[str, str]] = []
+    mark: Mark | None = None
+    for _ in range(6):
+        run = explore_rows(replace(DAY, project=project), mark=mark, run_id=RUN)
+        found = [(row["id"], row.get("project", "acme")) for row in result(run)]
+        new = [one for one in found if one not in seen]
+        assert new
+        seen += new
+        if not run.truncated:
+            break
+        last = seen[-1][0]
+        mark = Mark(NOON, last, sum(row_id == last for row_id, _ in seen))
+    assert len(seen) == len(set(seen)) == (331 if project else 351)
+    in_order = [row_id for row_id, _ in seen[:-1]]
+    assert in_order == sorted(in_order, reverse=True)
+    assert seen[-1][0] == "earlier"
 
 
 def test_a_histogram_counts_what_the_rows_are(rows: None) -> None:

@@ -7,7 +7,7 @@ const logger = pino(
     options: {
       apiBaseUrl: process.env.LOGS_URL,
       apiKey: process.env.LOGS_TOKEN,
-      sourceToken: "edge_logs",
+      sourceToken: "edge_logs&bad_rows=skip",
     },
   }),
 );

@@ -11,7 +11,7 @@ const logger = winston.createLogger({
       ssl: address.protocol === "https:",
       host: address.hostname,
       port: address.port,
-      path: "/logs?source=edge_logs",
+      path: "/logs?source=edge_logs&bad_rows=skip",
       headers: { "X-API-KEY": process.env.LOGS_TOKEN },
       batch: true,
       batchCount: 100,

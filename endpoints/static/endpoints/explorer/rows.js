@@ -10,6 +10,7 @@ import { writeMoment } from "./zone.js";
 
 const MAX_LINES = 500; // a page of rows with thousands of values each would be slow
 const MOST_ROWS = 5000; // of live rows; a page with more is slow
+const REDACTED = "REDACTED";
 const BASE = new Set(["timestamp", "project", "id", "event_message", "metadata"]);
 const SEVERITY_COLUMN = /^_severity_\d$/; // the service's own, of a query that chooses columns
 
@@ -106,10 +107,11 @@ export class RowList {
 
   /** Where the rows end, as the service asks for it. */
   get mark() {
-    const last = this.rows.at(-1);
-    if (!last) return null;
-    const { timestamp, id } = last;
-    return { timestamp, id, rows: this.rows.filter((row) => row.timestamp === timestamp && row.id === id).length };
+    const oldest = this.rows.at(-1);
+    if (oldest === undefined) return null;
+    const id = oldest.id.includes(REDACTED) ? "" : oldest.id; // the service cannot go on after an id that it has hidden
+    const isSame = (row) => row.timestamp === oldest.timestamp && (id === "" || row.id === id);
+    return { timestamp: oldest.timestamp, id, rows: this.rows.filter(isSame).length };
   }
 
   item(row) {

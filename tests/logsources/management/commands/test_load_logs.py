@@ -80,6 +80,16 @@ def test_rows_without_id_or_timestamp_are_loaded_again_and_that_is_said(
         assert row_count(logs) == rows
 
 
+def test_a_character_that_text_cannot_hold_is_replaced_and_said(
+    logs: Connection[Any], source: LogSource, tmp_path: Path
+) -> None:
+    file = tmp_path / "rows"
+    file.write_bytes(LINES[0] + b'\n{"event_message": "a\\u0000", "project": "acme", "metadata": {"b\\ud83d": 1}}')
+    assert "1 row has U+FFFD in place of NUL or half a surrogate pair." in run(file)[1]
+    rows = logs.execute("SELECT event_message, metadata FROM logs.commanded_rows WHERE event_message ^@ 'a'").fetchall()
+    assert ("a\ufffd", [{"b\ufffd": 1}]) in rows
+
+
 @pytest.mark.parametrize("name", ["@timestamp", "time", "ts", "date"])
 def test_rows_with_a_time_of_another_name_are_timed(
     logs: Connection[Any], source: LogSource, tmp_path: Path, name: str

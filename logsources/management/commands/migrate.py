@@ -1,0 +1,35 @@
+"""Django's `migrate`, which says at its end what migrations of the log database cannot do."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+from django.conf import settings
+from django.core.management.commands import migrate
+from django.db import connections
+
+from logsources.databases import LOGS_ALIAS, owner_connection
+from logsources.hardening import HardeningError, LogRoles, remaining_steps
+from logsources.topology import read_topology
+
+
+class Command(migrate.Command):
+    def handle(self, *args: Any, database: str, verbosity: int, **options: Any) -> None:
+        super().handle(*args, database=database, verbosity=verbosity, **options)
+        if database == LOGS_ALIAS and verbosity and settings.ENDPOINTS_SANDBOX_LEVEL != "row_security":
+            self._tell_what_is_left_for_a_superuser()
+
+    def _tell_what_is_left_for_a_superuser(self) -> None:
+        """Sandbox queries need rights that only one can give: an upgrade that brings an allowed function, one for it."""
+        user = str(connections[LOGS_ALIAS].settings_dict["USER"])
+        roles = LogRoles(user, str(settings.LOGS_GATE.get("user", "")))
+        # Without the roles, or a server that answers, the migration itself has said so.
+        with suppress(HardeningError, psycopg.Error), owner_connection() as connection:
+            command = "distribute_logs" if read_topology(connection).is_distributed else "harden_logs"
+            if remaining_steps(connection, roles):
+                self.stdout.write(
+                    f"Sandbox queries need rights that only a superuser can give: run manage.py {command} "
+                    "(docs/production.md, First start and upgrades)."
+                )

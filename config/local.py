@@ -98,6 +98,9 @@ def servers_for(arguments: Sequence[str], project: Path) -> Iterator[None]:
     else:
         root = embedded.local_folder(project)
         signal.signal(signal.SIGTERM, _exit)  # so that leaving the block stops the servers
+        if command == "demo":
+            sys.stdout.write("Starting PostgreSQL and Redis …\n")
+            sys.stdout.flush()
         with embedded.using(root, postgres=needs_postgres, redis=needs_redis, replicas=replicas) as servers:
             os.environ.update(servers.environment())
             if needs_postgres:

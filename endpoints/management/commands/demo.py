@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from io import StringIO
+from io import StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -84,10 +84,14 @@ class Command(OwnCommand):
         root = local_folder(settings.BASE_DIR)
         log_folder = root / "log"
         log_folder.mkdir(parents=True, exist_ok=True)
-        self.stdout.write("Preparing the databases …")
+        if isinstance(sys.stdout, TextIOWrapper):
+            sys.stdout.reconfigure(line_buffering=True)  # each step is told when it begins, also to a file or a pipe
+        self.stdout.write("Applying the migrations …")
         call_command("migrate", verbosity=0, interactive=False)
         call_command("migrate", database="logs", verbosity=0, interactive=False)
+        self.stdout.write("Hardening the log database …")
         self._harden()
+        self.stdout.write("Loading the log sources and endpoints that ship …")
         made = StringIO()
         call_command("load_fixtures", stdout=made)
         for line in made.getvalue().splitlines():
@@ -127,6 +131,7 @@ class Command(OwnCommand):
         """Make sample rows unless there are recent ones; return the time of the newest row."""
         newest = _newest_row()
         if newest is None or datetime.now(UTC) - newest > FRESH_FOR:
+            self.stdout.write("Making sample rows …")
             call_command("generate_logs", rows=rows, days=DAYS, projects=",".join(PROJECTS))
             newest = _newest_row()
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ import pytest
 from django.core.management import get_commands, load_command_class
 
 import endpoints.results.encoding
+from endpoints.definition import SETTINGS, Setting
 from endpoints.errors import EndpointError
 from tests.generated_docs import SANDBOX, with_function_list
 
@@ -71,6 +73,47 @@ def test_lists_every_environment_variable_with_its_default():
 
 def test_reads_a_default_that_depends_on_debug():
     assert variables_read()["HTTPS_ONLY"] == "true"
+
+
+def default_in_words(setting):
+    """Return how the docs write the default of an endpoint's setting."""
+    if setting.choices:
+        return dict(setting.choices)[setting.default].lower()
+    return str(setting.default) if setting.default else {bool: "off", int: "off", str: "none"}[setting.type]
+
+
+def undocumented(settings, text):
+    """Return the names of an endpoint's settings that have no row, or one with another default."""
+    table = table_rows(text.partition("## Other settings\n")[2].partition("\n## ")[0])
+    rows = {name.strip(): row[1].lower() for row in table if len(row) > 2 for name in row[0].split(",")}
+    missing = []
+    for setting in settings:
+        names = (setting.label, re.sub(r" \(.*\)| every", "", setting.title or ""))
+        default = next((rows[name] for name in names if name in rows), "")
+        if default_in_words(setting) not in default:
+            missing.append(setting.name)
+    return missing
+
+
+# A name and what it returns: the page begins with them.
+SETTINGS_IN_THE_TABLE = [setting for name, setting in SETTINGS.items() if name not in ("name", "description")]
+
+
+def test_lists_every_setting_of_an_endpoint_with_its_default():
+    assert undocumented(SETTINGS_IN_THE_TABLE, read(DOCS / "endpoints.md")) == []
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        Setting(0, "New.", "", name="new_limit", label="new limit"),
+        replace(SETTINGS["max_rows"], default=999),
+        replace(SETTINGS["sandboxing"], default=True),
+    ],
+    ids=["new", "another number", "another switch"],
+)
+def test_misses_a_setting_without_a_row(setting):
+    assert undocumented([*SETTINGS_IN_THE_TABLE, setting], read(DOCS / "endpoints.md")) == [setting.name]
 
 
 # --- Errors and values ------------------------------------------------------------------------------------------------

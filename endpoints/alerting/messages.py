@@ -143,8 +143,11 @@ def _attempt(message: AlertMessage, *, now: datetime) -> None:
             message_id=str(message.pk),
             timestamp=int(timezone.now().timestamp()),
         )
-    except (WebhookFailed, SealBroken) as error:
+    except Exception as error:  # of any kind: the messages of other alerts wait behind this one
         problem = str(error) or "its secret cannot be read: SECRET_KEY has changed; make a new secret"
+        if not isinstance(error, WebhookFailed | SealBroken):
+            problem = "an internal error; the log has it"
+            logger.exception("alert_delivery_broken", alert=message.alert.name)
         logger.warning("alert_not_delivered", alert=message.alert.name, attempts=attempts, reason=problem)
         own.update(problem=problem[:_PROBLEM_CHARACTERS])
         if isinstance(error, WebhookRefused | SealBroken):

@@ -40,6 +40,8 @@ STEPS: Final = [
     "Preparing the database of Django",
     "Preparing the database of logs",
     "Hardening the database of logs",
+    "Loading the log sources and endpoints that ship",
+    "Making sample rows",
     "Starting web, worker and beat",
 ]
 STEPS_IN_THE_ADMIN: Final = 12

@@ -68,7 +68,9 @@ def test_the_loop_of_the_docs_follows_a_tail(
     text = (PROJECT / "docs" / "tail.md").read_text()
     start = text.index("    next=\n")
     loop = textwrap.dedent(text[start : text.index("\n\n", start)])
-    loop = loop.replace("project=acme", "project=tailed").replace("lql=m.level:error", "lql=follow s:event_message")
+    loop = loop.replace("project=acme", "project=tailed").replace(
+        "lql=m.response.status_code:>=400", "lql=follow s:event_message"
+    )
     base = f"http://127.0.0.1:{port}/api/endpoints/query"
     environment = {"PATH": os.environ["PATH"], "TOKEN": installation.secret, "BASE": base}
     output = tmp_path / "output"

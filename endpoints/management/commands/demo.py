@@ -89,6 +89,7 @@ class Command(OwnCommand):
             call_command("migrate", database=database, verbosity=0, interactive=False)
         self.stdout.write("Hardening the database of logs …")
         self._harden()
+        self.stdout.write("Loading the log sources and endpoints that ship …")
         made = StringIO()
         call_command("load_fixtures", stdout=made)
         for line in made.getvalue().splitlines():
@@ -128,6 +129,7 @@ class Command(OwnCommand):
         """Make sample rows unless there are recent ones; return the time of the newest row."""
         newest = _newest_row()
         if newest is None or datetime.now(UTC) - newest > FRESH_FOR:
+            self.stdout.write("Making sample rows …")
             call_command("generate_logs", rows=rows, days=DAYS, projects=",".join(PROJECTS))
             newest = _newest_row()
         else:

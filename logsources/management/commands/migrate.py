@@ -22,7 +22,7 @@ class Command(migrate.Command):
             self._tell_what_is_left_for_a_superuser()
 
     def _tell_what_is_left_for_a_superuser(self) -> None:
-        """Sandbox queries need rights that only one can give: an upgrade that brings an allowed function, one for it."""
+        """Sandbox queries need rights that only one gives, for each allowed function that an upgrade brings too."""
         user = str(connections[LOGS_ALIAS].settings_dict["USER"])
         roles = LogRoles(user, str(settings.LOGS_GATE.get("user", "")))
         # Without the roles, or a server that answers, the migration itself has said so.

@@ -101,7 +101,8 @@ def test_a_refused_file_is_told_and_cannot_be_confirmed(admin_client: Client) ->
     page = response.content.decode()
     assert response.status_code == 400
     assert "b.sql: refused" in page
-    assert "line 21, column 8: PostgreSQL: column" in page
+    lines = text("test.bad", sql="SELECT nothing").decode().splitlines()
+    assert f"line {lines.index('SELECT nothing') + 1}, column 8: PostgreSQL: column" in page
     assert 'name="contents"' not in page
     assert not Endpoint.objects.filter(name__startswith="test.").exists()
 

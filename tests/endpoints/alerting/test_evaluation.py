@@ -12,7 +12,7 @@ from django.core.exceptions import ValidationError
 from django.db import connection
 from django.utils import timezone
 
-from endpoints.alerting import messages
+from endpoints.alerting import evaluation, messages, webhooks
 from endpoints.alerting.evaluation import evaluate_alerts
 from endpoints.alerting.messages import deliver_messages, give_secret, send_test
 from endpoints.alerting.webhooks import signature
@@ -458,3 +458,67 @@ def test_an_address_that_is_refused_is_not_tried_again(make: Callable[..., Alert
     message = send_test(alert)
     assert (message.due_at, message.delivered_at) == (None, None)
     assert "https" in message.problem
+
+
+# --- One alert in disorder stops no other -----------------------------------------------------------------------------
+@pytest.mark.parametrize("failure", [UnicodeError("label too long"), ValueError("odd"), RuntimeError("a bug")])
+def test_a_delivery_that_breaks_in_any_way_stops_no_other(
+    receiver: Receiver, make: Callable[..., Alert], monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    now, endpoint = timezone.now(), define(sql="SELECT 5 AS n")
+    values = {"endpoint": endpoint, "condition": "value", "column": "n", "threshold": 1}
+    for name in ("a", "broken", "z"):
+        make(name=name, webhook_url=f"{receiver.url}&name={name}", **values)
+
+    def post(url: str, body: bytes, **options: Any) -> None:
+        if url.endswith("broken"):
+            raise failure
+        webhooks.post(url, body, **options)
+
+    monkeypatch.setattr(messages, "post", post)
+    check(now)
+    assert sorted(path for path, _, _ in receiver.received) == ["/hook?x=1&name=a", "/hook?x=1&name=z"]
+    message = AlertMessage.objects.get(alert__name="broken")
+    assert (message.attempts, message.delivered_at) == (1, None)
+    assert message.problem == "an internal error; the log has it"
+    monkeypatch.setattr(messages, "post", webhooks.post)
+    deliver_messages(now=now + timedelta(minutes=1))
+    assert receiver.received[-1][0] == "/hook?x=1&name=broken"
+
+
+@pytest.mark.parametrize(
+    "url", ["https://a..b/hook", f"https://{'a' * 64}.example/", "https://[::1", "nonsense", "", "https://a:99999/"]
+)
+def test_an_address_that_the_form_would_not_take_stops_no_other(
+    receiver: Receiver, make: Callable[..., Alert], url: str
+) -> None:
+    endpoint = define(sql="SELECT 5 AS n")
+    values = {"endpoint": endpoint, "condition": "value", "column": "n", "threshold": 1}
+    broken = make(name="broken", **values)
+    make(name="other", **values)
+    broken.webhook_url = url
+    give_secret(broken)
+    broken.save()
+    check(timezone.now())
+    assert kinds(receiver) == ["firing"]
+    assert send_test(broken).problem
+
+
+def test_a_check_that_breaks_in_any_way_stops_no_other(
+    receiver: Receiver, make: Callable[..., Alert], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = define(sql="SELECT 5 AS n")
+    values = {"endpoint": endpoint, "condition": "value", "column": "n", "threshold": 1}
+    for name in ("a", "broken", "z"):
+        make(name=name, **values)
+    read_value = evaluation.read_value
+
+    def read(alert: Alert, **options: Any) -> Any:
+        if alert.name == "broken":
+            raise RuntimeError("a bug")
+        return read_value(alert, **options)
+
+    monkeypatch.setattr(evaluation, "read_value", read)
+    check(timezone.now())
+    assert kinds(receiver) == ["firing", "firing"]
+    assert Alert.objects.get(name="broken").problem == "An internal error; the log has it."

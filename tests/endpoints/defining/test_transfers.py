@@ -33,6 +33,11 @@ def content(name: str = "test.imported", **fields: object) -> bytes:
     return write_endpoint_file(Definition(name=name, **values)).encode()  # type: ignore[arg-type]
 
 
+def line_of(text: bytes, place: str) -> int:
+    """Return the number of the line of a file where this stands first: a new setting moves it."""
+    return text.decode().partition(place)[0].count("\n") + 1
+
+
 def import_one(text: bytes) -> ImportResult:
     (result,) = import_endpoint_files({"one.sql": text}, dry_run=False)
     return result
@@ -100,40 +105,55 @@ def test_a_dry_run_tells_the_same_and_saves_nothing() -> None:
     assert versions() == before
 
 
+X60 = "x" * 60
+# A file, the line at which the fault is, and the reason.
 REFUSED = [
-    (b"SELECT 1", "line 1: the file of an endpoint must begin with the line `/* endpoint`"),
-    (b"/* endpoint\nname = '\xff'\n*/\nSELECT 1", "line 2: the file is not UTF-8: invalid start byte"),
+    (b"SELECT 1", "SELECT 1", ": the file of an endpoint must begin with the line `/* endpoint`"),
     (
         content(sql="SELECT 1 AS one,\n  nothing AS a", parameters=()),
-        'line 22, column 3: PostgreSQL: column "nothing" does not exist',
+        "  nothing AS a",
+        ', column 3: PostgreSQL: column "nothing" does not exist',
     ),
-    (content(sql="SELECT 'a", parameters=()), "line 21, column 8: "),
-    (content(sql="SELECT 1 AS a"), "line 20: @level: is declared but not used in the SQL"),
-    (content(name="has space"), "line 2: name: A name must start with a letter"),
-    (content(max_rows=0), "line 5: max_rows: Ensure this value is greater than or equal to 1."),
-    (content(warm_every_seconds=5), "line 11: warm_every_seconds: Warming fills the cache"),
-    (content(tenant_parameter="level"), "line 4: tenant_parameter: The tenant parameter must be declared as required"),
+    (content(sql="SELECT 'a", parameters=()), "SELECT 'a", ", column 8: "),
+    (content(sql="SELECT 1 AS a"), '[[parameters]]\nname = "level"', ": @level: is declared but not used in the SQL"),
+    (content(name="has space"), "name = ", ": name: A name must start with a letter"),
+    (content(max_rows=0), "max_rows", ": max_rows: Ensure this value is greater than or equal to 1."),
+    (content(warm_every_seconds=5), "warm_every_seconds", ": warm_every_seconds: Warming fills the cache"),
     (
-        content(parameters=(LEVEL, DeclaredParameter("x" * 60)), sql=f"SELECT @level AS a, @{'x' * 60} AS b"),
-        f"line 26: @{'x' * 60}: name: A parameter name must start",
+        content(tenant_parameter="level"),
+        "tenant_parameter",
+        ": tenant_parameter: The tenant parameter must be declared as required",
+    ),
+    (
+        content(parameters=(LEVEL, DeclaredParameter(X60)), sql=f"SELECT @level AS a, @{X60} AS b"),
+        f'[[parameters]]\nname = "{X60}"',
+        f": @{X60}: name: A parameter name must start",
     ),
 ]
 
 
-@pytest.mark.parametrize(("text", "reason"), REFUSED)
-def test_a_faulty_file_is_refused_and_nothing_else_is_imported(text: bytes, reason: str) -> None:
+def test_a_file_that_is_no_text_is_refused_at_the_line_that_is_none() -> None:
+    (reason,) = import_one(b"/* endpoint\nname = '\xff'\n*/\nSELECT 1").reasons
+    assert reason == "line 2: the file is not UTF-8: invalid start byte"
+
+
+@pytest.mark.parametrize(("text", "place", "reason"), REFUSED)
+def test_a_faulty_file_is_refused_and_nothing_else_is_imported(text: bytes, place: str, reason: str) -> None:
     before = versions()
     good, bad = import_endpoint_files({"a.sql": content(name="test.good"), "b.sql": text}, dry_run=False)
     assert (good.outcome, good.version) == (ImportOutcome.CREATED, None)
     assert (bad.outcome, bad.difference) == (ImportOutcome.REFUSED, ())
-    assert bad.reasons[0].startswith(reason)
+    assert bad.reasons[0].startswith(f"line {line_of(text, place)}{reason}")
     assert versions() == before
 
 
 def test_every_fault_of_a_file_is_told_once_in_the_order_of_lines() -> None:
     text = content(name="has space", max_rows=0, sql="\n\nSELECT nothing", parameters=())
     reasons = import_one(text).reasons
-    assert [reason.partition(":")[0] for reason in reasons] == ["line 2", "line 5", "line 21, column 8"]
+    name, rows, query = (line_of(text, place) for place in ("name", "max_rows", "SELECT"))
+    assert [reason.partition(":")[0] for reason in reasons] == [
+        f"line {name}", f"line {rows}", f"line {query}, column 8"
+    ]  # fmt: skip
 
 
 def test_a_place_in_the_sql_is_its_place_in_the_file() -> None:

@@ -104,8 +104,9 @@ def test_demo_answers_its_own_lines_survives_a_kill_and_leaves_nothing_behind(ro
     process, said = _start(root, port, "--rows-per-second", "0")
     assert [line for line in said if line.endswith(" …")] == [
         "Starting PostgreSQL and Redis …",
-        "Applying the migrations …",
-        "Hardening the log database …",
+        "Preparing the database of Django …",
+        "Preparing the database of logs …",
+        "Hardening the database of logs …",
         "Loading the log sources and endpoints that ship …",
         "Making sample rows …",
         "Starting web, worker and beat …",

@@ -21,6 +21,7 @@ from typing import Final
 
 from endpoints.lql.refusals import Fault, named
 from endpoints.lql.rules import Moment, Now, Origin, Shorthand, ShorthandKind, Unit
+from logsources.moments import read_moment
 
 TIME_FORMS: Final = (
     "a date such as `2026-03-17`",
@@ -90,6 +91,8 @@ class Interval:
 
 def read_time(text: str, *, position: int = 0) -> Instant | Interval | Shorthand:
     """Return the meaning of the text. Raises Fault with offsets that count from `position`, the text's own offset."""
+    if (other := _other_spelling(text)) is not None:
+        return other
     if match := _ISO.fullmatch(text):
         lower, upper, origin = _sides(match, position)
         return Instant(lower, origin) if lower == upper else Interval(lower, upper, origin)
@@ -101,6 +104,19 @@ def read_time(text: str, *, position: int = 0) -> Instant | Interval | Shorthand
     if _UNIX.fullmatch(text):
         return Instant(_unix_time(text), Origin.ABSOLUTE)
     return _relative_time(text, position)
+
+
+def _other_spelling(text: str) -> Instant | None:
+    """Return the moment, or the day, of a spelling that only the reader of all times knows."""
+    match = _ISO.fullmatch(text)
+    if _UNIX.fullmatch(text) or (match and match["hour"] != "24" and match["second"] != "60"):
+        return None
+    try:
+        moment = read_moment(text).replace(tzinfo=None)
+    except ValueError:
+        return None
+    is_day = len(text) == len("20260317")
+    return Instant(moment.date() if is_day else moment, Origin.LOCAL if is_day else Origin.ABSOLUTE)
 
 
 def iso_kind(text: str, *, position: int = 0) -> str | None:
@@ -138,6 +154,8 @@ def _mixed(text: str, position: int, what: str) -> Fault:
 
 
 def _literal(text: str, position: int) -> tuple[date | datetime, Origin]:
+    if (other := _other_spelling(text)) is not None and not isinstance(other.moment, Now):
+        return other.moment, other.origin
     if match := _ISO.fullmatch(text):
         lower, _, origin = _sides(match, position)
         return lower, origin

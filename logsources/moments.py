@@ -11,9 +11,7 @@ from decimal import Decimal
 from typing import Final
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_BLANKS: Final = " \t\r\n"
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
-_DAY: Final = re.compile("[0-9]{8}")
 _MOMENT: Final = re.compile(
     r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8})"
     r"(?:[Tt ](?P<hour>[0-9]{2})(?::?(?P<minute>[0-9]{2})(?::?(?P<second>[0-9]{2})(?:[.,](?P<fraction>[0-9]*))?)?)?"
@@ -39,11 +37,11 @@ def read_moment(text: str) -> datetime:
             pass  # 24:00, a leap second, or what is told there
     elif len(text) in _UNIX_TIME_DIGITS and text.isdigit() and text.isascii():
         return unix_moment(int(text))
-    return _other_moment(text.strip(_BLANKS))
+    return _other_moment(text.strip(" \t\r\n"))
 
 
 def _other_moment(text: str) -> datetime:
-    if _NUMBER.fullmatch(text) and not _DAY.fullmatch(text):
+    if _NUMBER.fullmatch(text) and not (len(text) == 8 and text.isdigit()):
         return unix_moment(Decimal(text))
     match = _MOMENT.fullmatch(text)
     if match is None:
@@ -54,10 +52,9 @@ def _other_moment(text: str) -> datetime:
         raise ValueError("has an hour after 23")
     if minute > 59 or second > 60:
         raise ValueError("has a minute after 59 or a second after 60")
-    since_midnight = timedelta(hours=hour, minutes=minute, seconds=second, microseconds=microsecond)
-    midnight = datetime.combine(calendar_day(match["date"]), datetime.min.time(), UTC)
+    clock = timedelta(hours=hour, minutes=minute, seconds=second, microseconds=microsecond)
     try:
-        return midnight + (since_midnight - _offset(match))
+        return datetime.combine(calendar_day(match["date"]), datetime.min.time(), UTC) + (clock - _offset(match))
     except OverflowError:
         raise ValueError("is outside the years 0001 to 9999 in UTC") from None
 

@@ -27,6 +27,7 @@ from uuid import uuid4
 import orjson
 
 from logsources.field_names import find_message, find_time
+from logsources.moments import read_moment, unix_moment
 from logsources.stored_form import Members, StoredMetadata, expand_names, wrap_object
 from logsources.tables import MAX_KEY_CHARACTERS
 
@@ -36,9 +37,6 @@ EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 LATEST_AHEAD: Final = timedelta(days=366)
 MAX_ROW_BYTES: Final = 1024 * 1024  # of message and metadata: the default of ENDPOINTS_MAX_ROW_BYTES
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECONDS_BY_DIGITS: Final = {10: 1_000_000, 13: 1_000, 16: 1}  # Unix seconds, milliseconds, microseconds
-_MAX_TIME_CHARACTERS: Final = 64  # Python refuses to read a number of thousands of digits
 _MAX_NAMED_CHARACTERS: Final = 60  # characters of a field name quoted in a reason
 _PROJECT_NUMBERS_BELOW: Final = 10**18  # whole numbers up to here, of either sign, may be a project inside metadata
 # The escape of NUL, without an odd number of backslashes before it: `\\u0000` is a backslash and the text u0000.
@@ -100,8 +98,7 @@ def read_row(
     `default_project` is the project of a row that names none.
     The message and the time are where `field_names` finds them. A missing id comes from `new_id`, else it is a new one;
     a missing time is `now`. A row with more than `max_bytes` of message and metadata, as they are stored, is refused.
-    Timestamps are ISO 8601 (no zone: UTC; finer than a microsecond is cut), Unix time of 10, 13 or 16 digits, or a
-    datetime.
+    Timestamps are what `moments` reads, or a datetime.
     """
     try:
         return _read_row(raw, project_path, now, default_project, new_id, max_bytes)
@@ -314,33 +311,17 @@ def _read_id(value: object) -> str:
 
 
 def _read_time(value: object, field: str, now: datetime) -> datetime:
-    if isinstance(value, str):
-        moment = _read_time_text(value, field)
-    elif isinstance(value, datetime):  # of a form whose times are exact
-        moment = value
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        moment = _from_unix_time(value, field)
-    else:
-        raise BadRow(f"{field} must be text or a number")
+    try:
+        if isinstance(value, str):
+            moment = read_moment(value)
+        elif isinstance(value, datetime):  # of a form whose times are exact
+            moment = value
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            moment = unix_moment(value)
+        else:
+            raise BadRow(f"{field} must be text or a number")
+    except ValueError as fault:
+        raise BadRow(f"{field} {fault}") from None
     if not EARLIEST <= moment <= now + LATEST_AHEAD:
         raise BadRow(f"{field} is before {EARLIEST.year} or more than {LATEST_AHEAD.days} days ahead")
     return moment
-
-
-def _read_time_text(text: str, field: str) -> datetime:
-    if len(text) > _MAX_TIME_CHARACTERS:
-        raise BadRow(f"{field} must be ISO 8601 or Unix time of 10, 13 or 16 digits")
-    if text.isdecimal() and len(text) != len("20250602"):
-        return _from_unix_time(int(text), field)
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise BadRow(f"{field} must be ISO 8601") from None
-
-
-def _from_unix_time(number: float, field: str) -> datetime:
-    for digits, microseconds in _MICROSECONDS_BY_DIGITS.items():
-        if 10 ** (digits - 1) <= number < 10**digits:
-            return _EPOCH + timedelta(microseconds=round(number * microseconds))
-    raise BadRow(f"{field} must be Unix time of 10, 13 or 16 digits")

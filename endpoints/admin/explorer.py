@@ -30,7 +30,7 @@ timestamp identify them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -61,6 +61,7 @@ from endpoints.exploring.queryable_names import SAMPLE_ROWS, source_fields
 from endpoints.lql.counting import LEVELS_BY_SEVERITY
 from endpoints.lql.rules import LEVELS
 from endpoints.lql.writing import NotFilterable, WrittenNumber, add_filter
+from logsources.moments import read_moment
 
 
 # --- Exploration json -------------------------------------------------------------------------------------------------
@@ -129,12 +130,12 @@ def read_flag(body: Json, name: str) -> bool:
 
 def _time(body: Json, name: str) -> datetime:
     try:
-        moment = datetime.fromisoformat(read_text(body, name))
+        moment = read_moment(read_text(body, name))
     except ValueError as error:
         raise Malformed(f"{name} must be a time in ISO 8601.") from error
     if not 1 < moment.year < 9999:  # so that a zone, or a step further, still has a date
         raise Malformed(f"{name} must be in the years 2 to 9998.")
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return moment
 
 
 # --- Explorer ---------------------------------------------------------------------------------------------------------

@@ -5,20 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import date
 from typing import Final
 
 from endpoints.lql.parser import READS_AS_SQL
 from endpoints.lql.refusals import quoted, shortened
-from endpoints.lql.rules import MESSAGE, Filter, FilterRule, Now, Operator, Rules, TimeRule, Value
+from endpoints.lql.rules import MESSAGE, Filter, FilterRule, Operator, Rules, TimeRule, Value
 from endpoints.lql.writing import print_lql
 
 _WORDS: Final = {"OR": "OR", "||": "OR", "AND": "AND", "&&": "AND", "NOT": "NOT"}
 # status_code >= 500, m.level=error: words of the message, joined by blanks
-_COMPARISON: Final = re.compile(
-    r'(?<!\S)(?:([A-Za-z_][\w.]*)( ?(?:[<>]=?|[!=]?=|<>|=~) ?)("[^"]*"|[^\s<>=~"]+))(?!\S)', re.ASCII
-)
-_SIGNS: Final = {"=": ":", "==": ":", "!=": ":", "<>": ":", "=~": ":~"}
+_COMPARISON: Final = re.compile(r'(?a)(?<!\S)([A-Za-z_][\w.]*)( ?(?:[<>]=?|[!=]?=|<>) ?)("[^"]*"|[^\s<>="]+)(?!\S)')
 
 
 def word_notes(rules: Rules) -> Iterator[str]:
@@ -42,17 +39,12 @@ def filter_notes(rules: Rules) -> Iterator[str]:
         bare = sign.strip()
         if bare == "=" and bare == sign and "." not in path and not value.isdigit():
             continue  # key=value is what messages have
-        meant = f"{'-' if bare in ('!=', '<>') else ''}{path}{_SIGNS.get(bare, ':' + bare)}{value}"
+        order = bare if bare in ("<", ">", "<=", ">=") else ""
+        meant = f"{'-' if bare in ('!=', '<>') else ''}{path}:{order}{value}"
         yield f"`{shortened(path + sign + value)}` is looked for in the message; a filter is `{shortened(meant)}`."
     for rule in rules.filters:
-        if not isinstance(rule, TimeRule) or rule.negated or isinstance(rule.moment, Now):
-            continue
-        from_there = print_lql(Rules(filters=(replace(rule, operator=Operator.GREATER_OR_EQUAL),)))
-        written = print_lql(Rules(filters=(rule,)))
-        if rule.operator is Operator.GREATER and not isinstance(rule.moment, datetime):
-            yield f"`{written}` begins after that day; with it, write `{from_there}`."
-        elif rule.operator is Operator.EQUAL and isinstance(rule.moment, datetime):
-            yield f"`{written}` is exactly that moment; from there on, write `{from_there}`."
+        if isinstance(rule, TimeRule) and rule.operator is Operator.GREATER and type(rule.moment) is date:
+            yield f"`t:>{rule.moment}` begins after that day; with it, write `t:>={rule.moment}`."
 
 
 def _word(rule: Filter) -> str:

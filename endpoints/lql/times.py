@@ -21,6 +21,7 @@ from typing import Final
 
 from endpoints.lql.refusals import Fault, named
 from endpoints.lql.rules import Moment, Now, Origin, Shorthand, ShorthandKind, Unit
+from logsources.moments import read_moment
 
 TIME_FORMS: Final = (
     "a date such as `2026-03-17`",
@@ -56,7 +57,6 @@ UNIT_SPELLINGS: Final = {
 
 EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - every datetime of a rule is UTC without zone
 _BEGINS_A_MOMENT: Final = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}T")
-_UNIX: Final = re.compile("[0-9]{10}|[0-9]{13}|[0-9]{16}")
 
 
 def _part(name: str, width: str) -> str:
@@ -90,6 +90,8 @@ class Interval:
 
 def read_time(text: str, *, position: int = 0) -> Instant | Interval | Shorthand:
     """Return the meaning of the text. Raises Fault with offsets that count from `position`, the text's own offset."""
+    if (other := _other_spelling(text)) is not None:
+        return other
     if match := _ISO.fullmatch(text):
         lower, upper, origin = _sides(match, position)
         return Instant(lower, origin) if lower == upper else Interval(lower, upper, origin)
@@ -98,9 +100,23 @@ def read_time(text: str, *, position: int = 0) -> Instant | Interval | Shorthand
         raise Fault(position, f"{named(text)} is not a time", found=text, expected=TIME_FORMS, hint=hint)
     if ".." in text:
         return _range(text, position)
-    if _UNIX.fullmatch(text):
-        return Instant(_unix_time(text), Origin.ABSOLUTE)
     return _relative_time(text, position)
+
+
+def _other_spelling(text: str) -> Instant | None:
+    """Return the moment, or the day, of a spelling that the reader of all times knows."""
+    match = _ISO.fullmatch(text)
+    if match and match["hour"] != "24" and match["second"] != "60":
+        return None
+    try:
+        moment = read_moment(text).replace(tzinfo=None)
+    except ValueError:
+        return None
+    if len(text) == len("20260317"):
+        return Instant(moment.date(), Origin.LOCAL)
+    if text.isdigit():  # Unix time is cut to milliseconds, as in the language's reference
+        moment = moment.replace(microsecond=moment.microsecond // 1_000 * 1_000)
+    return Instant(moment, Origin.ABSOLUTE)
 
 
 def iso_kind(text: str, *, position: int = 0) -> str | None:
@@ -138,11 +154,11 @@ def _mixed(text: str, position: int, what: str) -> Fault:
 
 
 def _literal(text: str, position: int) -> tuple[date | datetime, Origin]:
+    if (other := _other_spelling(text)) is not None and not isinstance(other.moment, Now):
+        return other.moment, other.origin
     if match := _ISO.fullmatch(text):
         lower, _, origin = _sides(match, position)
         return lower, origin
-    if _UNIX.fullmatch(text):
-        return _unix_time(text), Origin.ABSOLUTE
     reason = f"{named(text)} cannot be an end of a time range" if text else "an end of the time range is missing"
     raise Fault(position, reason, found=text, expected=LITERAL_FORMS)
 
@@ -185,12 +201,6 @@ def _offset(zone: str) -> timedelta:
     ahead = time(int(zone[1:3]), int(zone[4:]))
     offset = timedelta(hours=ahead.hour, minutes=ahead.minute)
     return -offset if zone[0] == "-" else offset
-
-
-def _unix_time(digits: str) -> datetime:
-    """Return the moment; microseconds are cut to milliseconds, as in the language's reference."""
-    milliseconds = int(digits) * 1_000 // UNITS_PER_SECOND[len(digits)]
-    return EPOCH + timedelta(milliseconds=milliseconds)
 
 
 def _relative_time(text: str, position: int) -> Instant | Shorthand:

@@ -23,10 +23,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import Final
+
+from logsources.moments import calendar_day, read_moment, unix_moment
 
 RawScalar = str | int | float | Decimal | None  # bool is an int
 RawValue = RawScalar | list[RawScalar] | tuple[RawScalar, ...]
@@ -44,15 +45,6 @@ _UUID: Final = re.compile(
     r"(?P<brace>\{)?([0-9a-f]{8})(?P<hyphen>-?)([0-9a-f]{4})(?P=hyphen)([0-9a-f]{4})(?P=hyphen)([0-9a-f]{4})"
     r"(?P=hyphen)([0-9a-f]{12})(?(brace)\})"
 )
-_TIMESTAMP: Final = re.compile(
-    r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
-    r"(?:[Tt ](?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})"
-    r"(?::(?P<second>[0-9]{2})(?:[.,](?P<fraction>[0-9]{1,9}))?)?"
-    # " 02:00" was "+02:00" before the query string was decoded
-    r"(?: ?[Zz]|(?P<sign> ?[+-]| )(?P<zone_hours>[0-9]{2})(?::?(?P<zone_minutes>[0-9]{2}))?)?)?"
-)
-_MICROSECONDS_DIGITS: Final = 16
-_UNIX_TIME_DIGITS: Final = frozenset({10, 13, _MICROSECONDS_DIGITS, 19})
 _BOOLEANS: Final = {
     **dict.fromkeys(("true", "t", "yes", "on", "1"), "true"),
     **dict.fromkeys(("false", "f", "no", "off", "0"), "false"),
@@ -209,65 +201,17 @@ def _canonical_date(raw: RawScalar) -> str:
     text = _token(raw)
     if not _DATE.fullmatch(text):
         raise ValueError("is not a date, such as 2025-06-02")
-    return _calendar_day(text).isoformat()
-
-
-def _calendar_day(text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise ValueError("is a day that the calendar does not have") from None
+    return calendar_day(text).isoformat()
 
 
 def canonical_timestamp(raw: RawScalar) -> str:
-    """Return a time in ISO 8601, or a Unix time, as UTC with microseconds and ``Z``.
+    """Return a time in ISO 8601, or a Unix time, as UTC with microseconds and ``Z``; see `logsources.moments`.
 
-    A date alone is its midnight; without a zone it is UTC; offsets are ``Z``, ``+02``, ``+0200``, ``+02:00`` with a
-    space for the ``+`` where it was sent unencoded. ``T`` or a space separates date and time. Up to nine digits
-    of a second are read and cut to six. As in PostgreSQL, ``24:00`` is the next midnight and second 60, a leap
-    second, the next minute.
-
-    A number is a Unix time: with 10 digits before the decimal point in seconds, with 13 in milliseconds, with 16 in
-    microseconds, with 19 in nanoseconds. So many digits all mean the years 2001 to 2286, so one is never another.
+    A number that JSON has as one is never a day, as the text 20250602 is.
     """
-    if _NUMBER.fullmatch(_token(raw)):
-        return _canonical_unix_time(Decimal(_token(raw)))
-    match = _TIMESTAMP.fullmatch(_token(raw))
-    if match is None:
-        raise ValueError("is not a time in ISO 8601, such as 2025-06-02T08:15:02Z or 2025-06-02T10:15:02+02:00")
-    hour, minute, second = (int(match[name] or 0) for name in ("hour", "minute", "second"))
-    microsecond = int((match["fraction"] or "").ljust(6, "0")[:6])
-    if hour > 23 and (hour, minute, second, microsecond) != (24, 0, 0, 0):
-        raise ValueError("has an hour after 23")
-    if minute > 59 or second > 60:
-        raise ValueError("has a minute after 59 or a second after 60")
-    since_midnight = timedelta(hours=hour, minutes=minute, seconds=second, microseconds=microsecond)
-    midnight = datetime.combine(_calendar_day(match["date"]), datetime.min.time(), UTC)
-    try:
-        moment = midnight + (since_midnight - _offset(match))
-    except OverflowError:
-        raise ValueError("is outside the years 0001 to 9999 in UTC") from None
+    text = _token(raw)
+    moment = read_moment(text) if isinstance(raw, str) or not _NUMBER.fullmatch(text) else unix_moment(Decimal(text))
     return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
-
-
-def _canonical_unix_time(number: Decimal) -> str:
-    if number < 0 or number.adjusted() + 1 not in _UNIX_TIME_DIGITS:
-        raise ValueError(
-            "is a number, but no Unix time of 10 (seconds), 13 (milliseconds), 16 (microseconds) or 19 (nanoseconds)"
-            " digits; send one, or a time in ISO 8601, such as 2025-06-02T08:15:02Z"
-        )
-    # Sixteen digits are microseconds, wherever the decimal point is: 1748852102.5  ->  1748852102500000
-    digits = format(number, "f").replace(".", "").ljust(_MICROSECONDS_DIGITS, "0")[:_MICROSECONDS_DIGITS]
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(digits))
-    return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
-
-
-def _offset(match: re.Match[str]) -> timedelta:
-    hours, minutes = int(match["zone_hours"] or 0), int(match["zone_minutes"] or 0)
-    if hours > 23 or minutes > 59:
-        raise ValueError("has an offset from UTC of a day or more, or with more than 59 minutes")
-    offset = timedelta(hours=hours, minutes=minutes)
-    return -offset if (match["sign"] or "").endswith("-") else offset
 
 
 _CANONICAL: Final[dict[ParameterType, Callable[[RawScalar], str]]] = {

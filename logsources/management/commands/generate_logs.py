@@ -20,6 +20,7 @@ from logsources.management.commands.load_logs import explained_load_errors, find
 from logsources.management.load_progress import Update, shown_progress
 from logsources.management.own_command import OwnCommand, file_failure, whole_number
 from logsources.models import LogSource
+from logsources.moments import read_moment
 
 DEFAULT_ROWS = 20_000
 DEFAULT_DAYS = 7.0
@@ -151,7 +152,6 @@ def _read_until(text: str | None) -> datetime:
     if text is None:
         return datetime.now(UTC)
     try:
-        moment = datetime.fromisoformat(text)
+        return read_moment(text)
     except ValueError:
         raise CommandError(f"--until: {text!r} is not ISO 8601.") from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -286,7 +286,10 @@ BAD = {
     "not an object": ("text", "the row must be a JSON object"),
     "no message": (without("event_message", 9), "event_message is missing"),
     "no project": (without("project", 9), "project is missing"),
-    "timestamp": (row(9, timestamp="yesterday"), "timestamp must be ISO 8601"),
+    "timestamp": (
+        row(9, timestamp="yesterday"),
+        "timestamp is not a time in ISO 8601, such as 2025-06-02T08:15:02Z or 2025-06-02T10:15:02+02:00",
+    ),
     "NUL": (
         row("9\0"),
         "id contains a NUL character (\\u0000), which PostgreSQL cannot store",

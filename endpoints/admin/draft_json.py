@@ -46,7 +46,7 @@ def read_object(body: bytes) -> Json:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise Malformed(f"The body is not JSON: {error}.") from error
+        raise Malformed(f"The body is not JSON: line {error.lineno}, column {error.colno}.") from error
     return _typed(value, dict, "The body")
 
 

@@ -39,6 +39,7 @@ from endpoints.lql.rules import (
     unescaped,
 )
 from endpoints.lql.times import Instant, Interval, iso_kind, read_time
+from endpoints.sql.lexemes import INVISIBLE, INVISIBLE_REASON, called
 
 MAX_CLAUSES: Final = 100
 MAX_ALIAS_CHARACTERS: Final = 63  # PostgreSQL's NAMEDATALEN - 1; a longer column name would be cut
@@ -280,6 +281,7 @@ def _value(written: Token, head: str, expected: Sequence[str]) -> Value:
 
 
 def _invalid_value(written: Token, head: str, expected: Sequence[str]) -> Fault:
+    at = _start(written)
     if not head and re.match(r'[A-Za-z0-9_.]+\."', written):
         reason = f"{named(written)} is not a path with an operator behind it"
         expected = ('a filter such as `m."x-real-ip":1`',)
@@ -295,12 +297,14 @@ def _invalid_value(written: Token, head: str, expected: Sequence[str]) -> Fault:
         hint = "Write one operator between a field and its value; a value in double quotes may contain any text."
     else:
         reason = f"{named(written)} needs double quotes"
+        if hidden := INVISIBLE.search(written):
+            at, reason = at + hidden.start(), f"{called(hidden.group())} {INVISIBLE_REASON}"
         is_address = written.startswith("//")  # http://example.com is a word, not a field named http
         hint = advice_to_quote("", head + written) if is_address else advice_to_quote(head, written)
         meant = None if head else _MEANT.fullmatch(written)
         if meant and len(written) <= MAX_FOUND_CHARACTERS:
             hint = _advice_to_quote_part(written, *meant.groups())
-    return Fault(_start(written), reason, found=written, expected=expected, hint=hint)
+    return Fault(at, reason, found=written, expected=expected, hint=hint)
 
 
 def _advice_to_quote_part(written: str, path: str, sign: str, value: str) -> str:

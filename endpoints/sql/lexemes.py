@@ -25,6 +25,7 @@ PostgreSQL, or is inside quotes or comments.
 from __future__ import annotations
 
 import re
+import unicodedata
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -84,6 +85,10 @@ class Lexeme(NamedTuple):
         """Whether PostgreSQL's parser never sees it: white space or a comment."""
         return self.kind is Kind.WHITESPACE or self.kind is Kind.COMMENT
 
+
+# Blanks that are none, and what no screen shows: copied from a page, they end names and begin others.
+INVISIBLE: Final = re.compile("[\u00a0\u00ad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]")
+INVISIBLE_REASON: Final = "cannot be seen and is no blank; leave it out, or write a blank"
 
 # ── The rules, one pattern a kind. No two can match at the same place, so their order does not matter.
 # "/" and "$" mean only themselves in them ("[$]", never an anchor): see _shadow.
@@ -234,3 +239,8 @@ def line_and_column(text: str, offset: int) -> tuple[int, int]:
     ends = list(re.finditer(r"\r\n|\n|\r", before))
     line_start = ends[-1].end() if ends else 0
     return len(ends) + 1, offset - line_start + 1
+
+
+def called(character: str) -> str:
+    """Return the code and the name of a character that cannot be seen: U+00A0 (NO-BREAK SPACE)."""
+    return f"U+{ord(character):04X} ({unicodedata.name(character, 'no name')})"

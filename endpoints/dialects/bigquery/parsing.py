@@ -18,6 +18,7 @@ from sqlglot.parsers.bigquery import BigQueryParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from endpoints.dialects.bigquery.refusals import Refusal
+from endpoints.sql.lexemes import INVISIBLE, INVISIBLE_REASON, called
 
 # --- Source text ------------------------------------------------------------------------------------------------------
 # The consumer's text → sqlglot's tokens, within bounds, with BigQuery's literals as BigQuery reads them.
@@ -90,6 +91,8 @@ def tokens_of(sql: str) -> list[Token]:
             _read_literal(token, sql)
         elif token.token_type in _ARROWS:
             raise Refusal(token.text, _OF_RECORDS, offset=token.start)
+        elif hidden := INVISIBLE.search(sql, token.start, token.end + 1):
+            raise Refusal(called(hidden.group()), INVISIBLE_REASON, offset=hidden.start())
     return _without_trailing_commas(_joined_strings(tokens, sql))
 
 

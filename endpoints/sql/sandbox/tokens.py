@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from endpoints.errors import RequestTooLarge, SandboxViolation
-from endpoints.sql.lexemes import Kind, Lexeme, LexicalError, lex
+from endpoints.sql.lexemes import INVISIBLE, INVISIBLE_REASON, Kind, Lexeme, LexicalError, called, lex
 from endpoints.sql.sandbox.vocabulary import THE_QUERY, violation
 
 QUOTED: Final = '"'
@@ -118,6 +118,8 @@ class TokenReader:
 
     def read_word(self, lexeme: Lexeme) -> tuple[str, str]:
         """Return a word folded; only ASCII, since PostgreSQL's folding of other letters depends on the server."""
+        if hidden := INVISIBLE.search(lexeme.text):
+            raise self._refusal(lexeme.start + hidden.start(), called(hidden.group()), INVISIBLE_REASON)
         if not _WORD.fullmatch(lexeme.text):
             reason = "is not a name: a name without quotes may have only ASCII letters, digits and `_`"
             raise self._refusal(lexeme.start, lexeme.text, reason)

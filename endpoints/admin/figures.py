@@ -120,3 +120,9 @@ def _in_words(calls: Sequence[int], *, refused: int, failed: int, now: datetime)
         f"{count(total)} call{'' if total == 1 else 's'} in the last 24 hours, {count(refused)} refused and "
         f"{count(failed)} failed; most from {start:%H:%M} to {end:%H:%M} UTC: {count(most)}."
     )
+
+
+def outcome(status: int, error_code: str, reason: str) -> str:
+    """Return how a call ended, in words, with what PostgreSQL said of a stored query that failed."""
+    failed = ": ".join(filter(None, (error_code.replace("_", " "), reason)))
+    return failed or ("not modified" if status == 304 else "answered")

@@ -158,7 +158,7 @@ def _call_rows(use: EndpointUse) -> list[CallRow]:
             prefix=call.access_token_prefix,
             status=call.status,
             kind="answered" if call.status < 400 else "refused" if call.status < 500 else "failed",
-            outcome=call.error_code.replace("_", " ") or ("not modified" if call.status == 304 else "answered"),
+            outcome=figures.outcome(call.status, call.error_code, call.reason),
             rows=figures.UNKNOWN if call.error_code else figures.count(call.rows),
             duration=figures.duration(call.milliseconds),
             cache=call.cache or figures.UNKNOWN,

@@ -211,7 +211,7 @@ class _CallRow:
         return cls(
             call=call,
             state="answered" if call.status < 400 else "refused" if call.status < 500 else "failed",
-            outcome=call.error_code.replace("_", " ") or ("not modified" if call.status == 304 else "answered"),
+            outcome=figures.outcome(call.status, call.error_code, call.reason),
             duration=figures.duration(call.milliseconds),
             rows=figures.UNKNOWN if call.error_code else figures.count(call.rows),
         )

@@ -24,6 +24,7 @@ _OF_LOG_SOURCES: Final = frozenset(("explorer", "load"))
 COLUMNS: Final = (
     "at", "request_id", "kind", "endpoint_id", "endpoint", "version", "caller", "prefix", "argument_names",
     "argument_values", "cache", "status", "error_code", "result_rows", "milliseconds", "calls",
+    "reason",
 )  # fmt: skip
 
 
@@ -51,6 +52,7 @@ class Entry:
             call.access_token, call.access_token_prefix, self.names,
             None if self.values is None else orjson.dumps(self.values).decode(),
             call.cache, call.status, call.error_code, call.rows, call.milliseconds, self.calls,
+            call.reason,
         )  # fmt: skip
 
 

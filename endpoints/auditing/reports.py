@@ -113,6 +113,7 @@ class RecordedCall:
     rows: int
     milliseconds: float
     calls: int
+    reason: str = ""
 
     @property
     def arguments(self) -> str:
@@ -222,7 +223,7 @@ def figures_by_endpoint(since: datetime, *, until: datetime) -> dict[str, Figure
 # --- Rows -------------------------------------------------------------------------------------------------------------
 _ROWS: Final = """
 SELECT at, request_id, kind, coalesce(endpoint_id::text, ''), endpoint, version, caller, prefix, argument_names,
-       argument_values::text, cache, status, error_code, result_rows, milliseconds, calls
+       argument_values::text, cache, status, error_code, result_rows, milliseconds, calls, reason
 FROM endpoints_call WHERE at >= %(since)s{scope}
 """
 _SLOWEST: Final = (

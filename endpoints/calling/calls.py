@@ -24,6 +24,7 @@ from endpoints.cache import CacheUnavailable, usage
 from endpoints.cache.running_calls import cancel_calls
 from endpoints.cache.usage import Activity, EndpointStatistics, RecentCall
 from endpoints.calling.cached_results import CacheState, Served, running_call, serve
+from endpoints.calling.prepared_queries import reason_of
 from endpoints.calling.query_requests import Call, recall_request
 from endpoints.calling.streams import Stream, begin_stream
 from endpoints.definition import Version
@@ -118,6 +119,7 @@ def note_failed_call(
         milliseconds=seconds * 1000,
         cache="",
         version=0 if endpoint is None else endpoint.version,
+        reason=reason_of(error),
     )
     if caller is not None and endpoint is not None:
         usage.note_outcome(endpoint.pk.hex, recent)

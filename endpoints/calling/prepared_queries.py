@@ -211,6 +211,14 @@ def sandboxed_query(
     )
 
 
+def reason_of(error: EndpointError) -> str:
+    """Return what PostgreSQL said of a stored query that failed, for operators; "" for other errors."""
+    cause = error.__cause__
+    if isinstance(error, StoredQueryFailed) and isinstance(cause, StatementFailed):
+        return cause.message_without_values
+    return ""
+
+
 def offset_in_statement(position: int) -> int:
     """Return the 0-based offset in a consumer's statement for a position from PostgreSQL (1-based)."""
     _, moved = limit_bytes("", max_bytes=settings.ENDPOINTS_SANDBOX_MAX_BYTES)

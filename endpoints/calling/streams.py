@@ -33,7 +33,7 @@ from endpoints.access.token_limits import stream_turn, turn
 from endpoints.auditing import call_queue
 from endpoints.cache import QueryRequest, usage
 from endpoints.cache.usage import RecentCall
-from endpoints.calling.prepared_queries import PreparedQuery, max_result_bytes, over_budget
+from endpoints.calling.prepared_queries import PreparedQuery, max_result_bytes, over_budget, reason_of
 from endpoints.calling.producing import refusal_of, run_request
 from endpoints.definition import Version
 from endpoints.errors import EndpointError, InternalError, Overloaded
@@ -163,6 +163,7 @@ class Stream:
             milliseconds=seconds * 1000,
             cache="bypass",
             version=self._endpoint.version,
+            reason="" if failure is None else reason_of(failure),
         )
         usage.note_outcome(self._endpoint.pk.hex, call)
         # Without those of a bond: only people who may change access tokens see what one is bound to.

@@ -55,6 +55,7 @@ Attendance = Callable[[GateConnection], AbstractContextManager[None]]
 logger = structlog.get_logger(__name__)
 
 _QUOTED = re.compile(r'".*"', re.DOTALL)
+_NUMBER = re.compile(r"[-+]?\b[0-9][0-9a-zA-Z.:+-]*")
 LOCK_NOT_AVAILABLE: Final = "55P03"  # within lock_timeout: a table is being changed
 # SQLSTATE classes and codes that say "the server is not there for us", PostgreSQL appendix A.
 _UNAVAILABLE_CLASSES = ("08", "57P", "53300")
@@ -79,6 +80,16 @@ class StatementFailed(Exception):
         if self.sqlstate.startswith(("22", "23")):
             return _QUOTED.sub('"…"', self.primary_message)
         return self.primary_message
+
+    @property
+    def message_without_values(self) -> str:
+        """PostgreSQL's message without what may be a row's value: quotations and numbers, but names in the SQL."""
+        message = self.primary_message
+        if self.sqlstate.startswith("P0"):
+            message = "a function raised an error"  # in words of its own
+        if not self.sqlstate.startswith("42"):
+            message = _NUMBER.sub("…", _QUOTED.sub('"…"', message))
+        return f"{message} (SQLSTATE {self.sqlstate})"
 
 
 def run_statement(

@@ -186,7 +186,10 @@ _PENDING_LIMIT: Final = 20_000  # calls of all endpoints between two flushes
 
 @dataclass(frozen=True, slots=True)
 class RecentCall:
-    """How a call ended; `at` is unix seconds, `error_code` is "" for success, `rows` and `cache` are for success."""
+    """How a call ended; `at` is unix seconds, `error_code` is "" for success, `rows` and `cache` are for success.
+
+    `reason` is what PostgreSQL said of a stored query that failed, without values.
+    """
 
     at: float
     access_token: str
@@ -197,6 +200,7 @@ class RecentCall:
     milliseconds: float
     cache: str
     version: int
+    reason: str = ""
 
 
 _pending: deque[tuple[str, RecentCall]] = deque(maxlen=_PENDING_LIMIT)
@@ -258,6 +262,7 @@ def _to_json(call: RecentCall) -> bytes:
         round(call.milliseconds, 3),
         call.cache,
         call.version,
+        call.reason,
     ]
     return json.dumps(fields, separators=(",", ":")).encode()
 

@@ -156,11 +156,15 @@ def test_it_lists_the_last_calls_without_their_values(admin_client: Client, endp
     note_answered_call(answer, caller, status=200, seconds=0.0125)
     failed = RecentCall(time.time(), "reports", "0123456789ab", 504, "query_timeout", 0, 15_000.0, "", 1)
     usage.note_outcome(endpoint.pk.hex, failed)
+    reason = "division by zero (SQLSTATE 22012)"
+    failed = RecentCall(time.time(), "reports", "0123456789ab", 500, "stored_query_failed", 0, 1.0, "", 1, reason)
+    usage.note_outcome(endpoint.pk.hex, failed)
     text = page(admin_client, endpoint)
+    assert f"reports 0123456789ab… 500 stored query failed: {reason} —" in text
     assert "reports 0123456789ab… 504 query timeout — 15.00 s — 1" in text
     assert "reports 0123456789ab… 200 answered 1 12 ms miss 1" in text
     assert "secret-value" not in text
-    assert "calls 2 refused (4xx) 0 failed (5xx) 1 from the cache 0 %" in text
+    assert "calls 3 refused (4xx) 0 failed (5xx) 2 from the cache 0 %" in text
     assert re.search(r"median 1\d ms 95th percentile 1\d\.\d\d s", text)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -122,6 +124,47 @@ def test_lists_the_calls_page_by_page(audit_log: CallLog, viewer: Client, monkey
             break
         answer = viewer.get(answer.context["older"])
     assert seen == [f"request-{number}" for number in range(7)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELECT 1 / (length(@word) - 1) AS n", "division by zero (SQLSTATE 22012)"),
+        (
+            "SELECT ('secret' || @word)::int AS n",
+            "invalid input syntax for type integer: QUOTED (SQLSTATE 22P02)",
+        ),
+        (
+            "SELECT ('2026-13-0' || @word)::date AS n",
+            "date/time field value out of range: QUOTED (SQLSTATE 22008)",
+        ),
+        ("SELECT convert_from(decode('c' || @word, 'hex'), 'UTF8') AS n", "QUOTED: … (SQLSTATE 22021)"),
+        ("SELECT chr(1114199 + length(@word)) AS n", "requested character too large for encoding: … (SQLSTATE 54000)"),
+    ],
+)
+def test_says_in_postgresqls_words_why_a_stored_query_failed_and_no_value(
+    audit_log: CallLog, viewer: Client, api: ApiClient, sql: str, said: str
+) -> None:
+    save_endpoint(Endpoint(name="test.failing", sql=sql), [DeclaredParameter("word")])
+    answer = api.query("test.failing", {"word": "0"})
+    assert answer.status_code == 500
+    said = said.replace("QUOTED", '"…"')
+    assert said.partition(" (")[0].encode() not in answer.content
+    audit_log.flush()
+    content = html.unescape(viewer.get(CALLS).content.decode())
+    assert "stored query failed: " in content
+    assert said in content
+    assert not re.search("secret0|2026-13|xc0|1114200", content)
+    calls = {row.call.request_id: row.call for row in viewer.get(CALLS).context["calls"]}
+    call = calls[answer["X-Request-ID"]]
+    assert call.reason.endswith(f"(SQLSTATE {said[-6:]}")
+
+
+def test_says_nothing_of_the_queries_of_consumers(audit_log: CallLog, viewer: Client, api: ApiClient) -> None:
+    save_endpoint(Endpoint(name="test.open", sql="WITH t AS (SELECT 0 AS n) SELECT n FROM t", sandboxing=True), [])
+    assert api.query("test.open", {"sql": "select 1 / n from t"}).status_code == 400
+    audit_log.flush()
+    assert viewer.get(CALLS).context["calls"][0].call.reason == ""
 
 
 def test_says_that_the_database_does_not_answer(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,7 @@ def test_has_one_row_of_a_call_with_the_names_of_its_arguments(audit_log: CallLo
         "error_code": "",
         "result_rows": 1,
         "calls": 1,
+        "reason": "",
     }
     assert second["cache"] == "hit"
     assert first["milliseconds"] > 0

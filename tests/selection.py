@@ -31,6 +31,7 @@ INSTALLATIONS = ("browser", "faults", "endpoints/management/commands/test_demo.p
 # whichever worker is free; the drills that load the machine stay together, so that no two of them meet.
 WAITING_DRILLS = (
     "faults/test_production.py",
+    "faults/test_documented_examples.py",
     "faults/test_slow_clients.py",
     "faults/test_simulated_hour.py",
     "faults/test_web_processes.py",

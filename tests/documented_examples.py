@@ -34,7 +34,7 @@ LEFT_OUT: Final = (
 )
 _PROGRAM: Final = "|".join((
     "curl", "python", "cat", "echo", "printf", "make", "claude", "npx", "openapi-python-client", "duckdb", "export",
-    "docker", "psql", r"\.venv/bin/python", r"\.ci/run",
+    "sed", "docker", "psql", r"\.venv/bin/python", r"\.ci/run",
 ))  # fmt: skip
 _COMMAND: Final = re.compile(rf"(?:\w+=\S* )*(?:\w+=\S*$|\w+=[\"$]|(?:{_PROGRAM})(?= |$))")
 

@@ -146,7 +146,7 @@ def answer_of(application: Callable[..., Any], environ: dict[str, Any]) -> dict[
     begun: dict[str, Any] = {}
 
     def start_response(status: str, headers: list[tuple[str, str]], error: object = None) -> None:
-        begun["status"] = status
+        begun["status"] = status[:3]  # the words behind it are those of the version of Python
         begun["headers"] = {name.lower(): value for name, value in headers if name.lower() not in VARYING_HEADERS}
 
     body = b"".join(application(environ, start_response))

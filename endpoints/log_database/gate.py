@@ -211,6 +211,7 @@ class GatePool:
         self._sandbox_in_hand = threading.BoundedSemaphore(max(1, size - KEPT_FROM_SANDBOX) + max(1, size // 4))
         self._in_use = 0
         self._lock = threading.Lock()
+        self._comparing = threading.Lock()
         self.keeps_sessions = False  # as far as two connections have shown
         self.shared_until = float("-inf")
         self._options = {**_CONNECTING, **conninfo, "autocommit": True, "cursor_factory": RawCursor}
@@ -325,10 +326,11 @@ class GatePool:
         connection.liveness = self.liveness
         connection.pool = self
         try:
-            if not self.keeps_sessions:
-                with answer_within(PROBE_SECONDS), GateConnection.connect(**self._options) as other:
-                    refuse_shared_sessions(connection, other)
-                self.keeps_sessions = True
+            with self._comparing:  # one pair at a time: others would change which session a pooler lends next
+                if not self.keeps_sessions:
+                    with answer_within(PROBE_SECONDS), GateConnection.connect(**self._options) as other:
+                        refuse_shared_sessions(connection, other)
+                    self.keeps_sessions = True
         except SharedSession:
             self.shared_until = monotonic() + SHARED_SECONDS
             raise

@@ -12,10 +12,13 @@ from django.db import connections
 
 from logsources.databases import LOGS_ALIAS, owner_connection
 from logsources.hardening import HardeningError, LogRoles, remaining_steps
+from logsources.management.own_command import OwnCommand
 from logsources.topology import read_topology
 
 
-class Command(migrate.Command):
+class Command(OwnCommand, migrate.Command):
+    examples = ("python manage.py migrate", "python manage.py migrate --database logs")
+
     def handle(self, *args: Any, database: str, verbosity: int, **options: Any) -> None:
         super().handle(*args, database=database, verbosity=verbosity, **options)
         if database == LOGS_ALIAS and verbosity and settings.ENDPOINTS_SANDBOX_LEVEL != "row_security":

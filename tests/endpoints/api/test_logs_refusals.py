@@ -187,14 +187,14 @@ def test_413_for_rows_without_number_in_few_bytes(shipper: Client, log_database:
 
 
 @pytest.mark.parametrize(
-    "timestamp", ["1" * 5_000, "\u0661" * 5_000, "2025-06-02T00:00:00." + "1" * 1_000_000, "1" * 17]
+    "timestamp", ["1" * 5_000, "\u0661" * 5_000, "2025-06-02T00:00:00." + "1" * 1_000_000 + "x", "1" * 17]
 )
 def test_400_for_a_timestamp_of_thousands_of_digits(
     shipper: Client, log_database: psycopg.Connection[Any], timestamp: str
 ) -> None:
     error = assert_refused(send(shipper, [row(1, timestamp=timestamp)]), InvalidRows)
-    assert "timestamp must be " in error["details"][0]["reason"]
-    assert len(error["details"][0]["reason"]) < 100
+    assert "time in ISO 8601, such as " in error["details"][0]["reason"]
+    assert len(error["details"][0]["reason"]) < 200
 
 
 @pytest.mark.parametrize("length", ["9" * 19, "9" * 5_000])

@@ -29,7 +29,7 @@ help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 demo: .venv/demo.stamp ## run the whole service here with sample rows until Ctrl-C (PORT=8000 ROWS=20000 ROWS_PER_SECOND=3 REPLICAS=0)
-	@$(BIN)/python -u manage.py demo --port $(PORT) --rows $(ROWS) --rows-per-second $(ROWS_PER_SECOND) \
+	@$(BIN)/python manage.py demo --port $(PORT) --rows $(ROWS) --rows-per-second $(ROWS_PER_SECOND) \
 	  --replicas $(REPLICAS)
 
 test: .venv/dev.stamp ## run the tests on embedded servers, without drills and browser (ARGS='-k name')

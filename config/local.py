@@ -99,6 +99,7 @@ def servers_for(arguments: Sequence[str], project: Path) -> Iterator[None]:
         root = embedded.local_folder(project)
         if command == "demo":
             sys.stdout.write("Starting PostgreSQL and Redis …\n")
+            sys.stdout.flush()
         signal.signal(signal.SIGTERM, _exit)  # so that leaving the block stops the servers
         with embedded.using(root, postgres=needs_postgres, redis=needs_redis, replicas=replicas) as servers:
             os.environ.update(servers.environment())

@@ -58,6 +58,7 @@ def test_an_owner_adds_a_person_who_logs_in_and_changes_the_password(
     take_pictures(page, "person-add")
     check_accessibility(page)
     page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_text("was added successfully")).to_be_visible()
     expect(page.get_by_role("checkbox", name="editor")).to_be_checked()
     take_pictures(page, "person")
     check_accessibility(page)

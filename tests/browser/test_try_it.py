@@ -162,6 +162,7 @@ def test_the_axis_of_tiny_numbers_begins_at_nought_and_ends_above_them(open_page
         run(page)
         expect(said_of_the_run(page)).to_contain_text("2 rows")
         panel(page, "Chart")
+        page.wait_for_function(f"last => ({TICKS})().at(-1) === last", arg=expected)  # the chart is drawn in a frame
         ticks = page.evaluate(TICKS)
         assert (ticks[0], ticks[-1]) == ("0", expected), least
         assert len(ticks) == len(set(ticks)) > 3, ticks

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from io import TextIOWrapper
 from pathlib import Path
 from types import FrameType
 
@@ -88,6 +89,8 @@ def servers_for(arguments: Sequence[str], project: Path) -> Iterator[None]:
         if demo.replicas > 0 and not needs_postgres:
             raise LocalSetupError("--replicas is for the embedded PostgreSQL, but DATABASE_URL names another one.")
         replicas = demo.replicas
+        if isinstance(sys.stdout, TextIOWrapper):
+            sys.stdout.reconfigure(line_buffering=True)  # each step is told when it begins, also to a file or a pipe
     if not needs_servers(arguments):
         if needs_postgres:
             # Nothing that it signs outlives the command.
@@ -99,7 +102,6 @@ def servers_for(arguments: Sequence[str], project: Path) -> Iterator[None]:
         root = embedded.local_folder(project)
         if command == "demo":
             sys.stdout.write("Starting PostgreSQL and Redis …\n")
-            sys.stdout.flush()
         signal.signal(signal.SIGTERM, _exit)  # so that leaving the block stops the servers
         with embedded.using(root, postgres=needs_postgres, redis=needs_redis, replicas=replicas) as servers:
             os.environ.update(servers.environment())

@@ -122,6 +122,11 @@ def _in_words(calls: Sequence[int], *, refused: int, failed: int, now: datetime)
     )
 
 
+def kind_of_end(status: int) -> str:
+    """Return answered, refused or failed, as the style sheets name them."""
+    return "answered" if status < 400 else "refused" if status < 500 else "failed"
+
+
 def outcome(status: int, error_code: str, reason: str) -> str:
     """Return how a call ended, in words, with what PostgreSQL said of a stored query that failed."""
     failed = ": ".join(filter(None, (error_code.replace("_", " "), reason)))

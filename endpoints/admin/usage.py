@@ -157,7 +157,7 @@ def _call_rows(use: EndpointUse) -> list[CallRow]:
             access_token=call.access_token,
             prefix=call.access_token_prefix,
             status=call.status,
-            kind="answered" if call.status < 400 else "refused" if call.status < 500 else "failed",
+            kind=figures.kind_of_end(call.status),
             outcome=figures.outcome(call.status, call.error_code, call.reason),
             rows=figures.UNKNOWN if call.error_code else figures.count(call.rows),
             duration=figures.duration(call.milliseconds),

@@ -210,7 +210,7 @@ class _CallRow:
     def of(cls, call: RecordedCall) -> _CallRow:
         return cls(
             call=call,
-            state="answered" if call.status < 400 else "refused" if call.status < 500 else "failed",
+            state=figures.kind_of_end(call.status),
             outcome=figures.outcome(call.status, call.error_code, call.reason),
             duration=figures.duration(call.milliseconds),
             rows=figures.UNKNOWN if call.error_code else figures.count(call.rows),

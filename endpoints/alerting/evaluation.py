@@ -57,10 +57,11 @@ def _evaluate(alert: Alert, *, now: datetime) -> None:
     try:
         reading = read_value(alert, now=now)
     except Exception as error:  # of any kind: other alerts, and the messages of all, wait behind this one
-        reason = str(error) if isinstance(error, NotReadable) else "An internal error; the log has it."
+        is_known = isinstance(error, NotReadable)
+        reason = str(error) if is_known else "An internal error; the log has it."
         # Neither firing nor resolved: the state stays what it was, and the page says that it is not checked.
         Alert.objects.filter(pk=alert.pk).update(problem=reason[:_PROBLEM_CHARACTERS])
-        logger.warning("alert_not_checked", alert=alert.name, reason=reason, exc_info=reason != str(error))
+        logger.warning("alert_not_checked", alert=alert.name, reason=reason, exc_info=not is_known)
         return
     if reading.is_firing != alert.is_firing:
         alert.changed_at = now

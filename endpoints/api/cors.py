@@ -30,12 +30,14 @@ class CorsMiddleware(SettingsCorsMiddleware):
         return is_allowed_by_key(request)
 
 
+_MIDDLEWARE: Final = CorsMiddleware(lambda request: HttpResponse())
+
+
 def cors_headers(environ: dict[str, Any]) -> dict[str, str]:
     """Return the headers that the middleware gives an answer to this request (WSGI), for answers made before Django."""
     if "HTTP_ORIGIN" not in environ:
         return {}
-    middleware = CorsMiddleware(lambda request: HttpResponse())
-    headers = middleware.add_response_headers(WSGIRequest(environ), HttpResponse()).headers
+    headers = _MIDDLEWARE.add_response_headers(WSGIRequest(environ), HttpResponse()).headers
     return {name: headers[name] for name in headers if name == "Vary" or name.startswith("access-control-")}
 
 

@@ -40,13 +40,21 @@ _kept: dict[_Key, tuple[float, bool | None]] = {}  # until when, and whether a r
 _lock = threading.Lock()
 
 
-def absent_fields(
-    uses: Iterable[FieldUse], session: ReaderSession, *, rows: int = SAMPLE_ROWS, but_present: bool = False
-) -> tuple[FieldUse, ...]:
+def absent_fields(uses: Iterable[FieldUse], session: ReaderSession, *, rows: int = SAMPLE_ROWS) -> tuple[FieldUse, ...]:
     """Return the fields that none of the sampled rows has, at most a minute ago. Never raises.
 
-    Fields of which nothing is known are left out. With `but_present` return those that one of the rows has.
+    Fields of which nothing is known are left out.
     """
+    return tuple(use for use, is_there in _presence(uses, session, rows).items() if is_there is False)
+
+
+def present_fields(uses: Iterable[FieldUse], session: ReaderSession) -> tuple[FieldUse, ...]:
+    """Return the fields that one of the sampled rows has, at most a minute ago. Never raises."""
+    return tuple(use for use, is_there in _presence(uses, session, SAMPLE_ROWS).items() if is_there)
+
+
+def _presence(uses: Iterable[FieldUse], session: ReaderSession, rows: int) -> dict[FieldUse, bool | None]:
+    """Tell of each field whether a sampled row has it; None if nothing is known of it."""
     wanted = tuple(dict.fromkeys(uses))
     of_session = _session_key(session)
     now = monotonic()
@@ -54,7 +62,7 @@ def absent_fields(
     unknown = [use for use, (until, _) in found.items() if until <= now]
     sampled = _sampled(unknown, session, rows)
     _keep({(of_session, rows, use): (now + KEPT_SECONDS, has) for use, has in sampled.items()})
-    return tuple(use for use in wanted if sampled.get(use, found[use][1]) is but_present)
+    return {use: sampled.get(use, found[use][1]) for use in wanted}
 
 
 def forget_samples() -> None:

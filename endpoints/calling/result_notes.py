@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final
 from urllib.parse import quote
 
-from endpoints.calling.field_samples import absent_fields
+from endpoints.calling.field_samples import absent_fields, present_fields
 from endpoints.calling.sampled_names import likely_paths, sampled_paths
 from endpoints.dialects.field_paths import FieldPath, FieldUse, UsedFields
 from endpoints.log_database.round_trips import null_columns
@@ -55,7 +55,7 @@ def _similar(absent: FieldPath, session: ReaderSession) -> str:
     """Return the question for the likeliest path that a sampled row has."""
     likely = likely_paths(".".join(map(str, absent.steps)), sampled_paths())[:_MOST_SUGGESTED]
     uses = [FieldUse((replace(absent, steps=tuple(path.split("."))),)) for path in likely]
-    found = absent_fields(uses, session, but_present=True)
+    found = present_fields(uses, session)
     return f", did you mean {path_of(['m', *map(str, found[0].paths[0].steps)])}?" if found else ""
 
 

@@ -148,11 +148,8 @@ def explored_sources() -> list[LogSource]:
     return list(LogSource.objects.all())
 
 
-def source_draft(source: str, *, every_project: bool, has_mark: bool = False) -> Draft:
-    """Return the endpoint over one log source that an exploration runs as. Raises InvalidExploration.
-
-    One with a mark takes it as `mark_timestamp` and `mark_id`, and has the rows from there on.
-    """
+def source_draft(source: str, *, every_project: bool) -> Draft:
+    """Return the endpoint over one log source that an exploration runs as. Raises InvalidExploration."""
     if not LogSource.objects.filter(name=source).exists():
         raise InvalidExploration("source", "There is no log source with this name.")
     parameters: tuple[DeclaredParameter, ...] = (
@@ -162,12 +159,8 @@ def source_draft(source: str, *, every_project: bool, has_mark: bool = False) ->
     if not every_project:
         project = DeclaredParameter("project", required=True, description="Rows of this project.")
         parameters = (project, *parameters)
-    behind_mark: list[str] = []
-    if has_mark:
-        parameters += (DeclaredParameter("mark_timestamp", ParameterType.TIMESTAMP), DeclaredParameter("mark_id"))
-        behind_mark = ["(t.timestamp < @mark_timestamp or t.id <= @mark_id)"]
     return Draft(
-        sql=source_sql(source, every_project=every_project, conditions=behind_mark),
+        sql=source_sql(source, every_project=every_project),
         parameters=parameters,
         tenant_parameter="" if every_project else "project",
         max_rows=PAGE_ROWS,
@@ -273,19 +266,27 @@ def run_exploration(
 
     Raises InvalidExploration, and what `run_draft` raises.
     """
-    has_mark = mark is not None and mark.row_id != ""
-    draft = source_draft(exploration.source, every_project=exploration.project is None, has_mark=has_mark)
+    draft = source_draft(exploration.source, every_project=exploration.project is None)
     arguments: dict[str, RawValue] = {
         "iso_timestamp_start": exploration.start.isoformat(),
         "iso_timestamp_end": exploration.end.isoformat(),
     }
     if exploration.project is not None:
         arguments["project"] = exploration.project
-    if mark is not None and has_mark:
+    if mark is not None and mark.row_id:
+        draft = _from_mark_on(draft, exploration)
         arguments |= {"mark_timestamp": mark.timestamp.isoformat(), "mark_id": mark.row_id}
     call = Call(arguments, sandbox_lql=lql, redact=exploration.redact, format=form)
     limited = replace(draft, max_rows=max_rows, statement_timeout_seconds=seconds)
     return run_draft(limited, call=call, run_id=run_id, counting=counting, noted=False)
+
+
+def _from_mark_on(draft: Draft, exploration: Exploration) -> Draft:
+    every_project = exploration.project is None
+    conditions = ["(t.timestamp < @mark_timestamp or t.id <= @mark_id)"]
+    mark = (DeclaredParameter("mark_timestamp", ParameterType.TIMESTAMP), DeclaredParameter("mark_id"))
+    sql = source_sql(exploration.source, every_project=every_project, conditions=conditions)
+    return replace(draft, sql=sql, parameters=(*draft.parameters, *mark))
 
 
 def search_starts(exploration: Exploration) -> Iterator[datetime]:

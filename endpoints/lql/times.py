@@ -90,9 +90,10 @@ class Interval:
 
 def read_time(text: str, *, position: int = 0) -> Instant | Interval | Shorthand:
     """Return the meaning of the text. Raises Fault with offsets that count from `position`, the text's own offset."""
-    if (other := _other_spelling(text)) is not None:
-        return other
-    if match := _ISO.fullmatch(text):
+    match = _ISO.fullmatch(text)
+    if other := _other_spelling(text, match):
+        return Instant(*other)
+    if match:
         lower, upper, origin = _sides(match, position)
         return Instant(lower, origin) if lower == upper else Interval(lower, upper, origin)
     if "{" in text or "}" in text:
@@ -103,9 +104,8 @@ def read_time(text: str, *, position: int = 0) -> Instant | Interval | Shorthand
     return _relative_time(text, position)
 
 
-def _other_spelling(text: str) -> Instant | None:
-    """Return the moment, or the day, of a spelling that the reader of all times knows."""
-    match = _ISO.fullmatch(text)
+def _other_spelling(text: str, match: re.Match[str] | None) -> tuple[date | datetime, Origin] | None:
+    """Return the moment, or the day, of a spelling that the reader of all times knows; `match` is that of _ISO."""
     if match and match["hour"] != "24" and match["second"] != "60":
         return None
     try:
@@ -113,10 +113,10 @@ def _other_spelling(text: str) -> Instant | None:
     except ValueError:
         return None
     if len(text) == len("20260317"):
-        return Instant(moment.date(), Origin.LOCAL)
+        return moment.date(), Origin.LOCAL
     if text.isdigit():  # Unix time is cut to milliseconds, as in the language's reference
         moment = moment.replace(microsecond=moment.microsecond // 1_000 * 1_000)
-    return Instant(moment, Origin.ABSOLUTE)
+    return moment, Origin.ABSOLUTE
 
 
 def iso_kind(text: str, *, position: int = 0) -> str | None:
@@ -154,9 +154,10 @@ def _mixed(text: str, position: int, what: str) -> Fault:
 
 
 def _literal(text: str, position: int) -> tuple[date | datetime, Origin]:
-    if (other := _other_spelling(text)) is not None and not isinstance(other.moment, Now):
-        return other.moment, other.origin
-    if match := _ISO.fullmatch(text):
+    match = _ISO.fullmatch(text)
+    if other := _other_spelling(text, match):
+        return other
+    if match:
         lower, _, origin = _sides(match, position)
         return lower, origin
     reason = f"{named(text)} cannot be an end of a time range" if text else "an end of the time range is missing"

@@ -1,4 +1,4 @@
-"""The superuser of the log database, for the commands that need one."""
+"""The logins of the log database that commands work with: its superuser, where one is needed, its owner and gate."""
 
 from __future__ import annotations
 
@@ -6,8 +6,17 @@ import os
 
 from django.conf import settings
 from django.core.management.base import CommandError
+from django.db import connections
 
 from config import embedded
+from logsources.databases import LOGS_ALIAS
+from logsources.hardening import LogRoles
+
+
+def log_roles() -> LogRoles:
+    """Return the logins of this installation, in the database that the alias `logs` names at this moment."""
+    owner = str(connections[LOGS_ALIAS].settings_dict["USER"])
+    return LogRoles(owner, gate=str(settings.LOGS_GATE.get("user", "")))
 
 
 def find_superuser_url(option: str | None) -> str:

@@ -86,12 +86,13 @@ def tokens_of(sql: str) -> list[Token]:
         raise Refusal(THE_QUERY, f"has more than {MAX_TOKENS} words and signs", offset=tokens[MAX_TOKENS].start)
     _bound_brackets(tokens)
     tokens = _single_statement(tokens)
+    may_hide = INVISIBLE.search(sql) is not None
     for token in tokens:
         if token.token_type in _STRINGS:
             _read_literal(token, sql)
         elif token.token_type in _ARROWS:
             raise Refusal(token.text, _OF_RECORDS, offset=token.start)
-        elif hidden := INVISIBLE.search(sql, token.start, token.end + 1):
+        elif may_hide and (hidden := INVISIBLE.search(sql, token.start, token.end + 1)):
             raise Refusal(called(hidden.group()), INVISIBLE_REASON, offset=hidden.start())
     return _without_trailing_commas(_joined_strings(tokens, sql))
 

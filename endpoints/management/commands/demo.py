@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from io import StringIO, TextIOWrapper
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -84,8 +84,6 @@ class Command(OwnCommand):
         root = local_folder(settings.BASE_DIR)
         log_folder = root / "log"
         log_folder.mkdir(parents=True, exist_ok=True)
-        if isinstance(sys.stdout, TextIOWrapper):
-            sys.stdout.reconfigure(line_buffering=True)  # each step is told when it begins, also to a file or a pipe
         for name, database in (("Django", "default"), ("logs", "logs")):
             self.stdout.write(f"Preparing the database of {name} …")
             call_command("migrate", database=database, verbosity=0, interactive=False)

@@ -18,9 +18,9 @@ from endpoints.guarantees import SandboxLevel, accepted_level
 from endpoints.log_database.publishing import PublishingError, publish_sandbox, published_schemas, sandbox_schema
 from endpoints.models import Endpoint
 from logsources.databases import LOGS_ALIAS, owner_connection
-from logsources.hardening import HardeningError, LogRoles, harden, remaining_steps
+from logsources.hardening import HardeningError, harden, remaining_steps
 from logsources.management.own_command import OwnCommand
-from logsources.management.superuser import find_superuser_url
+from logsources.management.superuser import find_superuser_url, log_roles
 from logsources.models import LogSource
 from logsources.repairing import plan_handing_back, repair_rights
 from logsources.roles import RoleSetupError
@@ -61,11 +61,10 @@ class Command(OwnCommand):
 
 def _repair(superuser_url: str | None) -> Iterator[str]:
     """Repair in the order in which one thing needs the other, and yield each change in words."""
-    names, gate = connections[LOGS_ALIAS].settings_dict, str(settings.LOGS_GATE.get("user", ""))
-    roles = LogRoles(owner=str(names["USER"]), gate=gate)
+    database, roles = str(connections[LOGS_ALIAS].settings_dict["NAME"]), log_roles()
     with ExitStack() as stack:
         if superuser_url:
-            superuser = stack.enter_context(psycopg.connect(superuser_url, dbname=str(names["NAME"]), autocommit=True))
+            superuser = stack.enter_context(psycopg.connect(superuser_url, dbname=database, autocommit=True))
             _refuse_cluster(superuser)
             for step in plan_handing_back(superuser, roles):
                 for statement in step.statements:
@@ -78,7 +77,7 @@ def _repair(superuser_url: str | None) -> Iterator[str]:
         for source in [each for each in LogSource.objects.all() if read_shape(owner, each.name) is None]:
             save_source(source, table_shape(source).columns)
             yield f"log table created: {source.name}"
-        yield from _close_service_database(gate)
+        yield from _close_service_database(roles.gate)
         if superuser_url:
             hardened: list[str] = []
             harden(superuser, roles, report=lambda summary, seconds: hardened.append(summary))

@@ -118,9 +118,9 @@ class TokenReader:
 
     def read_word(self, lexeme: Lexeme) -> tuple[str, str]:
         """Return a word folded; only ASCII, since PostgreSQL's folding of other letters depends on the server."""
-        if hidden := INVISIBLE.search(lexeme.text):
-            raise self._refusal(lexeme.start + hidden.start(), called(hidden.group()), INVISIBLE_REASON)
         if not _WORD.fullmatch(lexeme.text):
+            if hidden := INVISIBLE.search(lexeme.text):
+                raise self._refusal(lexeme.start + hidden.start(), called(hidden.group()), INVISIBLE_REASON)
             reason = "is not a name: a name without quotes may have only ASCII letters, digits and `_`"
             raise self._refusal(lexeme.start, lexeme.text, reason)
         self._refuse_long_name(lexeme)

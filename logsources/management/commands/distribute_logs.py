@@ -13,9 +13,9 @@ from psycopg.conninfo import make_conninfo
 
 from logsources.databases import LOGS_ALIAS, owner_connection
 from logsources.distribution import DistributionError, open_cluster, plan_distribution
-from logsources.hardening import HardeningError, LogRoles
+from logsources.hardening import HardeningError
 from logsources.management.own_command import OwnCommand
-from logsources.management.superuser import find_superuser_url
+from logsources.management.superuser import find_superuser_url, log_roles
 from logsources.roles import RoleSetupError
 
 
@@ -42,7 +42,7 @@ class Command(OwnCommand):
 
     def handle(self, *args: Any, superuser_url: str | None = None, dry_run: bool = False, **options: Any) -> None:
         owner = connections[LOGS_ALIAS].settings_dict
-        roles = LogRoles(owner=str(owner["USER"]), gate=str(settings.LOGS_GATE.get("user", "")))
+        roles = log_roles()
         url = make_conninfo(find_superuser_url(superuser_url), dbname=str(owner["NAME"]))
         try:
             with owner_connection() as connection, open_cluster(url, connection, roles, settings.LOGS_GATE) as cluster:

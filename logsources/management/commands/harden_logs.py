@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import psycopg
-from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 from django.db import connections
 
@@ -19,7 +18,7 @@ from logsources.hardening import (
     undo_hardening,
 )
 from logsources.management.own_command import OwnCommand
-from logsources.management.superuser import find_superuser_url
+from logsources.management.superuser import find_superuser_url, log_roles
 
 
 class Command(OwnCommand):
@@ -49,9 +48,7 @@ class Command(OwnCommand):
         self, *args: Any, superuser_url: str | None = None, undo: bool = False, dry_run: bool = False, **options: Any
     ) -> None:
         database = str(connections[LOGS_ALIAS].settings_dict["NAME"])
-        roles = LogRoles(
-            owner=str(connections[LOGS_ALIAS].settings_dict["USER"]), gate=str(settings.LOGS_GATE.get("user", ""))
-        )
+        roles = log_roles()
         try:
             with psycopg.connect(find_superuser_url(superuser_url), dbname=database, autocommit=True) as connection:
                 if dry_run:

@@ -77,17 +77,14 @@ class Command(OwnCommand):
             f" {report.bad_line_count:,} bad lines skipped; {seconds:.1f} s,"
             f" {report.loaded / max(seconds, 0.001):,.0f} rows/s"
         )
-        if report.without_timestamp:
-            rows = "1 row has" if report.without_timestamp == 1 else f"{report.without_timestamp:,} rows have"
-            self.stderr.write(f"{rows} no timestamp, and got the time of this load.", style_func=str)
-        if report.with_replacements:
-            rows = "1 row has" if report.with_replacements == 1 else f"{report.with_replacements:,} rows have"
-            self.stderr.write(f"{rows} U+FFFD in place of NUL or half a surrogate pair.", style_func=str)
-        if report.unrecognised:
-            rows = "1 row has" if report.unrecognised == 1 else f"{report.unrecognised:,} rows have"
-            self.stderr.write(
-                f"{rows} no id or no timestamp: loading the same lines again would count them twice.", style_func=str
-            )
+        for count, remark in (
+            (report.without_timestamp, "no timestamp, and got the time of this load."),
+            (report.with_replacements, "U+FFFD in place of NUL or half a surrogate pair."),
+            (report.unrecognised, "no id or no timestamp: loading the same lines again would count them twice."),
+        ):
+            if count:
+                rows = "1 row has" if count == 1 else f"{count:,} rows have"
+                self.stderr.write(f"{rows} {remark}", style_func=str)
 
 
 def find_source(name: str) -> LogSource:

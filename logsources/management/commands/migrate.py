@@ -8,11 +8,11 @@ from typing import Any
 import psycopg
 from django.conf import settings
 from django.core.management.commands import migrate
-from django.db import connections
 
 from logsources.databases import LOGS_ALIAS, owner_connection
-from logsources.hardening import HardeningError, LogRoles, remaining_steps
+from logsources.hardening import HardeningError, remaining_steps
 from logsources.management.own_command import OwnCommand
+from logsources.management.superuser import log_roles
 from logsources.topology import read_topology
 
 
@@ -26,12 +26,10 @@ class Command(OwnCommand, migrate.Command):
 
     def _tell_what_is_left_for_a_superuser(self) -> None:
         """Sandbox queries need rights that only one gives, for each allowed function that an upgrade brings too."""
-        user = str(connections[LOGS_ALIAS].settings_dict["USER"])
-        roles = LogRoles(user, str(settings.LOGS_GATE.get("user", "")))
         # Without the roles, or a server that answers, the migration itself has said so.
         with suppress(HardeningError, psycopg.Error), owner_connection() as connection:
             command = "distribute_logs" if read_topology(connection).is_distributed else "harden_logs"
-            if remaining_steps(connection, roles):
+            if remaining_steps(connection, log_roles()):
                 self.stdout.write(
                     f"Sandbox queries need rights that only a superuser can give: run manage.py {command} "
                     "(docs/production.md, First start and upgrades)."

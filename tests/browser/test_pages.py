@@ -21,6 +21,7 @@ def test_somebody_logs_in_and_out(
     expect(page.get_by_role("heading", level=1)).to_contain_text("endpoint", ignore_case=True)
     page.get_by_text("viewer", exact=True).first.click()
     page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_role("heading", name="Logged out")).to_be_visible()
     page.goto("/admin/")
     expect(page.get_by_label("Username")).to_be_visible()
 

@@ -228,6 +228,8 @@ def test_a_visitor_who_waits_for_the_call_of_a_paused_one_gets_rows(endpoint: En
     paused, waiting, third = (Caller("visitor", "0" * 12, limits=limits, browser_token=each) for each in "abc")
     with ThreadPoolExecutor(2) as threads:
         with turn(third, is_sandbox_query=True, statement_seconds=15):
+            # Redis first hears of the turn as one that waits.
+            until(lambda: use_of(f"sandbox:{paused.prefix}").running == 1, seconds=60)
             first = threads.submit(serve, version, request, paused)
             until(lambda: use_of(f"sandbox:{paused.prefix}").waiting == 1, seconds=60)
             second = threads.submit(serve, version, request, waiting)

@@ -15,6 +15,7 @@ import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from time import monotonic, sleep
 from typing import Final, cast
@@ -27,7 +28,8 @@ from endpoints.cache.connection import CacheUnavailable, Script, ask_script
 
 MARKER_KEY: Final = "lqe:generation"
 CHANGING_KEY: Final = "lqe:changing"
-# Counted from the last change's beginning: one whose process died, or that was rolled back later, ends then.
+# Counted from the beginning of the last change, or of a part of one: whose process died, or what was rolled back later,
+# ends then.
 CHANGE_SECONDS: Final = 60
 RETRY_SECONDS: Final = 0.3
 ANNOUNCING_THREAD: Final = "announce a change"
@@ -61,6 +63,7 @@ redis.call('SREM', KEYS[2], ARGV[2])
 """)
 
 
+_under_way: Final[ContextVar[str | None]] = ContextVar("the change that this one is a part of", default=None)
 _trusted: tuple[str, float] | None = None  # a marker, and until when it counts by time.monotonic()
 
 
@@ -89,17 +92,25 @@ def current_marker() -> str | None:
 def changing() -> Iterator[None]:
     """Announce a change of endpoints or access tokens: put this around the whole transaction, or a part of it.
 
-    Inside a larger transaction the change counts as under way until that one is committed.
+    Inside a larger transaction the change counts as under way until that one is committed. A change inside another one
+    is a part of it, so that whoever changes much waits once.
     """
     global _trusted
-    change = _random()
-    _announce(_BEGIN, change, CHANGE_SECONDS)
+    outer = _under_way.get()
+    change = outer or _random()
+    _announce(_BEGIN, change, CHANGE_SECONDS)  # again for a part: the time counts from the newest
     _trusted = None
+    if outer:
+        yield
+        return
+    token = _under_way.set(change)
     try:
         yield
     except BaseException:
         _finish(change)
         raise
+    finally:
+        _under_way.reset(token)
     transaction.on_commit(partial(_finish, change))
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
+from endpoints.access.change_marker import changing
 from endpoints.defining.drafts import Draft, Position, Problem, check_draft
 from endpoints.defining.endpoint_files import (
     EndpointFileError,
@@ -111,7 +112,7 @@ def import_endpoint_files(contents: Mapping[str, bytes], *, dry_run: bool) -> li
     if dry_run or any(result.outcome is ImportOutcome.REFUSED for result in results):
         return results
     try:
-        with transaction.atomic():
+        with changing(), transaction.atomic():
             return [_save(plan) for plan in planned]
     except _RefusedWhileSaving as refusal:
         # Between check and save somebody took the name, or the log database went down; the transaction is undone.

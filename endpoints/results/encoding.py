@@ -41,7 +41,7 @@ from psycopg.types.string import TextLoader
 
 from endpoints.errors import NotAcceptable
 from endpoints.results.outcomes import FIELD, ColumnType, OverBudget, ResultFormat, Rows, TimestampForm
-from endpoints.results.redaction import redact_json, redact_text
+from endpoints.results.redaction import json_may_contain_address, redact_json, redact_text
 
 CHUNK_ROWS: Final = 128  # one chunk holds the hundred rows of most calls
 UNBOUNDED: Final = sys.maxsize
@@ -353,8 +353,11 @@ _ENCODERS_OF_CHUNKS: Final[Mapping[ResultFormat, Callable[[Sequence[str], Iterat
 STREAMED_FORMATS: Final = frozenset(_ENCODERS_OF_CHUNKS)
 
 
-def _redacted(rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
-    return [[_redact_value(value) for value in row] for row in rows]
+def _redacted(chunk: Chunk) -> Chunk:
+    # Most chunks have no address: one look at all their values together, as JSON, costs less than one at each.
+    if not json_may_contain_address(orjson.dumps(chunk, default=_raw_json).decode()):
+        return chunk
+    return [[_redact_value(value) for value in row] for row in chunk]
 
 
 def _redact_value(value: Any) -> Any:
@@ -362,7 +365,8 @@ def _redact_value(value: Any) -> Any:
         case str():
             return redact_text(value)
         case bytes():
-            return redact_json(value.decode()).encode()
+            document = value.decode()
+            return redact_json(document).encode() if json_may_contain_address(document) else value
         case list():
             return [_redact_value(element) for element in value]
         case _:

@@ -97,8 +97,16 @@ _STRING_LITERAL = re.compile(r'"(?>(?:[^"\\]++|\\.)*)(?>(?P<closed>"(?>(?P<key>[
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
+# What every address has a part of, each pattern with a literal first character, which is found far faster than a class.
+_ESCAPED_SIGN = re.compile(r"%(?:(?:25)?40|3[Aa][0-9A-Fa-f]*+%3[Aa])")
+_FOUR_NUMBERS = re.compile(r"\.(?<=[0-9]\.)[0-9]++\.[0-9]++\.[0-9]")
+_GROUPS = re.compile(r":(?::|(?:[0-9A-Fa-f]{1,4}:){5})")
+
+
 def redact_text(text: str) -> str:
     """Return the text with every address replaced; redacting a second time changes nothing."""
+    if not _may_contain_address(text):
+        return text
     for _ in range(_PASSES):
         redacted = _redact_once(text)
         if redacted == text:
@@ -114,6 +122,21 @@ def redact_json(document: str) -> str:
     with a malformed escape.
     """
     return _STRING_LITERAL.sub(_literal_replacement, document)
+
+
+def json_may_contain_address(document: str) -> bool:
+    """Tell whether redaction may change a value of the JSON text; an escape may hide any character."""
+    return "\\u" in document or _may_contain_address(document)
+
+
+def _may_contain_address(text: str) -> bool:
+    return (
+        "@" in text
+        or _FOUR_NUMBERS.search(text) is not None
+        or _GROUPS.search(text) is not None
+        or _ESCAPED_SIGN.search(text) is not None
+        or "\\u0040" in text
+    )
 
 
 def _redact_once(text: str) -> str:

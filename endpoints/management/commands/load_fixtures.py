@@ -13,6 +13,7 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError, CommandParser
 
 from endpoints.access.admin_roles import keep_roles
+from endpoints.access.change_marker import changing
 from endpoints.defining.saving import save_endpoint
 from endpoints.management.failures import one_line, one_line_failures, redis_outages_told
 from endpoints.models import Endpoint
@@ -53,7 +54,8 @@ class Command(OwnCommand):
                 roll_partitions()
             except PartitionsNotRolled as error:
                 raise CommandError(str(error)) from error
-            self._load(folder / ENDPOINTS, endpoints or [], self._create_endpoint)
+            with changing():  # one change, which is waited for once
+                self._load(folder / ENDPOINTS, endpoints or [], self._create_endpoint)
 
     def _load(self, path: Path, entries: list[Fields], create: Callable[[Path, Fields], str]) -> None:
         for number, fields in enumerate(entries, start=1):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
 import structlog
 from django.core.cache import cache
-from django.db import transaction
+from django.db import connections, transaction
 from django.test import Client
 from django.utils import timezone
 
@@ -19,8 +20,11 @@ from endpoints.access.access_tokens import issue_access_token, revoke_access_tok
 from endpoints.access.change_marker import changing, current_marker
 from endpoints.access.known_records import KnownRecords
 from endpoints.cache import connection as cache_connection
+from endpoints.defining.endpoint_files import write_endpoint_file
 from endpoints.defining.saving import save_endpoint
+from endpoints.defining.transfers import ImportOutcome, import_endpoint_files
 from endpoints.defining.upkeep import delete_endpoints
+from endpoints.definition import Definition
 from endpoints.models import AccessToken, Endpoint
 
 pytestmark = pytest.mark.django_db
@@ -56,10 +60,46 @@ def test_a_change_makes_a_new_one_and_none_counts_while_it_is_under_way(committi
 
 def test_of_two_changes_at_once_the_last_to_end_ends_it(committing: Committing) -> None:
     with committing(), changing():
-        with committing(), changing():
-            pass
+        # In a thread: another process, as far as these know of each other. Nothing there waits for a commit.
+        with ThreadPoolExecutor(1) as other:
+            other.submit(changed).result()
         assert current_marker() is None
     assert current_marker() is not None
+
+
+def changed() -> None:
+    try:
+        with changing():
+            pass
+    finally:
+        connections.close_all()  # this thread's own
+
+
+def test_a_change_of_many_parts_is_one_that_waits_once(committing: Committing, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    wait = cache_connection.wait_until_expired
+    monkeypatch.setattr(cache_connection, "wait_until_expired", lambda: (waits.append(time.monotonic()), wait()))
+    before = current_marker()
+    with committing(), changing():
+        for _ in range(3):
+            with changing():
+                assert current_marker() is None
+            with pytest.raises(ZeroDivisionError), changing():
+                raise ZeroDivisionError
+            assert current_marker() is None, "the whole change is still under way"
+    assert len(waits) == 1
+    assert current_marker() not in (before, None)
+
+
+def test_an_import_of_many_endpoints_is_one_change(committing: Committing, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(cache_connection, "wait_until_expired", lambda: waits.append(time.monotonic()))
+    names = [f"test.imported{number}" for number in range(3)]
+    files = {f"{name}.sql": write_endpoint_file(Definition(name=name, sql="SELECT 1 AS a")).encode() for name in names}
+    with committing():
+        results = import_endpoint_files(files, dry_run=False)
+    assert [result.outcome for result in results] == [ImportOutcome.CREATED] * 3
+    assert len(waits) == 1
 
 
 def test_a_change_that_fails_is_over_at_once() -> None:

@@ -16,6 +16,7 @@ from endpoints.log_database.sessions import ReaderSession
 from endpoints.results.encoding import BINARY_FORMATS, CHUNK_ROWS, STREAMED_FORMATS, encode_chunks, encode_rows
 from endpoints.results.outcomes import FIELD, OverBudget, ResultFormat, Rows, Statement
 from logsources.roles import QUERY_READER
+from tests.files import cases
 
 pytestmark = pytest.mark.django_db
 SESSION = ReaderSession(role=QUERY_READER, search_path="logs", statement_timeout_seconds=5, tenant="")
@@ -190,6 +191,24 @@ def test_redacts_texts_at_every_depth_and_nothing_else(result_format: ResultForm
     assert "ip 192.0.2.7" in body  # a key stays
     assert "1.10" in body
     assert "2025-06-02T08:15:02.000000Z" in body
+
+
+def test_rows_are_redacted_alike_alone_and_beside_others() -> None:
+    """Alone, a chunk without a part of an address is left unread; escapes and lists hide none."""
+    forms = [
+        (text, json.dumps([text]).encode(), [[text]]) for text in (case["text"] for case in cases("redaction.jsonl"))
+    ]
+    escaped = ("plain", rb'["\u0031.2.3.4", "robin\u0040example.org", "\u003a:1"]', [["plain"]])
+    rows = [*forms, escaped, ("192.0.2.1", b"1.10", [[None]])]
+
+    def redacted(chosen: list[tuple[str, bytes, list[list[str]]]]) -> list[bytes]:
+        found = Rows(("text", "document", "list"), chosen, truncated=False, database_seconds=0.0)
+        return encode_rows(found, ResultFormat.NDJSON, redact=True).splitlines()
+
+    assert [redacted([row])[0] for row in rows] == redacted(rows)
+    assert redacted([escaped]) == [
+        b'{"text":"plain","document":["REDACTED", "REDACTED", "REDACTED"],"list":[["plain"]]}'
+    ]
 
 
 def test_redacted_json_equals_the_plain_one_where_nothing_is_personal() -> None:

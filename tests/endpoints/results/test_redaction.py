@@ -118,6 +118,13 @@ def test_redacting_twice_changes_nothing_more(text):
     assert redact_text(once) == once
 
 
+@given(st.lists(FRAGMENTS, max_size=12).map("".join))
+@settings(max_examples=500, deadline=None)
+def test_a_text_is_redacted_alike_alone_and_before_an_address(text):
+    # Alone it may be left unread, for what it lacks.
+    assert redact_text(f"{text} 192.0.2.1") == f"{redact_text(text)} {REDACTED}"
+
+
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text() | ADDRESSES,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text() | ADDRESSES, inner, max_size=4),

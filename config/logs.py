@@ -3,15 +3,50 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
+from contextvars import ContextVar
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 import structlog
-from structlog.typing import FilteringBoundLogger, Processor
+from structlog.typing import EventDict, Processor, WrappedLogger
 
+# --- What is bound ----------------------------------------------------------------------------------------------------
+# What all lines of one request, stream or try of a tail say beside their own. One dict, which is changed in place: a
+# context variable for each field costs ten times as much.
+_bound: ContextVar[dict[str, Any]] = ContextVar("what all lines of this request say")
+
+
+def begin(**fields: Any) -> None:
+    """Forget what this thread has bound, and bind these fields."""
+    _bound.set(fields)
+
+
+def bind(**fields: Any) -> None:
+    """Have every line of this thread say these fields too, until the next `begin`."""
+    bound().update(fields)
+
+
+def bound() -> dict[str, Any]:
+    """Return what is bound, itself and no copy."""
+    try:
+        return _bound.get()
+    except LookupError:
+        fields: dict[str, Any] = {}
+        _bound.set(fields)
+        return fields
+
+
+def merge_bound(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
+    """Add what is bound to a line (a processor of structlog)."""
+    return {**bound(), **line}
+
+
+# --- Lines ------------------------------------------------------------------------------------------------------------
 _SHARED: list[Processor] = [
-    structlog.contextvars.merge_contextvars,
+    merge_bound,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -56,28 +91,12 @@ LOGGING: dict[str, Any] = {
 }
 
 
-class _Stderr:
-    """Writes each line with one system call, so that lines of several threads and processes never mix."""
+def write_line(logger: str, event: str, level: str, fields: Mapping[str, Any]) -> None:
+    """Write a line as `structlog` does, with what is bound, at a fifth of the cost: for the line of every request.
 
-    def msg(self, line: bytes) -> None:
-        # If the log cannot be written (disk full, reader gone), the logged call must not fail.
-        with suppress(OSError):
-            os.write(2, line + b"\n")
-
-    info = warning = error = msg
-
-
-def direct_logger(name: str) -> FilteringBoundLogger:
-    """Return a logger with the same lines at a fifth of the cost, without the standard library: for hot lines."""
-    logger: FilteringBoundLogger = structlog.wrap_logger(
-        _Stderr(),
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.JSONRenderer(serializer=lambda entry, **_: orjson.dumps(entry)),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger("info"),
-        cache_logger_on_first_use=True,
-    ).bind(logger=name)
-    return logger
+    One system call a line, so that lines of several threads and processes never mix.
+    """
+    line = {**fields, "event": event, **bound(), "logger": logger, "level": level, "timestamp": datetime.now(UTC)}
+    # If the log cannot be written (disk full, reader gone), the logged call must not fail.
+    with suppress(OSError):
+        os.write(2, orjson.dumps(line, option=orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -180,7 +179,6 @@ INSTALLED_APPS = [
     "corsheaders",
     "django_ace",
     "django_celery_beat",
-    "django_structlog",
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
@@ -369,11 +367,6 @@ CELERY_BEAT_SCHEDULE = {
 
 # --- Logs: one JSON object a line on stderr ---------------------------------------------------------------------------
 LOGGING = logs.LOGGING
-DJANGO_STRUCTLOG_CELERY_ENABLED = False
-DJANGO_STRUCTLOG_TRUST_UPSTREAM_REQUEST_ID = True  # our middleware has settled it: the caller's if safe, else a new one
-DJANGO_STRUCTLOG_IP_LOGGING_ENABLED = False  # an address is personal data
-DJANGO_STRUCTLOG_USER_ID_FIELD = None
-DJANGO_STRUCTLOG_STATUS_START_LOG_LEVEL = logging.DEBUG  # one line a request, when it is done
 structlog.configure(
     processors=logs.STRUCTLOG_PROCESSORS,
     logger_factory=structlog.stdlib.LoggerFactory(),

@@ -13,7 +13,7 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-import structlog
+from config import logs
 
 HEADER: Final = "HTTP_TRACEPARENT"  # as WSGI names it, PEP 3333
 # version-trace-parent-flags, in lower case; later versions may have more after another dash (level 2, sections 3.2 and
@@ -73,7 +73,7 @@ def follow(environ: Mapping[str, Any]) -> Token[str] | None:
     parent = read_traceparent(environ[HEADER])
     if parent is None:
         return None
-    structlog.contextvars.bind_contextvars(trace_id=parent.trace_id, span_id=parent.span_id)
+    logs.bind(trace_id=parent.trace_id, span_id=parent.span_id)
     return trace_id_of_request.set(parent.trace_id)
 
 

@@ -55,13 +55,17 @@ _DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], LiteralString]] = 
         LANGUAGE sql IMMUTABLE PARALLEL SAFE
         RETURN CASE WHEN round(value) BETWEEN -9223372036854775808 AND 9223372036854775807
             THEN round(value)::bigint END""",
+    # PL/pgSQL, because inlined into every reading of a number it took a megabyte a call.
     ("hexadecimal", "text"): """
         CREATE OR REPLACE FUNCTION log_functions.hexadecimal(value text) RETURNS bigint
-        LANGUAGE sql IMMUTABLE PARALLEL SAFE
-        RETURN (SELECT log_functions.try_integer(CASE WHEN value ~ '-' THEN -1 ELSE 1 END
-                * sum(strpos('123456789abcdef', digit) * 16::numeric ^ (n - 1)))
-            FROM unnest(string_to_array(reverse(split_part(lower(btrim(value)), 'x', 2)), NULL)) WITH ORDINALITY
-            AS t(digit, n))""",
+        LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog
+        AS $$
+        BEGIN
+            RETURN (SELECT log_functions.try_integer(CASE WHEN value ~ '-' THEN -1 ELSE 1 END
+                    * sum(strpos('123456789abcdef', digit) * 16::numeric ^ (n - 1)))
+                FROM unnest(string_to_array(reverse(split_part(lower(btrim(value)), 'x', 2)), NULL)) WITH ORDINALITY
+                AS t(digit, n));
+        END $$""",
     ("try_integer", "text"): r"""
         CREATE OR REPLACE FUNCTION log_functions.try_integer(value text) RETURNS bigint
         LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, Final
 from urllib.parse import unquote_plus
 
-import structlog
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
+from config import logs
 from endpoints.access.access_tokens import authenticate_access_token
 from endpoints.access.browser_tokens import authenticate_browser_token, is_browser_token
 from endpoints.access.secrets import Caller
@@ -36,7 +36,7 @@ def authenticate(environ: Mapping[str, Any]) -> Caller:
         raise NotAuthenticated
     # As `is_browser_token`, without the call.
     caller = authenticate_browser_token(secret) if "." in secret else authenticate_access_token(secret)
-    structlog.contextvars.bind_contextvars(access_token=caller.name, access_token_prefix=caller.prefix)
+    logs.bind(access_token=caller.name, access_token_prefix=caller.prefix)
     return caller
 
 

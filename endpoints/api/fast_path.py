@@ -14,16 +14,14 @@ from http import HTTPStatus
 from time import perf_counter
 from typing import Any, Final
 
-import structlog
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.http.request import split_domain_port, validate_host
 from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.security import SecurityMiddleware
 
-from config import tracing
-from config.logs import direct_logger
-from endpoints.api.middleware import settle_request_id
+from config import logs, tracing
+from endpoints.api.middleware import log_request, settle_request_id
 from endpoints.api.query import QueryRequest, answer_query
 from endpoints.api.replies import Reply
 from endpoints.errors import ClientLeft
@@ -36,8 +34,6 @@ _STATUS_LINES: Final[Mapping[int, str]] = {
     **{each.value: f"{each.value} {each.phrase}" for each in HTTPStatus},
     ClientLeft.status: f"{ClientLeft.status} Client Closed Request",
 }
-
-logger = direct_logger(__name__)
 
 
 class FastPath:
@@ -56,16 +52,14 @@ class FastPath:
 def _answer(environ: dict[str, Any], reference: str, start_response: StartResponse) -> Iterable[bytes]:
     started = perf_counter()
     request_id = settle_request_id(environ)
-    structlog.contextvars.bind_contextvars(request_id=request_id)
+    logs.begin(request_id=request_id)
     followed = tracing.follow(environ) if tracing.HEADER in environ else None
     try:
         reply = answer_query(QueryRequest(environ, reference, request_id))
         start_response(_STATUS_LINES[reply.status], _headers(reply, request_id, is_secure=_is_secure(environ)))
-        log = logger.info if reply.status < 400 else logger.warning if reply.status < 500 else logger.error
-        duration_ms = round((perf_counter() - started) * 1000, 3)
-        log("request_finished", code=reply.status, request=f"GET {environ['PATH_INFO']}", duration_ms=duration_ms)
+        log_request("GET", environ["PATH_INFO"], status=reply.status, started=started)
     finally:
-        structlog.contextvars.clear_contextvars()
+        logs.begin()
         if followed is not None:
             tracing.leave(followed)
     return [reply.body] if reply.later is None else reply.later

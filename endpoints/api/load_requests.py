@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
 
-import structlog
 from django.conf import settings
 from django.http import HttpRequest
 
+from config import logs
 from endpoints.access.token_limits import admit
 from endpoints.api.arguments import RawArguments, read_query_string
 from endpoints.api.authentication import authenticate
@@ -66,7 +66,7 @@ def load(request: HttpRequest, form: LoadForm) -> LoadedRows:
     )
     if loaded is None:
         raise failure or InternalError
-    structlog.contextvars.bind_contextvars(log_source=loaded.source, rows_loaded=loaded.loaded)
+    logs.bind(log_source=loaded.source, rows_loaded=loaded.loaded)
     return loaded
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 import orjson
-import structlog
 from django.http import HttpRequest, HttpResponse
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 
+from config import logs
 from endpoints.api.load_requests import METHODS, LoadForm, load
 from endpoints.api.replies import POSITION_HEADER
 from endpoints.api.views import AnsweringView
@@ -41,7 +41,7 @@ class OTLPView(AnsweringView):
         try:
             loaded = load(request, _PROTOBUF_RECORDS if media_type == PROTOBUF else _JSON_RECORDS)
         except EndpointError as error:
-            structlog.contextvars.bind_contextvars(error=error.code)
+            logs.bind(error=error.code)
             return _failure(error, media_type)
         return _success(loaded, media_type)
 

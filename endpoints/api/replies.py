@@ -15,6 +15,7 @@ from django.views.defaults import page_not_found
 from django.views.defaults import server_error as server_error_page
 from rest_framework import exceptions as framework_errors
 
+from config import logs
 from config.exchanges import LaterAnswer
 from config.later_responses import LaterResponse as LaterResponse
 from endpoints.api.middleware import request_id_of
@@ -54,7 +55,7 @@ class Reply:
 
 def error_reply(error: EndpointError, request_id: str) -> Reply:
     """Return the one error body with its status and headers; no cache on the way may keep it."""
-    structlog.contextvars.bind_contextvars(error=error.code)
+    logs.bind(error=error.code)
     headers = {"Content-Type": JSON, "Cache-Control": "no-store", **error.headers}
     return Reply(error.status, headers, orjson.dumps(error.body(request_id)))
 
@@ -114,7 +115,8 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """handler500: Django has logged the exception; the caller gets its request id."""
+    """handler500, called while the exception is handled: it goes to the log, and the caller gets its request id."""
+    logger.exception("request_failed", code=500, request=f"{request.method} {request.path}")
     if request.path.startswith("/admin/"):
         return server_error_page(request)
     return error_response(request, InternalError())

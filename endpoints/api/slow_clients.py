@@ -18,7 +18,7 @@ import structlog
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY
 
-from config import tracing
+from config import logs, tracing
 from config.connections import HANG_UP
 from config.exchanges import LaterAnswer
 from endpoints.api.authentication import take_token_from_address
@@ -211,7 +211,7 @@ def _whole(answer: Iterable[bytes]) -> Iterable[bytes]:
 def _refuse(environ: Environ, start_response: StartResponse, error: EndpointError) -> list[bytes]:
     request_id = settle_request_id(environ)
     reply = error_reply(error, request_id)
-    structlog.contextvars.clear_contextvars()
+    logs.begin()
     followed = tracing.follow(environ) if tracing.HEADER in environ else None
     logger.warning(
         "request_refused",
@@ -221,7 +221,7 @@ def _refuse(environ: Environ, start_response: StartResponse, error: EndpointErro
         request_id=request_id,
     )
     tracing.leave(followed)
-    structlog.contextvars.clear_contextvars()
+    logs.begin()
     headers = {**reply.headers, **cors_headers(environ)}
     headers |= {"X-Request-ID": request_id, "Content-Length": str(len(reply.body))}
     # The web server would have to read the unread rest before the connection's next request.
@@ -232,7 +232,7 @@ def _refuse(environ: Environ, start_response: StartResponse, error: EndpointErro
 
 def _hang_up(hang_up: Callable[..., None], error: EndpointError, more: Mapping[str, str]) -> None:
     reply = error_reply(error, more["X-Request-ID"])
-    structlog.contextvars.clear_contextvars()
+    logs.begin()
     hang_up(reply.status, [*reply.headers.items(), *more.items()], reply.body)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import structlog
 from django.conf import settings
 
+from config import logs
 from endpoints.access.secrets import Caller
 from endpoints.access.token_limits import take_tail
 from endpoints.api.authentication import authenticate
@@ -37,7 +38,7 @@ def answer_tail(
     endpoint = find_endpoint(reference, caller=caller)
     if not wants_tail(endpoint, call):
         return None
-    structlog.contextvars.bind_contextvars(endpoint=endpoint.name, endpoint_version=endpoint.version)
+    logs.bind(endpoint=endpoint.name, endpoint_version=endpoint.version)
     room = waiting_room()
     since = room.moment
     tail = read_tail(endpoint, call, caller)
@@ -55,12 +56,12 @@ def _try_again(
     credentials: Mapping[str, str], reference: str, request_id: str, call: Call, is_last: bool
 ) -> Reply | None:
     """Check and run everything anew: access tokens are revoked and endpoints saved while somebody waits."""
-    structlog.contextvars.bind_contextvars(request_id=request_id)
+    logs.begin(request_id=request_id)
     caller: Caller | None = None
     try:
         caller = authenticate(credentials)
         endpoint = find_endpoint(reference, caller=caller)
-        structlog.contextvars.bind_contextvars(endpoint=endpoint.name, endpoint_version=endpoint.version)
+        logs.bind(endpoint=endpoint.name, endpoint_version=endpoint.version)
         tail = read_tail(endpoint, call, caller)
         page = next_page(tail, caller, awaited=waiting_room().position)
     except Exception as error:  # whatever it was, the caller gets the one error body

@@ -11,10 +11,9 @@ from time import monotonic, sleep, time
 from typing import Any, Final
 from uuid import UUID
 
-import structlog
 from django.conf import settings
 
-from config import tracing
+from config import logs, tracing
 from config.deadlines import answer_within
 from endpoints.access.known_records import KNOWN_RECORDS
 from endpoints.access.secrets import Caller
@@ -248,7 +247,7 @@ def run_endpoint(
     EndpointError: one of the rows of the error table.
     """
     endpoint = find_endpoint(reference, caller=caller)
-    structlog.contextvars.bind_contextvars(endpoint=endpoint.name, endpoint_version=endpoint.version)
+    logs.bind(endpoint=endpoint.name, endpoint_version=endpoint.version)
     if tracing.observer is not None:
         tracing.observer.note(endpoint=endpoint.name, version=endpoint.version)
     _, request, ignored = recall_request(endpoint, call, caller)
@@ -259,7 +258,7 @@ def run_endpoint(
         served = _served_by(stream)
     else:
         served = serve(endpoint, request, caller, awaited=awaited, environ=environ, takes_stale=takes_stale)
-    structlog.contextvars.bind_contextvars(cache=served.state.value)
+    logs.bind(cache=served.state.value)
     return Answer(served, endpoint, stream, ignored)
 
 

@@ -14,6 +14,7 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 
+from config import logs
 from endpoints.calling.field_samples import ROWS_BEFORE_A_REFUSAL, absent_fields
 from endpoints.calling.prepared_queries import (
     INVALID_REGULAR_EXPRESSION,
@@ -230,7 +231,7 @@ def read_lql(lql: str) -> Rules:
     if len(lql.encode("utf-8", "surrogatepass")) > limit:
         raise RequestTooLarge(f"A sandbox query may have at most {limit} bytes.")
     rules, canonical = _read(lql)
-    structlog.contextvars.bind_contextvars(lql=canonical)
+    logs.bind(lql=canonical)
     return rules
 
 

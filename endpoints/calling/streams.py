@@ -26,6 +26,7 @@ import orjson
 import structlog
 from django.conf import settings
 
+from config import logs
 from config.connections import torn_end
 from config.exchanges import Exchange, Headers, LaterAnswer
 from endpoints.access.secrets import Caller
@@ -225,7 +226,7 @@ class StreamedAnswer(LaterAnswer):
     def __init__(self, stream: Stream, request_id: str) -> None:
         self._stream = stream
         self._request_id = request_id
-        self._context = structlog.contextvars.get_contextvars()  # of the call, for the log lines of its stream
+        self._context = logs.bound()  # of the call, for the log lines of its stream
 
     def deliver(self, exchange: Exchange, status: int, headers: Headers) -> None:
         """Send it from a thread of its own; if there is none, the answer is the error `overloaded`."""
@@ -247,7 +248,7 @@ class StreamedAnswer(LaterAnswer):
         self._stream.close()
 
     def _send(self, exchange: Exchange, status: int, headers: Headers) -> None:
-        structlog.contextvars.bind_contextvars(**self._context)
+        logs.begin(**self._context)
         torn = partial(torn_end, exchange.port)
         try:
             exchange.stream(status, headers, self._stream.pieces(self._request_id, torn))

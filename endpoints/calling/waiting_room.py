@@ -22,6 +22,7 @@ import structlog
 from django.conf import settings
 from django.db import close_old_connections
 
+from config import logs
 from config.ending import at_end
 from config.exchanges import Exchange, Headers, LaterAnswer
 from endpoints.errors import Overloaded
@@ -205,7 +206,7 @@ class WaitingRoom:
                 waiting.leave()
             finally:
                 close_old_connections()
-                structlog.contextvars.clear_contextvars()
+                logs.begin()
 
     def _take(self) -> _Waiting | None:
         """Wait for the next that is due; None when the room closes."""

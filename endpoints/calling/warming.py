@@ -10,6 +10,7 @@ from typing import Final
 import structlog
 from django.conf import settings
 
+from config import logs
 from endpoints import cache
 from endpoints.cache import AskedFor, CacheUnavailable, usage
 from endpoints.calling.cached_results import cache_policy, renew_entry
@@ -63,7 +64,7 @@ def warm_endpoint(endpoint_id: uuid.UUID) -> WarmRun:
     if row is None or not row.warm_every_seconds:
         return WarmRun(skipped_because="the endpoint is not warmed")
     endpoint = row.as_version()
-    structlog.contextvars.bind_contextvars(endpoint=endpoint.name, endpoint_version=endpoint.version)
+    logs.begin(endpoint=endpoint.name, endpoint_version=endpoint.version)
     lease_seconds = settings.ENDPOINTS_WARM_SECONDS + cache_policy(endpoint).lease_seconds
     try:
         warmer = cache.acquire(f"lqe:warmer:{endpoint.pk.hex}", seconds=lease_seconds)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
+from config import logs
 from config.tracing import HEADER, TraceParent, follow, leave, read_traceparent, trace_id_of_request
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -75,9 +75,9 @@ def test_is_written_for_the_next_hop_in_the_version_of_this_service(is_sampled: 
 
 @pytest.fixture
 def context() -> Any:
-    structlog.contextvars.clear_contextvars()
-    yield structlog.contextvars.get_contextvars
-    structlog.contextvars.clear_contextvars()
+    logs.begin()
+    yield logs.bound
+    logs.begin()
 
 
 def test_a_request_has_its_ids_until_it_is_left(context: Any) -> None:

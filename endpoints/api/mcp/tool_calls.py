@@ -11,8 +11,8 @@ from time import perf_counter
 from typing import Any
 
 import orjson
-import structlog
 
+from config import logs
 from endpoints.access.secrets import Caller
 from endpoints.api.arguments import RawArguments, from_json
 from endpoints.api.mcp.protocol import Code, Environ, ProtocolError, Revision
@@ -143,6 +143,6 @@ def _note(answer: Answer, endpoint: Version, *, shown: int) -> str:
 
 
 def _failed(failure: EndpointError, request_id: str) -> dict[str, Any]:
-    structlog.contextvars.bind_contextvars(error=failure.code)
+    logs.bind(error=failure.code)
     text = orjson.dumps(failure.body(request_id)).decode()
     return {"content": [{"type": "text", "text": text}], "isError": True}

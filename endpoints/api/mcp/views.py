@@ -8,10 +8,10 @@ from http import HTTPStatus
 from typing import Any, Final
 
 import orjson
-import structlog
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 
+from config import logs
 from endpoints.access.secrets import Caller
 from endpoints.access.token_limits import admit
 from endpoints.api.arguments import read_json
@@ -206,7 +206,7 @@ def _reply(document: Document | list[Document], status: int = HTTPStatus.OK) -> 
 def _refused(post: _Post, error: ProtocolError, message_id: Any, revision: Revision | None = None) -> Reply:
     if post.refusal is not None:
         raise post.refusal
-    structlog.contextvars.bind_contextvars(error=error.code.name.lower())
+    logs.bind(error=error.code.name.lower())
     return _reply(error.document(message_id), error.status_for(revision))
 
 

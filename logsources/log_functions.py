@@ -55,17 +55,13 @@ _DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], LiteralString]] = 
         LANGUAGE sql IMMUTABLE PARALLEL SAFE
         RETURN CASE WHEN round(value) BETWEEN -9223372036854775808 AND 9223372036854775807
             THEN round(value)::bigint END""",
-    # PL/pgSQL, because inlined into every reading of a number it took a megabyte a call.
     ("hexadecimal", "text"): """
         CREATE OR REPLACE FUNCTION log_functions.hexadecimal(value text) RETURNS bigint
-        LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog
-        AS $$
-        BEGIN
-            RETURN (SELECT log_functions.try_integer(CASE WHEN value ~ '-' THEN -1 ELSE 1 END
-                    * sum(strpos('123456789abcdef', digit) * 16::numeric ^ (n - 1)))
-                FROM unnest(string_to_array(reverse(split_part(lower(btrim(value)), 'x', 2)), NULL)) WITH ORDINALITY
-                AS t(digit, n));
-        END $$""",
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE
+        RETURN (SELECT log_functions.try_integer(CASE WHEN value ~ '-' THEN -1 ELSE 1 END
+                * sum(strpos('123456789abcdef', digit) * 16::numeric ^ (n - 1)))
+            FROM unnest(string_to_array(reverse(split_part(lower(btrim(value)), 'x', 2)), NULL)) WITH ORDINALITY
+            AS t(digit, n))""",
     ("try_integer", "text"): r"""
         CREATE OR REPLACE FUNCTION log_functions.try_integer(value text) RETURNS bigint
         LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -73,7 +69,7 @@ _DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], LiteralString]] = 
             WHEN value ~* '^\s*[-+]?0x[0-9a-f]{1,40}\s*$' THEN log_functions.hexadecimal(value)
             WHEN length(value) <= 300 AND value ~ '^\s*[-+]?\d+\s*$'
                 AND value::numeric BETWEEN -9223372036854775808 AND 9223372036854775807 THEN value::bigint END""",
-    # What double precision has no room for is infinite or 0. PL/pgSQL, because inlined it took a megabyte a call.
+    # What double precision has no room for is infinite or 0. PL/pgSQL, because inlined they took a megabyte a call.
     ("try_float", "numeric"): """
         CREATE OR REPLACE FUNCTION log_functions.try_float(value numeric) RETURNS double precision
         LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog
@@ -86,10 +82,13 @@ _DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], LiteralString]] = 
         END $$""",
     ("try_float", "text"): r"""
         CREATE OR REPLACE FUNCTION log_functions.try_float(value text) RETURNS double precision
-        LANGUAGE sql IMMUTABLE PARALLEL SAFE
-        RETURN CASE WHEN value ~* '^\s*([-+]?inf(inity)?|nan)\s*$' THEN value::double precision
-            WHEN value ~* '^\s*[-+]?0x' THEN log_functions.try_integer(value)
-            ELSE log_functions.try_float(log_functions.try_number(value)) END""",
+        LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog
+        AS $$
+        BEGIN
+            RETURN CASE WHEN value ~* '^\s*([-+]?inf(inity)?|nan)\s*$' THEN value::double precision
+                WHEN value ~* '^\s*[-+]?0x' THEN log_functions.try_integer(value)
+                ELSE log_functions.try_float(log_functions.try_number(value)) END;
+        END $$""",
     ("try_integer", "jsonb"): """
         CREATE OR REPLACE FUNCTION log_functions.try_integer(value jsonb) RETURNS bigint
         LANGUAGE sql IMMUTABLE PARALLEL SAFE

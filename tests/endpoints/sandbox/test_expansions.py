@@ -31,7 +31,7 @@ CHOSEN = (
     "deep: between / between", "deep: between / in columns", "deep: between symmetric / bound of symmetric",
     "deep: between chained / row in rows", "deep: in a query / between", "deep: concatenation of other / between",
     "deep: star of row / in columns", "deep: try_float / between", "wide: between / between symmetric",
-    "wide: try_float / in columns", "deep: exists / between",
+    "wide: try_float / in columns", "wide: multiplied / try_float", "deep: exists / between",
     "query: pulled up / pulled up", "query: pulled up / union", "query: condition / union", "query: union / between",
     "query: whole row / pulled up", "query: full join / natural join",
     "query: full join / position of", "query: with copied / pulled up",

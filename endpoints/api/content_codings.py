@@ -1,8 +1,8 @@
 """Answers compressed for clients that ask for it: content codings, RFC 9110 sections 8.4.1 and 12.5.3.
 
 Each coding of a result is a representation of its own, with an entity tag of its own: `"9c1f…-gzip"` (section 8.8.3.3).
-What is compressed once stays in this process, beside the entry of the cache that it belongs to, so a hit compresses
-nothing.
+A hit compresses nothing: the zstd frame of a cached result is what Redis has, and what became gzip once stays in this
+process.
 """
 
 from __future__ import annotations
@@ -13,20 +13,17 @@ from collections import OrderedDict
 from functools import lru_cache
 from typing import Final
 
-import zstandard
 from django.conf import settings
 
 from endpoints.api.negotiation import quality
 from endpoints.calling.cached_results import Served
+from endpoints.results.compression import zstd_frame
 from endpoints.results.outcomes import ResultFormat
 
-COMPRESS_FROM_BYTES: Final = 8 * 1024  # smaller answers fit into a few packets
-CAPACITY_BYTES: Final = 16 * 1024 * 1024  # of compressed bodies, in each process
+CAPACITY_BYTES: Final = 16 * 1024 * 1024  # of bodies in gzip, in each process
 _LONGEST_REMEMBERED: Final = 512  # characters; browsers send about 30
 ZSTD: Final = "zstd"
 GZIP: Final = "gzip"
-# Its size is in each frame, so the window is no larger than the body, nor than the 8 MiB of RFC 9659.
-_ZSTD_LEVEL: Final = 3
 _GZIP_LEVEL: Final = 1  # of log rows it leaves 7 % more bytes than level 4, in half the time
 _GZIP_WINDOW: Final = 31  # zlib's way to ask for gzip's header, here without a time: equal bodies stay equal
 
@@ -39,20 +36,19 @@ def encoded_body(served: Served, accept_encoding: str) -> tuple[bytes, str]:
     coding = preferred_coding(accept_encoding)
     if not coding:
         return body, ""
-    key = None if served.key is None else (served.key, served.etag, coding)
+    compressed = (served.outcome.zstd or zstd_frame(body)) if coding == ZSTD else _gzip(served)
+    return (compressed, coding) if compressed and len(compressed) < len(body) else (body, "")
+
+
+def _gzip(served: Served) -> bytes:
+    key = None if served.key is None else (served.key, served.etag)
     compressed = None if key is None else KEPT.get(key)
     if compressed is None:
-        compressed = _compress(body, coding)
+        compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
+        compressed = compressor.compress(served.outcome.body) + compressor.flush()
         if key is not None:
             KEPT.keep(key, compressed)
-    return (compressed, coding) if len(compressed) < len(body) else (body, "")
-
-
-def _compress(body: bytes, coding: str) -> bytes:
-    if coding == ZSTD:
-        return zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(body)
-    compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
-    return compressor.compress(body) + compressor.flush()
+    return compressed
 
 
 # --- Negotiation ------------------------------------------------------------------------------------------------------
@@ -89,7 +85,7 @@ def is_tag_of(tag: str, etag: str) -> bool:
 
 # --- Kept bodies ------------------------------------------------------------------------------------------------------
 class KeptBodies:
-    """Compressed bodies of one process, for all its threads; the longest unused go first."""
+    """Bodies in gzip of one process, for all its threads; the longest unused go first."""
 
     def __init__(self, capacity_bytes: int = CAPACITY_BYTES) -> None:
         self._capacity_bytes = capacity_bytes

@@ -10,13 +10,14 @@ from typing import Any, Final
 from django.conf import settings
 from django.utils.http import parse_etags
 
-from endpoints.api.content_codings import COMPRESS_FROM_BYTES, encoded_body, is_tag_of, tag_in
+from endpoints.api.content_codings import encoded_body, is_tag_of, tag_in
 from endpoints.api.links import link_to_next_page
 from endpoints.api.replies import POSITION_HEADER, Reply
 from endpoints.calling.cached_results import CacheState, Served
 from endpoints.calling.calls import Answer
 from endpoints.calling.query_requests import Call
 from endpoints.calling.streams import StreamedAnswer
+from endpoints.results.compression import COMPRESS_FROM_BYTES
 from endpoints.results.encoding import BINARY_FORMATS
 from endpoints.results.outcomes import ResultFormat
 

@@ -44,16 +44,31 @@ class Entry:
     def at(self) -> datetime:
         return datetime.fromtimestamp(self.call.at, UTC)
 
-    def row(self) -> tuple[Any, ...]:
+    def copy_line(self) -> str:
+        """Return its line of COPY, in PostgreSQL's text format: by psycopg it takes five times as long."""
         call, endpoint = self.call, self.endpoint
+        pk, name = (_NULL, "") if endpoint is None else (endpoint.pk.hex, endpoint.name)
+        values = _NULL if self.values is None else _escaped(orjson.dumps(self.values).decode())
         return (
-            self.at, self.request_id, self.kind,
-            None if endpoint is None else endpoint.pk, "" if endpoint is None else endpoint.name, call.version,
-            call.access_token, call.access_token_prefix, self.names,
-            None if self.values is None else orjson.dumps(self.values).decode(),
-            call.cache, call.status, call.error_code, call.rows, call.milliseconds, self.calls,
-            call.reason,
-        )  # fmt: skip
+            f"{self.at.isoformat()}\t{_escaped(self.request_id)}\t{self.kind}\t{pk}\t{_escaped(name)}\t{call.version}"
+            f"\t{_escaped(call.access_token)}\t{call.access_token_prefix}\t{_escaped(_array(self.names))}\t{values}"
+            f"\t{call.cache}\t{call.status}\t{call.error_code}\t{call.rows}\t{call.milliseconds!r}\t{self.calls}"
+            f"\t{_escaped(call.reason)}\n"
+        )
+
+
+_NULL: Final = r"\N"
+# PostgreSQL, "COPY", File Formats, Text Format: what would end a value or a line, and the character that escapes them.
+_ESCAPES: Final = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
+
+
+def _escaped(text: str) -> str:
+    return text.translate(_ESCAPES)
+
+
+def _array(names: Iterable[str]) -> str:
+    quoted = (name.replace("\\", r"\\").replace('"', r"\"") for name in names)
+    return "{" + ",".join(f'"{name}"' for name in quoted) + "}"
 
 
 @dataclass(slots=True)

@@ -149,8 +149,7 @@ def _write(entries: Sequence[Entry], *, dropped: int) -> int:
         if dropped:
             cursor.execute(_ADD_TO_DAY, [datetime.now(UTC).date(), 0, dropped])
         with cursor.copy(_COPY) as copy:
-            for entry in kept:
-                copy.write_row(entry.row())
+            copy.write("".join(entry.copy_line() for entry in kept))
         sums = sums_of(entries)
         cursor.executemany(_ADD.format(period="minute"), sums.minutes)
         cursor.executemany(_ADD.format(period="hour"), sums.hours)

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import hashlib
 import struct
-import zlib
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from time import time
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import cast
 
 import orjson
 import structlog
 import xxhash
 from django.conf import settings
+from zstandard import ZstdError
 
 from endpoints.cache import keys
 from endpoints.cache.connection import CacheUnavailable, Script, ask_for, ask_script
 from endpoints.cache.keys import ResultKey
 from endpoints.cache.leases import Lease
 from endpoints.cache.policy import CachePolicy
+from endpoints.results.compression import expanded
 from endpoints.results.outcomes import Outcome, ResultFormat
 
 # --- Entry format -----------------------------------------------------------------------------------------------------
@@ -30,43 +30,16 @@ from endpoints.results.outcomes import Outcome, ResultFormat
 #
 # ::
 #
-#     "LQE2"   header length   body length   CRC-32 of all that follows   header (JSON)   body (raw or zlib)
-#     4 bytes  2               4             4
+#     "LQE3"   header length   body length   header (JSON)   body (raw, or shorter as a zstd frame)
+#     4 bytes  2               4
 #
-# A value of another format, a cut or a damaged one is refused as a whole.
-_MAGIC = b"LQE2"
-_PREFIX = struct.Struct(">4sHII")
-# Below this a hit is cheapest raw; above it a body of log rows shrinks to a ninth and costs 0.8 µs per kB to expand.
-COMPRESS_FROM_BYTES = 16_384
-_SAMPLE_BYTES = 16_384
-_WORTHWHILE_RATIO = 0.75
-_TRUNCATED = 5  # its place in a header: true, false, or
-_AT_OWN_LIMIT = "limit"
-_NOTES = 11  # their place in a header; entries of an earlier version do not have them
+# A value of another format, or a cut one, is refused as a whole.
+_MAGIC = b"LQE3"
+_PREFIX = struct.Struct(">4sHI")
 
 
 class UnreadableEntry(Exception):
     """The value is not an entry of this format, or not all of one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """The facts about a result without its body."""
-
-    created_at: float  # unix seconds, by the clock of the machine that ran the query
-    lifetime_ms: int  # from storing to expiry
-    etag: str
-    format: ResultFormat
-    row_count: int
-    truncated: bool
-    database_seconds: float
-    encoding_seconds: float
-    position: int  # of the log, up to which the result contains every row
-    body_bytes: int  # of the result
-    compressed: bool
-    notes: tuple[str, ...] = ()
-    next_page: str = ""
-    at_own_limit: bool = False
 
 
 def entity_tag(body: bytes) -> str:
@@ -83,79 +56,45 @@ def _seed(secret: str) -> int:
     return int.from_bytes(hashlib.sha256(f"entity tags {secret}".encode()).digest()[:8], "big")
 
 
-def encode_entry(outcome: Outcome, *, etag: str, created_at: float, lifetime_ms: int) -> bytes:
-    """Return the value to store."""
-    body, compressed = _compress(outcome.body)
+def encode_entry(outcome: Outcome, *, etag: str, lifetime_ms: int) -> bytes:
+    """Return the value to store; `lifetime_ms` is from storing to expiry."""
+    body = outcome.zstd or outcome.body
     header = orjson.dumps(
         [
-            created_at,
             lifetime_ms,
             etag,
+            len(outcome.body),
             outcome.format.value,
             outcome.row_count,
-            # A process of an earlier version reads any text as true: more rows than were returned.
-            outcome.truncated or (_AT_OWN_LIMIT if outcome.at_own_limit else False),
+            outcome.truncated,
             outcome.database_seconds,
             outcome.encoding_seconds,
             outcome.position,
-            len(outcome.body),
-            compressed,
             outcome.notes,
-            # Only of pages: a process of an earlier version, which knows none, can read every other entry.
-            *([outcome.next_page] if outcome.next_page else []),
+            outcome.next_page,
+            outcome.at_own_limit,
         ]
     )
-    checksum = zlib.crc32(body, zlib.crc32(header))
-    return b"".join((_PREFIX.pack(_MAGIC, len(header), len(body), checksum), header, body))
+    return b"".join((_PREFIX.pack(_MAGIC, len(header), len(body)), header, body))
 
 
-def decode_entry(value: bytes) -> tuple[Header, bytes]:
-    """Return the header and the stored body, for `expand_body`. Raises UnreadableEntry."""
-    header_length, body_length, checksum = _read_prefix(value)
-    body_start = _PREFIX.size + header_length
-    if len(value) != body_start + body_length:
-        raise UnreadableEntry(f"{len(value)} bytes instead of {body_start + body_length}")
-    if zlib.crc32(memoryview(value)[_PREFIX.size :]) != checksum:
-        raise UnreadableEntry("the checksum does not match")
-    return _read_header(value[_PREFIX.size : body_start]), value[body_start:]
-
-
-def expand_body(header: Header, stored: bytes) -> bytes:
-    """Return the result's bytes."""
-    return zlib.decompress(stored, bufsize=max(1, header.body_bytes)) if header.compressed else stored
-
-
-def _compress(body: bytes) -> tuple[bytes, bool]:
-    if len(body) < COMPRESS_FROM_BYTES:
-        return body, False
-    sample = zlib.compress(body[:_SAMPLE_BYTES], 1)
-    if len(sample) > _SAMPLE_BYTES * _WORTHWHILE_RATIO:
-        return body, False
-    compressed = zlib.compress(body, 1)
-    return (compressed, True) if len(compressed) <= len(body) * _WORTHWHILE_RATIO else (body, False)
-
-
-def _read_prefix(value: bytes) -> tuple[int, int, int]:
+def decode_entry(value: bytes) -> tuple[Outcome, str, int]:
+    """Return the result, its entity tag and its lifetime in milliseconds. Raises UnreadableEntry."""
     try:
-        magic, header_length, body_length, checksum = _PREFIX.unpack_from(value)
-    except struct.error as error:
-        raise UnreadableEntry(f"only {len(value)} bytes") from error
-    if magic != _MAGIC:
-        raise UnreadableEntry("another format")
-    return header_length, body_length, checksum
-
-
-def _read_header(text: bytes) -> Header:
-    try:
-        fields = orjson.loads(text)
-        fields[3] = ResultFormat(fields[3])
-        fields[_NOTES : _NOTES + 1] = map(tuple, fields[_NOTES : _NOTES + 1])
-        at_own_limit = fields[_TRUNCATED] == _AT_OWN_LIMIT
-        fields[_TRUNCATED] = fields[_TRUNCATED] is True
-        header = Header(*fields)
-        return replace(header, at_own_limit=True) if at_own_limit else header
-    except (ValueError, TypeError, LookupError) as error:
-        raise UnreadableEntry("the header cannot be read") from error
+        magic, header_length, body_length = _PREFIX.unpack_from(value)
+        start = _PREFIX.size + header_length
+        if magic != _MAGIC or len(value) != start + body_length:
+            raise UnreadableEntry(f"{len(value)} bytes of another format, or not all of them")
+        fields = orjson.loads(value[_PREFIX.size : start])
+        lifetime_ms, etag, size, name, rows, truncated, database, encoding, position, notes, page, at_limit = fields
+        stored = value[start:]
+        body, frame = (stored, b"") if len(stored) == size else (expanded(stored, size), stored)
+        outcome = Outcome(
+            body, ResultFormat(name), rows, truncated, database, encoding, position, tuple(notes), page, at_limit, frame
+        )
+        return outcome, etag, lifetime_ms
+    except (struct.error, ValueError, TypeError, ZstdError) as error:
+        raise UnreadableEntry(f"{type(error).__name__}: {error}") from error
 
 
 # --- Entries ----------------------------------------------------------------------------------------------------------
@@ -209,38 +148,18 @@ return redis.call('ZCARD', index)
 """)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
-    """A stored result; the body stays compressed until the first access to `outcome`."""
+    """A stored result."""
 
-    header: Header
-    stored_body: bytes
+    outcome: Outcome
+    etag: str
     age_seconds: float
     policy: CachePolicy
 
     @property
     def is_fresh(self) -> bool:
         return self.policy.is_fresh(self.age_seconds)
-
-    @property
-    def etag(self) -> str:
-        return self.header.etag
-
-    @cached_property
-    def outcome(self) -> Outcome:
-        header = self.header
-        return Outcome(
-            body=expand_body(header, self.stored_body),
-            format=header.format,
-            row_count=header.row_count,
-            truncated=header.truncated,
-            database_seconds=header.database_seconds,
-            encoding_seconds=header.encoding_seconds,
-            position=header.position,
-            notes=header.notes,
-            next_page=header.next_page,
-            at_own_limit=header.at_own_limit,
-        )
 
 
 def fetch(key: ResultKey, policy: CachePolicy) -> Entry | None:
@@ -250,14 +169,12 @@ def fetch(key: ResultKey, policy: CachePolicy) -> Entry | None:
     if value is None or remaining_ms < 0:
         return None
     try:
-        header, body = decode_entry(value)
+        outcome, etag, lifetime_ms = decode_entry(value)
     except UnreadableEntry as error:
         logger.warning("cache_entry_unreadable", entry=key.entry, reason=str(error))
         return None
-    age_seconds = (header.lifetime_ms - remaining_ms) / 1000
-    if not policy.is_usable(age_seconds, header.position):
-        return None
-    return Entry(header=header, stored_body=body, age_seconds=age_seconds, policy=policy)
+    age_seconds = (lifetime_ms - remaining_ms) / 1000
+    return Entry(outcome, etag, age_seconds, policy) if policy.is_usable(age_seconds, outcome.position) else None
 
 
 def store(key: ResultKey, outcome: Outcome, policy: CachePolicy, *, lease: Lease, etag: str | None = None) -> bool:
@@ -266,7 +183,7 @@ def store(key: ResultKey, outcome: Outcome, policy: CachePolicy, *, lease: Lease
     `etag` spares hashing the body again. Raises CacheUnavailable, also if the share of the policy has no room.
     """
     lifetime_ms = max(1, round(policy.kept_seconds * 1000))
-    value = encode_entry(outcome, etag=etag or entity_tag(outcome.body), created_at=time(), lifetime_ms=lifetime_ms)
+    value = encode_entry(outcome, etag=etag or entity_tag(outcome.body), lifetime_ms=lifetime_ms)
     names = [lease.name, key.entry, keys.index_name(key.endpoint_id)]
     if policy.share:
         names += keys.share_names(policy.share)

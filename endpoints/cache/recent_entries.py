@@ -55,7 +55,7 @@ class RecentEntries:
         if kept is not None:
             recent = RecentEntry(kept[0], asked_at - kept[1])
             is_trusted = recent.seconds_ago < connection.TRUSTED_SECONDS and recent.is_fresh
-            if is_trusted and policy.is_usable(recent.age_seconds, kept[0].header.position):
+            if is_trusted and policy.is_usable(recent.age_seconds, kept[0].outcome.position):
                 return recent
         entry = fetch(key, policy)
         self._keep(key, entry, asked_at)
@@ -70,14 +70,18 @@ class RecentEntries:
         with self._lock:
             before = self._kept.pop(key, None)
             if before is not None:
-                self._bytes -= before[0].header.body_bytes
+                self._bytes -= _size(before[0])
             if entry is None or not entry.is_fresh or not connection.TRUSTED_SECONDS:
                 return
             self._kept[key] = (entry, asked_at)
-            self._bytes += entry.header.body_bytes
+            self._bytes += _size(entry)
             while self._bytes > self._capacity_bytes:
                 _, (oldest, _) = self._kept.popitem(last=False)
-                self._bytes -= oldest.header.body_bytes
+                self._bytes -= _size(oldest)
+
+
+def _size(entry: Entry) -> int:
+    return len(entry.outcome.body) + len(entry.outcome.zstd)
 
 
 RECENT: Final = RecentEntries()

@@ -9,7 +9,7 @@ that took over from a runner that died as long again, and `waiting` bounds how m
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from endpoints.cache import flights
 from endpoints.cache.connection import CacheUnavailable
@@ -20,6 +20,7 @@ from endpoints.cache.leases import Lease, acquire, announce_wait, contend, finis
 from endpoints.cache.policy import CachePolicy
 from endpoints.cache.running_calls import LOOK_SECONDS, end_if_unwanted
 from endpoints.errors import CallEnded, EndpointError, InternalError, LimitReached
+from endpoints.results.compression import zstd_frame
 from endpoints.results.outcomes import Outcome
 
 _STORED = b"stored"
@@ -130,6 +131,7 @@ class _Leader:
         self.flight.lease = lease
         try:
             outcome = self.produce()
+            outcome = replace(outcome, zstd=zstd_frame(outcome.body))
         except BaseException as error:
             self.flight.lease = None  # ended here and not by a purge: newcomers may follow until the flight has ended
             finish(lease, _note_of(error))

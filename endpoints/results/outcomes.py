@@ -102,7 +102,8 @@ class Outcome:
 
     `notes` are sentences in ASCII about a text that probably does not mean what it says. `next_page` is the token of
     the page behind this one, "" if there is none. `at_own_limit` is whether the stored query's own LIMIT is reached:
-    there may be more rows, which nobody has looked for.
+    there may be more rows, which nobody has looked for. `zstd` is the body as a zstd frame, b"" where there is none:
+    for what is not cached, is small, or would not become smaller.
     """
 
     body: bytes
@@ -115,3 +116,4 @@ class Outcome:
     notes: tuple[str, ...] = ()
     next_page: str = ""
     at_own_limit: bool = False
+    zstd: bytes = b""

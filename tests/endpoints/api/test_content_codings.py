@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 import zstandard
+from django_redis import get_redis_connection
 
 from endpoints.access.access_tokens import issue_access_token
 from endpoints.api import content_codings
-from endpoints.api.content_codings import COMPRESS_FROM_BYTES, KeptBodies, is_tag_of, preferred_coding, tag_in
+from endpoints.api.content_codings import KeptBodies, is_tag_of, preferred_coding, tag_in
+from endpoints.cache import single_flight
+from endpoints.cache.keys import entry_prefix
 from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
+from endpoints.results.compression import COMPRESS_FROM_BYTES
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from tests.conftest import ApiClient
 from tests.endpoints.api.conftest import HOST, Ask
@@ -174,14 +178,30 @@ def test_tags_of_other_results_are_told_apart() -> None:
 def test_a_hit_compresses_nothing(api: ApiClient, monkeypatch: pytest.MonkeyPatch) -> None:
     save_large(cache_seconds=60)
     compressed: list[str] = []
-    compress = content_codings._compress
+    gzip_of, frame_of = content_codings.zlib.compressobj, single_flight.zstd_frame
     monkeypatch.setattr(
-        content_codings, "_compress", lambda body, coding: compressed.append(coding) or compress(body, coding)
+        content_codings.zlib, "compressobj", lambda *options: compressed.append("gzip") or gzip_of(*options)
     )
-    answers = [api.query(NAME, {"rows": LARGE}, accept_encoding=each) for each in ("gzip", "gzip", "zstd", "gzip")]
-    assert compressed == ["gzip", "zstd"]
+    for module in (content_codings, single_flight):
+        monkeypatch.setattr(module, "zstd_frame", lambda body: compressed.append("zstd") or frame_of(body))
+    asked = ("gzip", "gzip", "zstd", "identity", "zstd", "gzip")
+    answers = [api.query(NAME, {"rows": LARGE}, accept_encoding=each) for each in asked]
+    assert compressed == ["zstd", "gzip"], "the one for Redis, the other for the first who asked"
     assert len({expanded(each) for each in answers}) == 1
-    assert [each["X-Cache"] for each in answers] == ["miss", "hit", "hit", "hit"]
+    assert [each["X-Cache"] for each in answers] == ["miss"] + ["hit"] * 5
+
+
+def test_the_frame_in_redis_is_what_a_client_gets(api: ApiClient) -> None:
+    save_large(cache_seconds=60)
+    miss, hit = (api.query(NAME, {"rows": LARGE}, accept_encoding="zstd") for _ in range(2))
+    (entry,) = (get_redis_connection("default").get(name) for name in entry_names())
+    assert entry.endswith(hit.content)
+    assert miss.content == hit.content
+    assert (miss["X-Cache"], hit["X-Cache"], hit["Content-Encoding"]) == ("miss", "hit", "zstd")
+
+
+def entry_names() -> list[bytes]:
+    return list(get_redis_connection("default").scan_iter(f"{entry_prefix(Endpoint.objects.get(name=NAME).pk.hex)}*"))
 
 
 def test_what_is_not_cached_is_not_kept(api: ApiClient) -> None:

@@ -151,9 +151,9 @@ def test_without_the_demand_plain_http_is_answered(ask: Ask, secret: str, settin
     assert ask("", path=PATH, x_api_key=secret)[0] == 200
 
 
-def test_the_log_has_the_refusal_and_no_secret(ask: Ask, secret: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_has_the_refusal_and_no_secret(ask: Ask, secret: str, capfd: pytest.CaptureFixture[str]) -> None:
     ask("", path=PATH, x_api_key=secret)
-    written = caplog.text
+    written = capfd.readouterr().err
     assert "https_required" in written
     assert secret not in written
     assert secret.split("_", 2)[2] not in written

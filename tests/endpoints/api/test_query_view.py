@@ -22,7 +22,7 @@ from tests.conftest import ApiClient
 
 pytestmark = pytest.mark.django_db
 ECHO = "/api/endpoints/query/echo"
-UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+MADE_ID = re.compile(r"[0-9a-f]{32}")
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_puts_a_bound_argument_in_where_the_call_names_none(echo: Endpoint) -> N
 def test_carries_the_headers_of_the_contract(api: ApiClient, echo: Endpoint) -> None:
     response = api.query("echo", {"text": "a"})
     assert response["Content-Type"] == "application/json; charset=utf-8"
-    assert UUID.fullmatch(response["X-Request-ID"])
+    assert MADE_ID.fullmatch(response["X-Request-ID"])
     assert response["X-Cache"] in {"hit", "stale", "miss", "bypass"}
     assert response["Cache-Control"].startswith("private")
     assert response["X-Result-Rows"] == "1"
@@ -143,7 +143,7 @@ def test_echoes_a_fit_request_id(api: ApiClient, echo: Endpoint, request_id: str
 
 @pytest.mark.parametrize("request_id", ["", "x" * 129, "a b", 'a"b', "ü", "<script>", "a,b"])
 def test_makes_a_request_id_where_the_sent_one_is_unfit(api: ApiClient, echo: Endpoint, request_id: str) -> None:
-    assert UUID.fullmatch(api.query("echo", X_Request_ID=request_id)["X-Request-ID"])
+    assert MADE_ID.fullmatch(api.query("echo", X_Request_ID=request_id)["X-Request-ID"])
 
 
 def test_says_when_max_rows_cut_the_result(api: ApiClient) -> None:

@@ -89,6 +89,24 @@ def test_keeps_values_only_if_the_endpoint_says_so_and_redacts_them_like_the_res
     assert values == ["x" * 200 + "…", "from REDACTED", "y" * 190 + " REDACTED", None]
 
 
+AWKWARD = ("a\tb", "line\nend\r", "back\\slash", r"\N", r"\.", 'quo"te', "{a,b}", "NULL", "", " ", "é€😀")
+
+
+def test_every_character_comes_back_as_it_was(audit_log: CallLog) -> None:
+    for text in AWKWARD:
+        call = RecentCall(time.time(), text, "0" * 12, 500, "internal_error", 7, 1.25, "miss", 3, text)
+        call_queue.note((call, None, f"id {text}", "load", {text: "x", "source": text}, False))
+    audit_log.flush()
+    found = recorded()
+    assert [row["caller"] for row in found] == [row["reason"] for row in found] == list(AWKWARD)
+    assert [row["request_id"] for row in found] == [f"id {text}" for text in AWKWARD]
+    assert [row["argument_names"] for row in found] == [sorted([text, "source"]) for text in AWKWARD]
+    assert [json.loads(row["argument_values"] or "{}").get("source", "") for row in found] == list(AWKWARD)
+    assert {(row["endpoint_id"], row["endpoint"], row["milliseconds"], row["version"]) for row in found} == {
+        (None, "", 1.25, 3)
+    }
+
+
 def test_has_the_kind_of_a_sandbox_query_and_nothing_of_its_text(audit_log: CallLog, api: ApiClient) -> None:
     define(
         sql="WITH t AS (SELECT @word::text AS word) SELECT word FROM t", sandboxing=True, record_argument_values=True

@@ -195,13 +195,13 @@ MIDDLEWARE = [
     "endpoints.api.authentication.InsecureTokenMiddleware",  # before the redirect to HTTPS
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
+    "endpoints.admin.middleware.ForPeopleSessions",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
+    "endpoints.admin.middleware.ForPeopleAuthentication",
+    "endpoints.admin.middleware.ForPeopleMessages",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "simple_history.middleware.HistoryRequestMiddleware",
+    "endpoints.admin.middleware.for_people_history",
     "endpoints.admin.refusal_pages.RefusalPagesMiddleware",
     "axes.middleware.AxesMiddleware",
 ]

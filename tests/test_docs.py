@@ -233,6 +233,6 @@ def test_the_layers_of_development_md_are_those_of_the_import_contract() -> None
 
 def test_every_file_that_development_md_names_is_there() -> None:
     text = (PROJECT / "docs" / "development.md").read_text()
-    named = re.findall(r"`((?:endpoints|logsources|config|tests|docs|fixtures)/[\w./]*)`", text)
+    named = re.findall(r"[`' ]((?:endpoints|logsources|config|tests|docs|fixtures)/[\w./]*\w/?)(?![\w*{])", text)
     assert len(named) > 30
     assert [name for name in named if not (PROJECT / name).exists()] == []

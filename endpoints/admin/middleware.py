@@ -1,14 +1,55 @@
-"""What the admin adds to every one of its pages: what it may load and run, and how long it may wait for PostgreSQL."""
+"""Middleware for people: sessions, and what the admin adds to its pages: what they may load, how long they may wait.
+
+Calls have access tokens and pass by it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
+from django.contrib.auth.middleware import AuthenticationMiddleware
+from django.contrib.messages.middleware import MessageMiddleware
+from django.contrib.sessions.middleware import SessionMiddleware
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.urls import reverse
+from django.utils.deprecation import MiddlewareMixin
+from simple_history.middleware import HistoryRequestMiddleware
 
 from config.deadlines import answer_within
+
+# --- Sessions ---------------------------------------------------------------------------------------------------------
+# The admin's session opens the OpenAPI document too.
+_PATHS: Final = ("/admin/", "/api/openapi.json")
+
+
+class _ForPeople(MiddlewareMixin):
+    """A mixin that passes on every request but those of the paths that know a session."""
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if not request.path_info.startswith(_PATHS):
+            return cast(HttpResponseBase, self.get_response(request))
+        return cast(HttpResponseBase, super().__call__(request))
+
+
+class ForPeopleSessions(_ForPeople, SessionMiddleware):
+    """Django's."""
+
+
+class ForPeopleAuthentication(_ForPeople, AuthenticationMiddleware):
+    """Django's."""
+
+
+class ForPeopleMessages(_ForPeople, MessageMiddleware):
+    """Django's."""
+
+
+def for_people_history(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """Have the history name the person who changes something."""
+    with_history = HistoryRequestMiddleware(get_response)
+    return lambda request: (with_history if request.path_info.startswith(_PATHS) else get_response)(request)
+
 
 # --- Content security -------------------------------------------------------------------------------------------------
 # What the admin's pages may load and run: their own files, and nothing that was written into the page itself.

@@ -69,12 +69,14 @@ def issue_access_token(
     load_sources: Sequence[str] = (),
     default_project: str = "",
     may_issue: bool = False,
+    allowed_origins: Sequence[str] = (),
     no_endpoints: bool = False,
     limits: OwnLimits = _DEFAULT_LIMITS,
 ) -> IssuedAccessToken:
     """Make an access token; with no endpoint names it may call every endpoint, unless it is to call none.
 
-    If it may load rows, then into `load_sources` alone, or into every log source if there are none.
+    If it may load rows, then into `load_sources` alone, or into every log source if there are none. Pages of
+    `allowed_origins` may call with the browser tokens that it issues.
     Raises ValidationError, also for what `token_rules` refuses.
     """
     if no_endpoints and endpoint_names:
@@ -94,6 +96,7 @@ def issue_access_token(
         load_sources=sorted(set(load_sources)),
         default_project=default_project,
         may_issue=may_issue,
+        allowed_origins=list(dict.fromkeys(allowed_origins)),
         calls_a_minute=limits.calls_a_minute,
         calls_at_once=limits.calls_at_once,
         sandbox_queries_at_once=limits.sandbox_queries_at_once,

@@ -34,7 +34,6 @@ EDITOR: Final = (
 OWNER: Final = (
     EDITOR
     | _permissions("endpoints", ["endpoint", "accesstoken", "alert"], *_EVERYTHING)
-    | _permissions("endpoints", ["signingkey"], "view", "add", "change")
     | _permissions("logsources", ["logsource", "extractedcolumn"], *_EVERYTHING)
     | _permissions("auth", ["user", "group"], *_EVERYTHING)
     | _permissions("axes", ["accessattempt"], "view", "delete")  # failed logins; to delete one lifts its lock-out

@@ -1,4 +1,4 @@
-"""What Django's database says of endpoints, access tokens and signing keys, kept here while it is known to be current.
+"""What Django's database says of endpoints and access tokens, kept here while it is known to be current.
 
 A known item is served from memory under the marker it was read under (`change_marker`), for FRESH_SECONDS; then the
 database is asked again. When that cannot be reached and the marker is still the same, nothing has changed
@@ -25,10 +25,9 @@ from django.db.models import Q
 from config.deadlines import answer_within
 from endpoints.access.change_marker import current_marker
 from endpoints.access.secrets import OwnLimits
-from endpoints.access.signing_keys import KnownSigningKey, known_signing_key
 from endpoints.definition import Version
 from endpoints.errors import DatabaseUnavailable, EndpointNotFound
-from endpoints.models import AccessToken, Endpoint, SigningKey
+from endpoints.models import AccessToken, Endpoint
 
 CAPACITY: Final = 1000  # items
 _TURNS: Final = 64  # two items that share one wait for each other, seldom
@@ -59,6 +58,7 @@ class KnownToken:
     load_sources: frozenset[str]
     default_project: str
     may_issue: bool
+    allowed_origins: frozenset[str]
     limits: OwnLimits
     expires_at: datetime | None
     revoked_at: datetime | None
@@ -114,12 +114,8 @@ class KnownRecords:
         """Return the access token of this prefix, or None. Raises DatabaseUnavailable."""
         return self._known(("access token", prefix), lambda: _read_access_token(prefix))
 
-    def signing_key(self, kid: str) -> KnownSigningKey | None:
-        """Return the signing key of this id, or None. Raises DatabaseUnavailable."""
-        return self._known(("signing key", kid), lambda: _read_signing_key(kid))
-
-    def origins_of_signing_keys(self) -> frozenset[str]:
-        """Return the origins that any signing key allows which is not revoked. Raises DatabaseUnavailable."""
+    def allowed_origins(self) -> frozenset[str]:
+        """Return the origins that access tokens allow which may issue browser tokens. Raises DatabaseUnavailable."""
         return self._known(("origins", ""), _read_origins) or frozenset()
 
     def note_use(self, token: KnownToken, *, now: datetime) -> None:
@@ -259,6 +255,7 @@ def _read_access_token(prefix: str) -> KnownToken | None:
         load_sources=frozenset(token.load_sources),
         default_project=token.default_project,
         may_issue=token.may_issue,
+        allowed_origins=frozenset(token.allowed_origins),
         limits=OwnLimits.of(token),
         expires_at=token.expires_at,
         revoked_at=token.revoked_at,
@@ -266,13 +263,9 @@ def _read_access_token(prefix: str) -> KnownToken | None:
     )
 
 
-def _read_signing_key(kid: str) -> KnownSigningKey | None:
-    key = SigningKey.objects.filter(kid=kid).first()
-    return None if key is None else known_signing_key(key)
-
-
 def _read_origins() -> frozenset[str]:
-    lists = SigningKey.objects.filter(revoked_at=None).values_list("allowed_origins", flat=True)
+    issuers = AccessToken.objects.filter(revoked_at=None, may_issue=True).exclude(allowed_origins=[])
+    lists = issuers.values_list("allowed_origins", flat=True)
     return frozenset(origin for origins in lists for origin in origins)
 
 

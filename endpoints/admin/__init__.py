@@ -7,14 +7,12 @@ from endpoints.admin.access_token import AccessTokenAdmin
 from endpoints.admin.alerts import AlertAdmin
 from endpoints.admin.endpoint import EndpointAdmin
 from endpoints.admin.log_sources import LogSourceAdmin
-from endpoints.admin.signing_keys import SigningKeyAdmin
 
 __all__ = [
     "AccessTokenAdmin",
     "AlertAdmin",
     "EndpointAdmin",
     "LogSourceAdmin",
-    "SigningKeyAdmin",
     "dashboard",
     "logins",
     "third_party",

@@ -113,8 +113,8 @@ class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, SecretPageAdmin, ReadableHi
     list_filter = (StateFilter,)
     search_fields = ("name", "prefix")
     readonly_fields = (
-        "prefix", "created_at", "last_used_at", "revoked_at", "state_in_words", "reach", "bonds", "expiry", "last_use",
-        "own_limits", "use_of_limits",
+        "prefix", "created_at", "last_used_at", "revoked_at", "state_in_words", "reach", "bonds", "origins", "expiry",
+        "last_use", "own_limits", "use_of_limits",
     )  # fmt: skip
     # The bound arguments may name customers: shown only to those who may change them.
     seen_by_viewers = ("name", "state", "expiry", "last_use")
@@ -128,6 +128,7 @@ class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, SecretPageAdmin, ReadableHi
         "load_sources": "log sources",
         "default_project": "default project",
         "may_issue": "issuing",
+        "allowed_origins": "allowed origins",
         "calls_a_minute": "calls a minute",
         "calls_at_once": "calls at the same time",
         "sandbox_queries_at_once": "sandbox queries at the same time",
@@ -136,20 +137,20 @@ class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, SecretPageAdmin, ReadableHi
     }
     fieldsets = (
         (None, {"fields": ("name", "expires", "expires_at", "state_in_words")}),
-        ("What it may do", {"fields": ("every_endpoint", "endpoints", "bound_arguments", "may_purge", "may_issue")}),
+        ("What it may do", {"fields": ("every_endpoint", "endpoints", "bound_arguments", "may_purge")}),
+        ("Browser tokens", {"fields": ("may_issue", "allowed_origins")}),
         ("Loading", {"fields": ("may_load", "load_sources", "default_project")}),
         ("Limits", {"fields": ("calls_a_minute", ("calls_at_once", "sandbox_queries_at_once"), "use_of_limits")}),
         ("Use", {"fields": (("prefix", "created_at"), ("last_use", "revoked_at"))}),
     )
     fieldsets_of_new = (
         (None, {"fields": ("name", "expires", "expires_at")}),
-        fieldsets[1],
-        fieldsets[2],
+        *fieldsets[1:4],
         ("Limits", {"fields": ("calls_a_minute", ("calls_at_once", "sandbox_queries_at_once"))}),
     )
     history_fieldsets = (
         (None, {"fields": (
-            "name", "prefix", "reach", "bonds", "may_purge", "may_issue", "may_load", "load_sources",
+            "name", "prefix", "reach", "bonds", "may_purge", "may_issue", "origins", "may_load", "load_sources",
             "default_project", "own_limits", "expires_at", "revoked_at",
         )}),
     )  # fmt: skip
@@ -187,6 +188,10 @@ class AccessTokenAdmin(ConflictAdmin, RevokingAdmin, SecretPageAdmin, ReadableHi
     @admin.display(description="in use now")
     def use_of_limits(self, token: AccessToken) -> str:
         return words_of_use(token)
+
+    @admin.display(description="allowed origins", empty_value="none")
+    def origins(self, token: AccessToken) -> str | None:
+        return ", ".join(token.allowed_origins) or None
 
     @admin.display(description="bound arguments")
     def bonds(self, token: AccessToken) -> str:

@@ -14,7 +14,7 @@ from endpoints.access.secrets import OwnLimits
 from endpoints.access.token_limits import limits_in_force
 from endpoints.access.token_rules import check_expiry, check_reach
 from endpoints.admin.edit_conflicts import ConflictForm
-from endpoints.admin.fields import AssignmentsField, CheckboxList, LimitField
+from endpoints.admin.fields import AssignmentsField, CheckboxList, LimitField, LinesField
 from endpoints.models import AccessToken, Endpoint
 from logsources.models import LogSource
 
@@ -48,6 +48,10 @@ class AccessTokenForm(ConflictForm):
         help_text="One NAME=VALUE per line, such as project=acme: a call with another value is refused, a call without "
         "it gets this one, and endpoints without this parameter cannot be called.",
     )
+    allowed_origins = LinesField(
+        help_text="One origin per line, such as https://app.example.org: the pages that may call with the browser "
+        "tokens that it issues. None: no page of another origin.",
+    )
     load_sources = forms.MultipleChoiceField(
         label="Log sources",
         required=False,
@@ -68,9 +72,9 @@ class AccessTokenForm(ConflictForm):
     class Meta:
         model = AccessToken
         fields = (
-            "name", "every_endpoint", "endpoints", "bound_arguments", "may_purge", "may_issue", "may_load",
-            "load_sources", "default_project", "calls_a_minute", "calls_at_once", "sandbox_queries_at_once",
-            "expires_at",
+            "name", "every_endpoint", "endpoints", "bound_arguments", "may_purge", "may_issue",
+            "allowed_origins", "may_load", "load_sources", "default_project", "calls_a_minute", "calls_at_once",
+            "sandbox_queries_at_once", "expires_at",
         )  # fmt: skip
         labels = {"expires_at": "Expires at"}
         help_texts = {

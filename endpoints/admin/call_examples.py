@@ -17,7 +17,6 @@ from typing import Final
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
 ACCESS_TOKEN: Final = "YOUR_ACCESS_TOKEN"  # noqa: S105  # a word in its place
-SIGNING_KEY: Final = "YOUR_SIGNING_KEY"
 _WAIT_SECONDS: Final = 5  # longer than the statement timeout: so that the answer about it arrives
 
 _TIMES: Final = (ParameterType.TIMESTAMP, ParameterType.DATE)
@@ -144,7 +143,7 @@ def _typed(type_: ParameterType, text: str) -> Value:
 
 def example(target: Target, name: str, label: str, language: Language, text: str) -> CallExample:
     """Return a text as an example whose words for the caller's own values are marked."""
-    words = [ACCESS_TOKEN, SIGNING_KEY, *sorted(set(placeholders(target.arguments)), key=len, reverse=True)]
+    words = [ACCESS_TOKEN, *sorted(set(placeholders(target.arguments)), key=len, reverse=True)]
     split = re.compile("|".join(rf"\b{re.escape(word)}\b" for word in words))
     return CallExample(name, label, language, tuple(_pieces(text, split)))
 

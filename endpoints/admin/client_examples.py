@@ -10,23 +10,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from endpoints.admin.call_examples import ACCESS_TOKEN, SIGNING_KEY, Language, Target, Value, WayToCall, example
+from endpoints.admin.call_examples import ACCESS_TOKEN, Language, Target, Value, WayToCall, example
 from endpoints.admin.example_texts import KEY_OPTION, command, curl, javascript, literal, pairs, quoted
 
 _TOKEN_SECONDS: Final = 900
 _BACKEND: Final = "/my-backend/log-token"
 
 
-def browser_tokens(
-    target: Target, *, tokens_address: str, endpoint: str, bound: Mapping[str, Value], signing_keys: int
-) -> WayToCall:
+def browser_tokens(target: Target, *, tokens_address: str, endpoint: str, bound: Mapping[str, Value]) -> WayToCall:
     """Return a backend that issues a token for the endpoint alone, bound to arguments, and the page that calls."""
     body: dict[str, object] = {"endpoints": [endpoint]}
     if bound:
         body["arguments"] = dict(pairs(bound))
     body["expires_in"] = _TOKEN_SECONDS
-    if signing_keys > 1:
-        body["signing_key"] = SIGNING_KEY
     issue = command(
         f"curl {quoted(tokens_address)}",
         KEY_OPTION,
@@ -42,11 +38,8 @@ def browser_tokens(
     )
     note = (
         f"Your backend issues a token for one visitor, valid for {_TOKEN_SECONDS // 60} minutes, and the page calls "
-        "with it. Its access token must be allowed to issue browser tokens, and the signing key must list "
-        "the page's origin."
+        "with it. Its access token must be allowed to issue browser tokens, and list the page's origin."
     )
-    if not signing_keys:
-        note += " There is no signing key yet: an owner makes one under Signing keys."
     return WayToCall("browser", "Browser token", note, examples, takes_query=True)
 
 

@@ -142,7 +142,6 @@ _GROUPS: Final = {
     "Endpoints": [
         ("Endpoints", "endpoints", "endpoint", "database_search"),
         ("Access tokens", "endpoints", "accesstoken", "key"),
-        ("Signing keys", "endpoints", "signingkey", "signature"),
         ("Alerts", "endpoints", "alert", "notifications"),
     ],
     "Logs": [

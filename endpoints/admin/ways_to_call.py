@@ -14,7 +14,6 @@ from django.urls import reverse
 from endpoints.admin import client_examples, result_examples
 from endpoints.admin.call_examples import (
     ACCESS_TOKEN,
-    SIGNING_KEY,
     Target,
     Value,
     WayToCall,
@@ -23,7 +22,7 @@ from endpoints.admin.call_examples import (
 )
 from endpoints.calling.operation_names import name_endpoints
 from endpoints.definition import PublishedTable
-from endpoints.models import Endpoint, SigningKey
+from endpoints.models import Endpoint
 from endpoints.results.encoding import offered_formats
 from endpoints.results.outcomes import ResultFormat
 
@@ -47,15 +46,12 @@ def calling_context(request: HttpRequest, endpoint: Endpoint) -> dict[str, Any]:
         arguments=arguments,
     )
     sent = arguments | ({query: sandbox_query(endpoint, query)} if query else {})
-    signing_keys = SigningKey.objects.filter(retired_at=None, revoked_at=None).count()
     operation = f"get_{name_endpoints(Endpoint.objects.all())[endpoint.name].operation}"
     ways = [
         *_result_ways(endpoint, stored, replace(stored, arguments=sent)),
-        *_client_ways(request, endpoint, replace(stored, arguments=sent), operation, signing_keys),
+        *_client_ways(request, endpoint, replace(stored, arguments=sent), operation),
     ]
     fills = [(ACCESS_TOKEN, "Access token"), *((word, f"@{name}") for word, name in placeholders(arguments).items())]
-    if signing_keys > 1:
-        fills.append((SIGNING_KEY, "Signing key"))
     chosen = request.GET.get("way", "")
     return {
         "ways": ways,
@@ -89,9 +85,7 @@ def _result_ways(endpoint: Endpoint, stored: Target, target: Target) -> list[Way
     return ways
 
 
-def _client_ways(
-    request: HttpRequest, endpoint: Endpoint, target: Target, operation: str, signing_keys: int
-) -> list[WayToCall]:
+def _client_ways(request: HttpRequest, endpoint: Endpoint, target: Target, operation: str) -> list[WayToCall]:
     def address(route: str, *arguments: str) -> str:
         return request.build_absolute_uri(reverse(route, args=arguments))
 
@@ -101,7 +95,6 @@ def _client_ways(
             tokens_address=address("tokens"),
             endpoint=endpoint.name,
             bound=_bound(endpoint, target.arguments),
-            signing_keys=signing_keys,
         ),
         client_examples.agent(target, mcp_address=address("mcp"), tool=endpoint.name),
         client_examples.cancelling(target, calls_address=address("call", "id").removesuffix("id")),

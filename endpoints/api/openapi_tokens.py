@@ -60,7 +60,6 @@ def token_components() -> Schema:
         "default": DEFAULT_SECONDS,
         "description": "Seconds.",
     }
-    signing_key = _TEXT | {"description": "The name of a signing key; not needed if there is only one."}
     return {
         "BrowserTokenRequest": {
             "type": "object",
@@ -69,7 +68,6 @@ def token_components() -> Schema:
                 "endpoints": endpoints,
                 "arguments": arguments,
                 "expires_in": expires_in,
-                "signing_key": signing_key,
             },
             "additionalProperties": False,
         },

@@ -159,7 +159,7 @@ class _GuardedBody(io.RawIOBase):
             raise RequestTooLarge(f"Before a login, a body may have at most {STRANGER_BYTES} bytes.")
         request_id = settle_request_id(self._environ)
         hang_up: HangUp | None = self._environ.get(HANG_UP)
-        # Here and not in the watch, which every late reader waits for: signing keys may have to be looked up.
+        # Here and not in the watch, which every late reader waits for: an access token may have to be looked up.
         more = {"X-Request-ID": request_id, **cors_headers(self._environ)} if hang_up else {}
         return self._places.enter(who, hang_up and (lambda error: _hang_up(hang_up, error, more)))
 

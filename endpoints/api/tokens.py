@@ -18,12 +18,11 @@ from endpoints.errors import Detail, InvalidRequest, IssueNotAllowed, MethodNotA
 
 METHODS: Final = ("POST", "OPTIONS")
 MEDIA_TYPE: Final = "application/json"
-FIELDS: Final = ("endpoints", "arguments", "expires_in", "signing_key")
+FIELDS: Final = ("endpoints", "arguments", "expires_in")
 _EXPECTED: Final[Mapping[str, str]] = {
     "endpoints": 'must be a list of names, such as ["logs.all"]',
     "arguments": 'must be an object of texts, such as {"project": "acme"}',
     "expires_in": "must be a whole number of seconds",
-    "signing_key": "must be the name of a signing key",
 }
 
 
@@ -72,7 +71,6 @@ def read_token_request(body: bytes) -> TokenRequest:
         endpoints=tuple(sent["endpoints"]),
         arguments=sent.get("arguments", {}),
         expires_in_seconds=sent.get("expires_in", DEFAULT_SECONDS),
-        signing_key=sent.get("signing_key", ""),
     )
 
 
@@ -85,7 +83,5 @@ def _is_readable(name: str, sent: dict[str, Any]) -> bool:
             return isinstance(value, list) and all(isinstance(each, str) for each in value)
         case "arguments":
             return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
-        case "expires_in":
-            return type(value) is int
         case _:
-            return isinstance(value, str)
+            return type(value) is int

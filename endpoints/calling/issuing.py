@@ -10,12 +10,10 @@ from typing import Final
 import structlog
 from django.utils import timezone
 
-from config.deadlines import answer_within
-from endpoints.access.browser_tokens import LONGEST_SECONDS, MAX_CHARACTERS, Claims
+from endpoints.access.browser_tokens import LONGEST_SECONDS, MAX_CHARACTERS, Claims, sign
 from endpoints.access.known_records import KNOWN_RECORDS
 from endpoints.access.secrets import Caller
-from endpoints.access.signing_keys import current_signing_key, sign
-from endpoints.calling.calls import READ_SECONDS, find_endpoint
+from endpoints.calling.calls import find_endpoint
 from endpoints.definition import Version
 from endpoints.errors import (
     ArgumentNotAllowed,
@@ -42,7 +40,6 @@ class TokenRequest:
     endpoints: tuple[str, ...]
     arguments: Mapping[str, str] = field(default_factory=dict)
     expires_in_seconds: int = DEFAULT_SECONDS
-    signing_key: str = ""  # the name of one; without it, the only one there is
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +55,7 @@ def issue_browser_token(request: TokenRequest, *, caller: Caller, now: datetime 
 
     Besides the arguments of the request it is bound to those of the caller, also if the caller loses that bond later.
 
-    Raises IssueNotAllowed; InvalidRequest for a lifetime, a number of endpoints or a signing key that cannot be;
+    Raises IssueNotAllowed; InvalidRequest for a lifetime or a number of endpoints that cannot be;
     EndpointNotFound as for a call; ArgumentNotAllowed if the caller is bound to another value; InvalidParameters for
     arguments that an endpoint does not take; DatabaseUnavailable.
     """
@@ -80,18 +77,15 @@ def issue_browser_token(request: TokenRequest, *, caller: Caller, now: datetime 
         endpoint_ids=frozenset(str(endpoint.pk) for endpoint in endpoints),
         # The caller's own texts, where both name an argument: only these are compared at each call.
         arguments={**request.arguments, **caller.bound_arguments},
-        issued_at=issued_at,
         expires_at=expires_at,
     )
-    with answer_within(READ_SECONDS):
-        key = current_signing_key(request.signing_key)
-    token = sign(key, claims.as_json())
+    token = sign(claims)
     if len(token) > MAX_CHARACTERS:
         raise InvalidRequest(
             f"The token would have {len(token)} characters; at most {MAX_CHARACTERS} are possible. "
             "Name fewer endpoints, or shorter arguments."
         )
-    logger.info("browser_token_issued", signing_key=key.name, kid=key.kid, seconds=expires_at - issued_at)
+    logger.info("browser_token_issued", seconds=expires_at - issued_at)
     return IssuedBrowserToken(token, datetime.fromtimestamp(expires_at, UTC))
 
 

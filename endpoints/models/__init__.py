@@ -6,7 +6,7 @@ Migrations name the validators by this package.
 from __future__ import annotations
 
 from endpoints.models.alerts import Alert, AlertCondition, AlertMessage, MessageKind
-from endpoints.models.credentials import AccessToken, SigningAlgorithm, SigningKey, validate_origin
+from endpoints.models.credentials import AccessToken, validate_origin
 from endpoints.models.endpoint import (
     Endpoint,
     Parameter,
@@ -27,8 +27,6 @@ __all__ = [
     "MessageKind",
     "Parameter",
     "SavedSearch",
-    "SigningAlgorithm",
-    "SigningKey",
     "validate_endpoint_name",
     "validate_no_uuid",
     "validate_origin",

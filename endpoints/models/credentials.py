@@ -1,4 +1,4 @@
-"""Access tokens, and the keys that sign tokens for browsers."""
+"""Access tokens, and the origins of the pages that may call with the browser tokens which they issue."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from datetime import datetime
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
 from django.db import models
-from django.db.models import Q
 from django.utils import timezone
 from simple_history.models import HistoricalRecords
 
-from endpoints.models.endpoint import Endpoint, validate_endpoint_name, validate_parameter_name
+from endpoints.models.endpoint import Endpoint, validate_parameter_name
 from logsources.partitions import MAX_SOURCE_NAME_LENGTH
 from logsources.tables import MAX_KEY_CHARACTERS
 
 # RFC 6454 section 6.2, as browsers send it: scheme and host in lower case, no default port, nothing behind.
 _ORIGIN = re.compile(r"(https?)://([a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(?::([1-9][0-9]{0,4}))?", re.ASCII)
+MAX_ORIGIN_LENGTH = 255
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
@@ -66,6 +66,12 @@ class AccessToken(models.Model):
         default=False,
         help_text="May issue short-lived tokens for browsers, which never allow more than it does (POST /api/tokens).",
     )
+    allowed_origins = ArrayField(
+        models.CharField(max_length=MAX_ORIGIN_LENGTH, validators=[validate_origin]),
+        default=list,
+        blank=True,
+        help_text="The origins whose pages may call with the browser tokens that it issues.",
+    )
     default_project = models.CharField(
         max_length=MAX_KEY_CHARACTERS,
         blank=True,
@@ -109,59 +115,3 @@ class AccessToken(models.Model):
     @property
     def is_valid(self) -> bool:
         return self.is_valid_at(timezone.now())
-
-
-class SigningAlgorithm(models.TextChoices):
-    """How browser tokens are signed (RFC 7518 section 3.2, RFC 8037 section 3.1)."""
-
-    HS256 = "HS256", "HS256: one secret signs and verifies"
-    EDDSA = "EdDSA", "EdDSA (Ed25519): a secret signs, a public key verifies"
-
-
-class SigningKey(models.Model):
-    """A key that signs browser tokens and names the origins whose pages may use them.
-
-    Of the keys of one name at most one is current, and signs. A retired one still verifies what it signed before; a
-    revoked one verifies nothing. Make and change keys through `access.signing_keys`.
-    """
-
-    name = models.CharField(
-        max_length=100,
-        validators=[validate_endpoint_name],
-        help_text="What issuers call it; it stays when the key is rotated.",
-    )
-    kid = models.CharField("key id", max_length=16, unique=True, editable=False)
-    algorithm = models.CharField(max_length=10, choices=SigningAlgorithm, default=SigningAlgorithm.EDDSA)
-    sealed_secret = models.BinaryField(editable=False)
-    public_key = models.TextField(blank=True, default="", editable=False)  # PEM; none of HS256
-    allowed_origins = ArrayField(
-        models.CharField(max_length=255, validators=[validate_origin]),
-        default=list,
-        blank=True,
-        help_text="The origins whose pages may call with its tokens.",
-    )
-    created_at = models.DateTimeField(auto_now_add=True)
-    retired_at = models.DateTimeField(null=True, blank=True, editable=False)
-    revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
-
-    history = HistoricalRecords(excluded_fields=["sealed_secret"])
-
-    class Meta:
-        ordering = ["name", "-created_at"]
-        constraints = [
-            models.UniqueConstraint(
-                fields=["name"],
-                condition=Q(retired_at=None, revoked_at=None),
-                name="signing_key_one_current_per_name",
-            )
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.kid})"
-
-    def clean(self) -> None:
-        super().clean()
-        current = SigningKey.objects.filter(name=self.name, retired_at=None, revoked_at=None)
-        # The constraint says so too; a form, which leaves its other fields out, does not ask it.
-        if self._state.adding and current.exists():
-            raise ValidationError({"name": "There is a current key of this name: rotate or revoke that one."})

@@ -10,10 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page
 
-from tests.browser.conftest import PATIENCE_MILLISECONDS, OpenPage
-from tests.browser.pictures import take_pictures
+from tests.browser.conftest import PATIENCE_MILLISECONDS
 from tests.browser.site import Site
 from tests.files import PROJECT
 from tests.live.calls import Caller, until
@@ -95,10 +94,9 @@ def issue(site: Site, secret: str, **body: Any) -> str:
 def test_a_page_of_an_allowed_origin_gets_its_rows_and_no_others(
     site: Site, visit: Callable[[str], Page], elsewhere: int, header: str
 ) -> None:
-    key = f"app-{header.lower()}"
-    site.console.do("create_signing_key", name=key, allowed_origins=[f"http://127.0.0.1:{elsewhere}"])
-    secret = site.console.do("issue", name=f"backend {header}", may_issue=True)
-    token = issue(site, secret, endpoints=["logs.all"], arguments={"project": "acme"}, signing_key=key)
+    origins = [f"http://127.0.0.1:{elsewhere}"]
+    secret = site.console.do("issue", name=f"backend {header}", may_issue=True, allowed_origins=origins)
+    token = issue(site, secret, endpoints=["logs.all"], arguments={"project": "acme"})
     headers = {header: f"Bearer {token}" if header == "Authorization" else token}
     address = f"{site.url}/api/endpoints/query/logs.all"
 
@@ -120,15 +118,15 @@ def test_a_page_of_an_allowed_origin_gets_its_rows_and_no_others(
     assert page.evaluate(FETCH, [address, headers])["status"] == 401
 
 
-def test_a_page_cannot_use_a_token_of_another_key(site: Site, visit: Callable[[str], Page], elsewhere: int) -> None:
-    site.console.do("create_signing_key", name="one", allowed_origins=[f"http://127.0.0.1:{elsewhere}"])
-    site.console.do("create_signing_key", name="other", allowed_origins=[f"http://localhost:{elsewhere}"])
-    secret = site.console.do("issue", name="backend of both", may_issue=True)
-    body = {"endpoints": ["logs.all"], "arguments": {"project": "acme"}}
-    of_other = {"X-API-KEY": issue(site, secret, signing_key="other", **body)}
+def test_a_page_cannot_use_a_token_of_another_issuer(site: Site, visit: Callable[[str], Page], elsewhere: int) -> None:
+    secrets = [
+        site.console.do("issue", name=f"for {host}", may_issue=True, allowed_origins=[f"http://{host}:{elsewhere}"])
+        for host in ("127.0.0.1", "localhost")
+    ]
+    of_other = {"X-API-KEY": issue(site, secrets[1], endpoints=["logs.all"], arguments={"project": "acme"})}
     address = f"{site.url}/api/endpoints/query/logs.all"
     assert visit(f"http://localhost:{elsewhere}/").evaluate(FETCH, [address, of_other])["status"] == 200
-    # The preflight passes, for the origin has a key; the answer stays with the browser.
+    # The preflight passes, for the origin has an issuer; the answer stays with the browser.
     page = visit(f"http://127.0.0.1:{elsewhere}/")
     assert page.evaluate(FETCH, [address, of_other]) == {"refused": "TypeError"}
 
@@ -137,9 +135,8 @@ def test_the_page_of_the_docs_asks_for_another_token_when_one_has_expired(
     site: Site, browser: Browser, other_site: Elsewhere
 ) -> None:
     origin = f"http://127.0.0.1:{other_site.server_port}"
-    site.console.do("create_signing_key", name="docs", allowed_origins=[origin])
-    secret = site.console.do("issue", name="shop-backend", may_issue=True)
-    body = {"endpoints": ["logs.all"], "arguments": {"project": "acme"}, "signing_key": "docs"}
+    secret = site.console.do("issue", name="shop-backend", may_issue=True, allowed_origins=[origin])
+    body = {"endpoints": ["logs.all"], "arguments": {"project": "acme"}}
     expired = issue(site, secret, expires_in=1, **body)
     until(lambda: _status(site, expired) == 401, seconds=30)
     other_site.tokens = iter([expired, issue(site, secret, **body)])
@@ -160,33 +157,3 @@ def test_the_page_of_the_docs_asks_for_another_token_when_one_has_expired(
 def _status(site: Site, token: str) -> int:
     with Caller(site.installation.port, token) as caller:
         return caller.query("logs.all").status
-
-
-def test_an_operator_makes_rotates_and_revokes_a_key(
-    open_page: OpenPage, check_accessibility: Callable[[Page], None]
-) -> None:
-    page = open_page("/admin/endpoints/signingkey/add/")
-    page.get_by_label("Name").fill("shop")
-    page.get_by_label("Allowed origins").fill("https://app.example.org")
-    take_pictures(page, "signing-key-add")
-    check_accessibility(page)
-    page.get_by_role("button", name="Save", exact=True).click()
-    page.get_by_role("link", name="shop", exact=True).click()
-    expect(page.get_by_text("BEGIN PUBLIC KEY")).to_be_visible()
-    take_pictures(page, "signing-key")
-    check_accessibility(page)
-    page.get_by_role("link", name="Rotate").click()
-    take_pictures(page, "signing-key-rotate")
-    check_accessibility(page)
-    page.get_by_role("button", name="Rotate").click()
-    expect(page.get_by_text("which signs from now on")).to_be_visible()
-    page.get_by_role("link", name="Revoke").click()
-    check_accessibility(page)
-    page.get_by_role("button", name="Revoke").click()
-    expect(page.get_by_text("calls with its tokens are refused from now on")).to_be_visible()
-    expect(page.get_by_role("link", name="Revoke")).to_have_count(0)
-    page.goto("/admin/endpoints/signingkey/?q=shop")
-    take_pictures(page, "signing-keys")
-    check_accessibility(page)
-    expect(page.get_by_role("row").filter(has_text="retiring")).to_have_count(1)
-    expect(page.get_by_role("row").filter(has_text="revoked")).to_have_count(1)

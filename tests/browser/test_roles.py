@@ -82,7 +82,6 @@ def test_an_owner_adds_a_person_who_logs_in_and_changes_the_password(
 OTHER_PAGES = {
     "people": "/admin/auth/user/",
     "schedules": "/admin/schedules/",
-    "signing-keys": "/admin/endpoints/signingkey/",
     "failed-logins": "/admin/axes/accessattempt/",
     "no-endpoints": "/admin/endpoints/endpoint/?q=nothing-matches",
     "groups": "/admin/auth/group/",

@@ -58,7 +58,6 @@ def run(*command: str, folder: Path) -> str:
 def test_a_program_in_typescript_compiles_and_gets_rows_results_and_errors(
     installation: Installation, node: Path
 ) -> None:
-    installation.console.do("create_signing_key", name="clients", allowed_origins=[])
     secret = installation.console.do("issue", name="client", may_purge=True, may_load=True, may_issue=True)
     with installation.caller(secret=secret) as caller:
         (node / "openapi.json").write_bytes(caller.request("GET", "/api/openapi.json").body)

@@ -71,9 +71,6 @@ class Reader:
         (made / "log_sources.json").write_text("[]", encoding="utf-8")
         (made / "endpoints.json").write_text(json.dumps(ENDPOINTS), encoding="utf-8")
         (rows,) = [each.command for each in examples("README.md") if "load_logs" in each.command]
-        self._installation.console.do(
-            "create_signing_key", name="dashboard", allowed_origins=["https://app.example.org"]
-        )
         self.run(f"set -e\n.venv/bin/python manage.py load_fixtures made\n{rows}\necho prepared").index("prepared")
 
     def paste(self, page: str) -> list[tuple[Example, int, str]]:

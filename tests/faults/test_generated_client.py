@@ -45,7 +45,6 @@ def secret(running_installation: Installation) -> str:
     running_installation.servers.start()  # the drill before may have left them in any state
     running_installation.wait_until_ready()
     console = running_installation.console
-    console.do("create_signing_key", name="clients", allowed_origins=[])
     issued: str = console.do("issue", name="client", may_purge=True, may_load=True, may_issue=True)
     return issued
 

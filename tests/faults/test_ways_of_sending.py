@@ -20,7 +20,6 @@ IN_CHUNKS = WAYS["as it is, in chunks"]
 def sender(running_installation: Installation) -> Iterator[Caller]:
     """Somebody who may do everything that the table asks for."""
     running_installation.save(NAME, SQL, pk=UUID, sandboxing=True)
-    running_installation.console.do("create_signing_key", name="pages", allowed_origins=["https://app.example.org"])
     secret = running_installation.console.do("issue", name="sender", may_load=True, may_issue=True)
     with running_installation.caller(secret=secret) as caller:
         yield caller

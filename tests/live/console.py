@@ -34,13 +34,13 @@ from django.urls import reverse  # noqa: E402
 from django.utils import timezone  # noqa: E402
 from django_celery_beat.models import PeriodicTask  # noqa: E402
 
-from endpoints.access import access_tokens, signing_keys  # noqa: E402
+from endpoints.access import access_tokens  # noqa: E402
 from endpoints.access.change_marker import changing  # noqa: E402
 from endpoints.access.secrets import NO_LIMIT, OwnLimits  # noqa: E402
 from endpoints.alerting.messages import give_secret  # noqa: E402
 from endpoints.calling import warming  # noqa: E402
 from endpoints.defining import saving, upkeep  # noqa: E402
-from endpoints.models import AccessToken, Alert, Endpoint, SigningKey  # noqa: E402
+from endpoints.models import AccessToken, Alert, Endpoint  # noqa: E402
 from endpoints.sql.parameters import DeclaredParameter, ParameterType  # noqa: E402
 from logsources.models import LogSource  # noqa: E402
 
@@ -80,15 +80,6 @@ def issue(*, name: str, limits: Mapping[str, int] | None = None, **options: Any)
         **(limits if limits is not None else {"calls_at_once": NO_LIMIT, "sandbox_queries_at_once": NO_LIMIT})
     )
     return access_tokens.issue_access_token(name=name, limits=own, **options).secret
-
-
-def create_signing_key(*, name: str, allowed_origins: Sequence[str]) -> str:
-    """Make a key for browser tokens and return its id."""
-    return signing_keys.create_signing_key(name=name, allowed_origins=allowed_origins).kid
-
-
-def revoke_signing_key(*, name: str) -> int:
-    return signing_keys.revoke_signing_keys(SigningKey.objects.filter(name=name))
 
 
 def revoke(*, name: str) -> int:
@@ -174,8 +165,6 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
         save,
         delete,
         issue,
-        create_signing_key,
-        revoke_signing_key,
         revoke,
         expire,
         edit,

@@ -54,6 +54,14 @@ class Command(OwnCommand):
         parser.add_argument("--may-purge", action="store_true", help="it may remove cached results")
         parser.add_argument("--may-issue", action="store_true", help="it may issue browser tokens")
         parser.add_argument(
+            "--allow-origin",
+            action="extend",
+            nargs="+",
+            default=[],
+            metavar="ORIGIN",
+            help="pages of this origin may call with the browser tokens that it issues, such as https://app.example.org",
+        )
+        parser.add_argument(
             "--may-load",
             nargs="?",
             const="",
@@ -85,6 +93,7 @@ class Command(OwnCommand):
                 load_sources=sources,
                 default_project=options["default_project"],
                 may_issue=options["may_issue"],
+                allowed_origins=options["allow_origin"],
                 no_endpoints=options["no_endpoints"],
                 limits=limits,
             )

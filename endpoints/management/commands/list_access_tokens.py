@@ -98,6 +98,7 @@ def _settings(token: AccessToken, *, now: datetime) -> dict[str, Any]:
         "bound_arguments": token.bound_arguments,
         "may_purge": token.may_purge,
         "may_issue": token.may_issue,
+        "allowed_origins": token.allowed_origins,
         "may_load": token.may_load,
         "load_sources": token.load_sources,
         "default_project": token.default_project,

@@ -145,7 +145,7 @@ def read_errors(client: AuthenticatedClient) -> None:
 
 def issue_token(client: AuthenticatedClient, address: str) -> None:
     arguments = BrowserTokenRequestArguments.from_dict({"project": "acme"})
-    wanted = BrowserTokenRequest(endpoints=["logs.all"], arguments=arguments, expires_in=60, signing_key="clients")
+    wanted = BrowserTokenRequest(endpoints=["logs.all"], arguments=arguments, expires_in=60)
     issued = issue_browser_token.sync(client=client, body=wanted)
     assert isinstance(issued, BrowserTokenResult), issued
     assert issued.result[0].expires_at > datetime.datetime.now(datetime.UTC)

@@ -84,7 +84,7 @@ hold(new TextDecoder().decode(bytes?.slice(0, 4)) === "PAR1", "it is no Parquet 
 
 // A browser token calls for one project alone.
 const issued = await client.POST("/api/tokens", {
-  body: { endpoints: ["logs.all"], arguments: { project: "acme" }, expires_in: 60, signing_key: "clients" },
+  body: { endpoints: ["logs.all"], arguments: { project: "acme" }, expires_in: 60 },
 });
 const visitor: string | undefined = issued.data?.result[0]?.token;
 hold(visitor, JSON.stringify(issued.error));

@@ -92,7 +92,9 @@ def test_the_history_of_an_access_token_holds_no_hash() -> None:
 
 
 @pytest.mark.parametrize("header", ["X-API-KEY", "Authorization"])
-def test_a_secret_is_never_logged(header: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_secret_is_never_logged(
+    header: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
     secret = issue_access_token(name="reader of logs", bound_arguments={"project": "acme"}).secret
     unknown = access_tokens.new_secret()[1]
     with caplog.at_level(logging.DEBUG):
@@ -102,6 +104,7 @@ def test_a_secret_is_never_logged(header: str, caplog: pytest.LogCaptureFixture)
             for argument in ("acme", "globex", "\0"):
                 client.query("logs.all", {"project": argument}, **{header.replace("-", "_"): value})
     logged = " ".join(f"{record.msg} {record.args} {record.exc_text}" for record in caplog.records)
+    logged += "".join(capfd.readouterr())
     assert "reader of logs" in logged
     for sent in (secret, unknown):
         assert sent not in logged

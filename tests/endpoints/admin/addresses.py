@@ -49,7 +49,6 @@ FOR_OWNERS = ModelRules(OWNERS, OWNERS, OWNERS, OWNERS)
 MODELS = {
     "endpoints_endpoint": ModelRules(EVERYBODY, EDITORS, EDITORS, OWNERS, has_history=True),
     "endpoints_accesstoken": ModelRules(EVERYBODY, OWNERS, OWNERS, OWNERS, has_history=True),
-    "endpoints_signingkey": ModelRules(OWNERS, OWNERS, OWNERS, NOBODY, has_history=True),
     "endpoints_alert": FOR_OWNERS,
     "logsources_logsource": ModelRules(EVERYBODY, OWNERS, OWNERS, OWNERS),
     "auth_user": FOR_OWNERS,
@@ -83,8 +82,6 @@ OTHERS = {
     "usage_overview": BOTH_EVERYBODY,
     "recorded_calls": BOTH_EVERYBODY,
     "admin:endpoints_accesstoken_secret": Access(OWNERS, NOBODY),
-    "admin:endpoints_signingkey_rotate_this": Access(OWNERS, OWNERS),
-    "admin:endpoints_signingkey_revoke_this": Access(OWNERS, OWNERS),
     "admin:endpoints_endpoint_import_files": Access(EDITORS, EDITORS),
     "admin:endpoints_endpoint_export_file": Access(EDITORS, EDITORS),
     "admin:endpoints_endpoint_restore": ONLY_POST_OF_EDITORS,

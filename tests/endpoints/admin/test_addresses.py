@@ -24,7 +24,6 @@ from django_celery_beat.models import (
 
 from endpoints.access.access_tokens import issue_access_token
 from endpoints.access.logins import count_failure
-from endpoints.access.signing_keys import create_signing_key
 from endpoints.alerting.messages import give_secret
 from endpoints.defining.saving import save_endpoint
 from endpoints.models import Alert, Endpoint
@@ -44,12 +43,10 @@ def rows(db: None) -> Mapping[str, tuple[Any, ...]]:
     endpoint.sql = "SELECT 2 AS two"
     endpoint = save_endpoint(endpoint, [])
     token = issue_access_token(name="test token").access_token
-    key = create_signing_key(name="test-key")
     interval = IntervalSchedule.objects.create(every=1, period="days")
     found: dict[str, tuple[Any, ...]] = {
         "endpoints_endpoint": (endpoint.pk, endpoint.history.get(version=1).pk),
         "endpoints_accesstoken": (token.pk, token.history.get().pk),
-        "endpoints_signingkey": (key.pk, key.history.get().pk),
         "endpoints_alert": (_alert().pk,),
         "logsources_logsource": (LogSource.objects.get(name="edge_logs").pk,),
         "auth_user": (User.objects.create_user("somebody").pk,),

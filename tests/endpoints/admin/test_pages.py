@@ -18,8 +18,7 @@ from django.utils import timezone
 from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule, PeriodicTask, SolarSchedule
 
 from endpoints.access.access_tokens import issue_access_token
-from endpoints.access.signing_keys import create_signing_key
-from endpoints.models import AccessToken, Alert, Endpoint, SigningKey
+from endpoints.models import AccessToken, Alert, Endpoint
 from logsources.models import LogSource
 
 pytestmark = pytest.mark.django_db
@@ -32,7 +31,6 @@ def one_of_each(db: None, admin_user: User) -> dict[type[Model], Model]:
     made = [
         Endpoint.objects.get(name="logs.all"),
         issue_access_token(name="one", endpoint_names=["logs.all"], bound_arguments={"project": "a"}).access_token,
-        create_signing_key(name="one", allowed_origins=["https://app.example.org"]),
         Alert.objects.create(name="one", threshold=5, webhook_url="https://hooks.example.org/alerts"),
         LogSource.objects.get(name="edge_logs"),
         admin_user,
@@ -58,9 +56,8 @@ def addresses(rows: dict[type[Model], Model]) -> list[str]:
         found += [reverse("admin:app_list", args=[model._meta.app_label])]
         if model_admin.search_fields:
             found.append(reverse(f"{base}_changelist") + "?q=x")
-        pages = ("change", "history") if model is SigningKey else ("change", "history", "delete")  # no key is deleted
-        found += [reverse(f"{base}_{page}", args=[rows[model].pk]) for page in pages]
-    for model in (Endpoint, AccessToken, SigningKey):
+        found += [reverse(f"{base}_{page}", args=[rows[model].pk]) for page in ("change", "history", "delete")]
+    for model in (Endpoint, AccessToken):
         version = rows[model].history.first().pk  # type: ignore[attr-defined]
         base = f"admin:{model._meta.app_label}_{model._meta.model_name}"
         found.append(reverse(f"{base}_simple_history", args=[rows[model].pk, version]))
@@ -142,7 +139,7 @@ def test_the_sidebar_groups_what_belongs_together(admin_client: Client) -> None:
     page = admin_client.get(reverse("admin:index")).content.decode()
     positions = [page.index(title) for title in (">Endpoints<", ">Logs<", ">People<") if title in page]
     sidebar = page[page.index('id="nav-sidebar"') :]
-    labels = ["Access tokens", "Signing keys", "Schedules", "Log sources", "Users", "Groups"]
+    labels = ["Access tokens", "Schedules", "Log sources", "Users", "Groups"]
     found = [sidebar.index(label) for label in labels]
     assert found == sorted(found)
     assert positions == sorted(positions)

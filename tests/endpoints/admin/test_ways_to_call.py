@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 from django.test import RequestFactory
 
-from endpoints.access.signing_keys import create_signing_key, revoke_signing_keys
 from endpoints.admin import ways_to_call
 from endpoints.admin.call_examples import CallExample, Language, WayToCall
 from endpoints.admin.ways_to_call import calling_context
 from endpoints.defining.saving import save_endpoint
-from endpoints.models import Endpoint, SigningKey
+from endpoints.models import Endpoint
 from endpoints.results.outcomes import ResultFormat
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
@@ -131,19 +130,6 @@ def test_a_browser_token_is_bound(sql: str, changes: dict[str, Any], bound: dict
     assert issued(endpoint).get("arguments") == bound
     page = examples(ways(endpoint)["browser"])["page"].text
     assert all(f'"{name}"' not in page for name in bound or ())
-
-
-def test_a_browser_token_names_a_key_only_if_there_are_several() -> None:
-    endpoint = save()
-    assert "There is no signing key yet" in ways(endpoint)["browser"].note
-    create_signing_key(name="one", allowed_origins=[])
-    assert "no signing key" not in ways(endpoint)["browser"].note
-    assert "signing_key" not in issued(endpoint)
-    create_signing_key(name="two", allowed_origins=[])
-    assert issued(endpoint)["signing_key"] == "YOUR_SIGNING_KEY"
-    assert ("YOUR_SIGNING_KEY", "Signing key") in context(endpoint)["fills"]
-    revoke_signing_keys(SigningKey.objects.filter(name="two"))
-    assert "signing_key" not in issued(endpoint)
 
 
 @pytest.mark.parametrize("value", ["plain", AWKWARD])

@@ -12,7 +12,6 @@ import psycopg
 import pytest
 
 from endpoints.access.access_tokens import issue_access_token
-from endpoints.access.signing_keys import create_signing_key
 from endpoints.api import bodies
 from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
@@ -44,7 +43,6 @@ Send = Callable[..., tuple[int, dict[str, str], bytes]]
 def send(ask: Ask, log_database: psycopg.Connection[Any]) -> Send:
     """Return a function that sends a request of the table, its body replaced by `packed` if that is given."""
     secret = issue_access_token(name="sender", may_issue=True, may_load=True).secret
-    create_signing_key(name="pages", allowed_origins=["https://app.example.org"])
     save_endpoint(Endpoint(pk=UUID, name=NAME, sql=SQL, sandboxing=True), [])
 
     def send_one(sent: Sent, way: Way = TOLD, *, packed: bytes | None = None, **headers: str) -> Any:

@@ -20,7 +20,6 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import status_code_conformance
 
 from endpoints.access.access_tokens import issue_access_token
-from endpoints.access.signing_keys import create_signing_key
 from endpoints.calling import calls
 from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
@@ -242,7 +241,6 @@ def every_parameter_type() -> Endpoint:
 @pytest.fixture
 def issuing(db: None) -> str:
     """The secret of an access token that may also issue browser tokens."""
-    create_signing_key(name="dashboard", allowed_origins=[])
     return issue_access_token(name="issuing", may_issue=True).secret
 
 

@@ -8,7 +8,6 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from endpoints.access.access_tokens import issue_access_token
-from endpoints.access.signing_keys import create_signing_key
 from endpoints.api import openapi_calls
 from endpoints.api.middleware import REQUEST_ID
 from endpoints.cache.running_calls import RunningCall
@@ -120,7 +119,6 @@ def test_who_may_call_nothing_has_nothing_to_cancel_and_no_tools(may_issue: bool
 
 
 def test_a_browser_token_cancels_nothing_and_has_its_calls_alone() -> None:
-    create_signing_key(name="dashboard", allowed_origins=[])
     secret = issue_access_token(name="backend", may_issue=True, may_purge=True, may_load=True).secret
     wanted = {"endpoints": ["logs.all"], "arguments": {"project": "acme"}}
     issued = ApiClient(secret).post("/api/tokens", wanted, content_type="application/json").json()

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from endpoints.access.access_tokens import issue_access_token
-from endpoints.access.signing_keys import create_signing_key
 from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
 from tests.conftest import ApiClient
@@ -33,10 +32,9 @@ def test_is_described_to_who_may_issue(may_issue: bool) -> None:
 
 
 def test_an_answer_is_as_described() -> None:
-    create_signing_key(name="dashboard", allowed_origins=[])
     client = issuer()
     described = document(client)
-    body = {"endpoints": ["logs.all"], "arguments": {"project": "acme"}, "expires_in": 60, "signing_key": "dashboard"}
+    body = {"endpoints": ["logs.all"], "arguments": {"project": "acme"}, "expires_in": 60}
     assert validator(described, "BrowserTokenRequest").is_valid(body)
     answer = client.post(PATH, body, content_type="application/json")
     assert answer.status_code == 200
@@ -55,12 +53,11 @@ def test_an_answer_is_as_described() -> None:
         {"expires_in": 0},
         {"expires_in": 86_401},
         {"expires_in": "60"},
-        {"signing_key": None},
+        {"signing_key": "dashboard"},
         {"endpoint": "logs.all"},
     ],
 )
 def test_no_body_that_is_refused_fits(changes: dict[str, Any]) -> None:
-    create_signing_key(name="dashboard", allowed_origins=[])
     client = issuer()
     body = {"endpoints": ["logs.all"], **changes}
     assert client.post(PATH, body, content_type="application/json").status_code == 400

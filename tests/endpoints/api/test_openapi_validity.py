@@ -10,7 +10,6 @@ import pytest
 
 from config.setting_values import Rate
 from endpoints.access.access_tokens import issue_access_token
-from endpoints.access.signing_keys import create_signing_key
 from endpoints.api.schemas import DETAIL_FIELDS, reference
 from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
@@ -107,7 +106,6 @@ def caller(name: str, **rights: Any) -> ApiClient:
 
 def test_the_document_of_all_is_valid_and_every_answer_is_as_it_says(endpoints: None) -> None:
     assert len(CASES) >= 55
-    create_signing_key(name="clients", allowed_origins=[])
     everything = caller("everything", may_purge=True, may_load=True, may_issue=True)
     described = document(everything)
     validate(described)

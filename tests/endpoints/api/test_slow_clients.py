@@ -15,8 +15,7 @@ from django.utils import timezone
 
 from config.connections import HANG_UP
 from endpoints.access.access_tokens import issue_access_token
-from endpoints.access.browser_tokens import Claims
-from endpoints.access.signing_keys import create_signing_key, sign
+from endpoints.access.browser_tokens import Claims, sign
 from endpoints.api.slow_bodies import SLOW_AFTER_SECONDS, STRANGER, BodyCutOff, ReadingPlaces
 from endpoints.api.slow_clients import COOKIE_BACKSLASHES, HEADER_BYTES, STRANGER_BYTES, SlowClients, _caller
 from endpoints.models import Endpoint
@@ -355,11 +354,10 @@ def test_a_page_can_read_that_its_body_was_cut_off(settings: Any, origin: str, a
 
 @pytest.mark.django_db
 def test_a_page_with_a_browser_token_can_read_a_refusal_and_no_other_page() -> None:
-    key = create_signing_key(name="app", allowed_origins=[APP])
-    prefix = issue_access_token(name="backend", may_issue=True).access_token.prefix
+    prefix = issue_access_token(name="backend", may_issue=True, allowed_origins=[APP]).access_token.prefix
     endpoints = frozenset([str(Endpoint.objects.get(name="logs.all").pk)])
     now = int(timezone.now().timestamp())
-    token = sign(key, Claims(prefix, endpoints, {"project": "acme"}, now, now + 3600).as_json())
+    token = sign(Claims(prefix, endpoints, {"project": "acme"}, now + 3600))
     for origin, allowed in ((APP, True), (OTHER, False)):
         client = Client(Behind())
         large = {"HTTP_COOKIE": "a" * (HEADER_BYTES + 1)}

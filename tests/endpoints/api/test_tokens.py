@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-import jwt
 import pytest
 from django.test import Client
 from django.utils import timezone
@@ -16,22 +15,17 @@ from django.utils import timezone
 from endpoints.access.access_tokens import issue_access_token
 from endpoints.access.browser_tokens import LONGEST_SECONDS, MAX_CHARACTERS, authenticate_browser_token
 from endpoints.access.secrets import OwnLimits
-from endpoints.access.signing_keys import create_signing_key
 from endpoints.access.token_limits import turn
 from endpoints.calling.calls import endpoint_use
 from endpoints.defining.saving import save_endpoint
-from endpoints.models import Endpoint, SigningKey
+from endpoints.errors import NotAuthenticated
+from endpoints.models import Endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from tests.conftest import ApiClient
 from tests.endpoints.api.conftest import Ask
 
 pytestmark = pytest.mark.django_db
 TOKENS = "/api/tokens"
-
-
-@pytest.fixture(autouse=True)
-def signing_key() -> SigningKey:
-    return create_signing_key(name="dashboard", allowed_origins=["https://app.example.org"])
 
 
 @pytest.fixture
@@ -84,11 +78,10 @@ def code(answer: Any) -> tuple[int, str]:
 
 # --- Issuing ----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("header", ["X-API-KEY", "Authorization"])
-def test_a_token_is_issued_and_calls(rows: None, header: str, signing_key: SigningKey) -> None:
+def test_a_token_is_issued_and_calls(rows: None, header: str) -> None:
     answer = ask_for(issuer(), {"endpoints": ["logs.all"], "arguments": {"project": "acme"}})
     token = token_of(answer)
     assert answer["Cache-Control"] == "no-store"
-    assert jwt.get_unverified_header(token) == {"alg": "EdDSA", "kid": signing_key.kid, "typ": "JWT"}
     client = Client(headers={header: f"Bearer {token}" if header == "Authorization" else token})
     assert messages(client.get("/api/endpoints/query/logs.all")) == ["acme ann@example.org"]
     answer = client.post("/api/endpoints/query/logs.all", {"project": "acme"}, "application/json")
@@ -97,19 +90,20 @@ def test_a_token_is_issued_and_calls(rows: None, header: str, signing_key: Signi
 
 @pytest.mark.parametrize(("sent", "seconds"), [({}, 3600), ({"expires_in": 1}, 1), ({"expires_in": 86_400}, 86_400)])
 def test_it_ends_when_the_answer_says_so(sent: dict[str, int], seconds: int) -> None:
-    before = int(timezone.now().timestamp())
+    before = timezone.now().replace(microsecond=0)
     answer = ask_for(issuer(), {"endpoints": ["logs.all"], **sent})
-    claims = jwt.decode(token_of(answer), options={"verify_signature": False})
-    assert claims["exp"] - claims["iat"] == seconds
-    assert claims["iat"] >= before
     (issued,) = answer.json()["result"]
-    assert datetime.fromisoformat(issued["expires_at"]) == datetime.fromtimestamp(claims["exp"], UTC)
+    end = datetime.fromisoformat(issued["expires_at"])
+    assert before <= end - timedelta(seconds=seconds) <= timezone.now()
+    assert authenticate_browser_token(token_of(answer), now=end - timedelta(seconds=0.5))
+    with pytest.raises(NotAuthenticated):
+        authenticate_browser_token(token_of(answer), now=end)
 
 
 def test_it_ends_with_its_issuer_at_the_latest() -> None:
     end = timezone.now() + timedelta(minutes=10)
-    token = token_of(ask_for(issuer(expires_at=end), {"endpoints": ["logs.all"], "expires_in": 86_400}))
-    assert jwt.decode(token, options={"verify_signature": False})["exp"] == int(end.timestamp())
+    answer = ask_for(issuer(expires_at=end), {"endpoints": ["logs.all"], "expires_in": 86_400})
+    assert datetime.fromisoformat(answer.json()["result"][0]["expires_at"]) == end.replace(microsecond=0)
 
 
 def test_it_has_the_bonds_of_its_issuer_besides_its_own(typed: Endpoint) -> None:
@@ -128,8 +122,7 @@ def test_an_issuer_is_bound_also_in_what_it_issues(typed: Endpoint) -> None:
     assert code(ask_for(secret, body)) == (403, "argument_not_allowed")
     # Compared after typing, like the argument of a call; then the issuer's own text is kept.
     token = token_of(ask_for(secret, {"endpoints": ["test.typed"], "arguments": {"level": "007"}}))
-    claims = jwt.decode(token, options={"verify_signature": False})
-    assert claims["arguments"] == {"project": "acme", "level": "7"}
+    assert authenticate_browser_token(token).bound_arguments == {"project": "acme", "level": "7"}
     assert ApiClient(token).query("test.typed").status_code == 200
 
 
@@ -183,9 +176,7 @@ def test_only_an_access_token_that_may_issue_does() -> None:
         ({"endpoints": ["logs.all"], "expires_in": True}, ["expires_in"]),
         ({"endpoints": ["logs.all"], "expires_in": "3600"}, ["expires_in"]),
         ({"endpoints": ["logs.all"], "expires_in": None}, ["expires_in"]),
-        ({"endpoints": ["logs.all"], "signing_key": 5}, ["signing_key"]),
-        ({"endpoints": ["logs.all"], "signing_key": "unknown"}, ["signing_key"]),
-        ({"endpoints": ["logs.all"], "signing_key": "\0"}, ["signing_key"]),
+        ({"endpoints": ["logs.all"], "signing_key": "dashboard"}, ["signing_key"]),
         ({"endpoints": ["logs.all"], "may_purge": True, "limits": {}}, ["limits", "may_purge"]),
         ({"arguments": 1, "expires_in": "x", "other": 1}, ["arguments", "endpoints", "expires_in", "other"]),
     ],
@@ -202,7 +193,7 @@ def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
 
 
 def test_a_token_that_would_be_too_long_is_not_issued() -> None:
-    answer = ask_for(issuer(), {"endpoints": ["logs.all"], "arguments": {"project": "a" * MAX_CHARACTERS}})
+    answer = ask_for(issuer(), {"endpoints": ["logs.all"], "arguments": {"project": " ".join(map(str, range(10_000)))}})
     assert code(answer) == (400, "invalid_request")
     assert str(MAX_CHARACTERS) in answer.json()["error"]["message"]
 
@@ -220,15 +211,6 @@ def test_other_content_types_and_methods_are_refused() -> None:
         assert code(ask_for(issuer(), {}, method=method)) == (405, "method_not_allowed")
     assert ask_for("", {}, method="options").status_code == 204
     assert code(ask_for("", {}, method="get")) == (401, "not_authenticated")
-
-
-def test_with_several_keys_the_issuer_chooses(signing_key: SigningKey) -> None:
-    other = create_signing_key(name="other", algorithm="HS256")
-    assert code(ask_for(issuer(), {"endpoints": ["logs.all"]})) == (400, "invalid_request")
-    for key in (signing_key, other):
-        token = token_of(ask_for(issuer(), {"endpoints": ["logs.all"], "signing_key": key.name}))
-        assert jwt.get_unverified_header(token)["kid"] == key.kid
-        assert ApiClient(token).query("logs.all", {"project": "acme"}).status_code == 200
 
 
 def test_issuing_counts_as_a_call() -> None:
@@ -355,8 +337,9 @@ def test_a_token_is_never_logged(caplog: pytest.LogCaptureFixture, capfd: pytest
     written = logged + "".join(capfd.readouterr())
     assert "shop backend / browser" in written
     assert "browser_token_issued" in written
-    for part in token.split("."):
-        assert part not in written
+    parts = [part for part in token.split(".") if len(part) > 20]
+    assert len(parts) == 2  # what it says, and its signature
+    assert not [part for part in parts if part in written]
 
 
 def test_a_call_is_remembered_under_the_issuers_name(rows: None) -> None:

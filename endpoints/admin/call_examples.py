@@ -1,83 +1,111 @@
-"""What an example of a call is: a text to copy, with the endpoint's real address, names and types.
+"""Calls of an endpoint to copy, in curl, Python and JavaScript, with its real address, names and types.
 
 Values that only the caller knows appear as words to be replaced, such as SOME_PROJECT; the page marks these words, so
-that they can be filled in there. `result_examples` and `client_examples` write the examples.
+that they can be filled in there. The texts are the templates in `endpoints/usage/examples`.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
+from django.http import HttpRequest
+from django.template.loader import render_to_string
+from django.urls import reverse
+
+from endpoints.calling.operation_names import name_endpoints
+from endpoints.models import Endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
 ACCESS_TOKEN: Final = "YOUR_ACCESS_TOKEN"  # noqa: S105  # a word in its place
 _WAIT_SECONDS: Final = 5  # longer than the statement timeout: so that the answer about it arrives
-
+_QUERIES: Final = {"": "Its own query", "sql": "A query in SQL", "lql": "A query in LQL"}
 _TIMES: Final = (ParameterType.TIMESTAMP, ParameterType.DATE)
 
 Value = str | int | Decimal | bool | list[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A piece of an example; `fill` is the word for a value that only the caller knows, else ""."""
-
-    text: str
-    fill: str = ""
-
-
-class Language(StrEnum):
-    """How an example writes a text; the page's script writes what is filled in likewise."""
-
-    SHELL = "shell"
-    JSON_IN_SHELL = "json_in_shell"  # a JSON text in the shell's quotes
-    PYTHON = "python"
-    JAVASCRIPT = "javascript"
-
-
-@dataclass(frozen=True, slots=True)
 class CallExample:
-    """One example in one language; `name` identifies it in its way to call."""
+    """A call in one language; every second piece is a word for a value that only the caller knows."""
 
-    name: str
+    language: str  # in which the page's script writes what is filled in
     label: str
-    language: Language
-    pieces: tuple[Piece, ...]
-
-    @property
-    def text(self) -> str:
-        return "".join(piece.text for piece in self.pieces)
+    pieces: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class WayToCall:
-    """Examples that do the same in several languages; `takes_query` if they can send a query of the caller's own."""
+def calling_context(request: HttpRequest, endpoint: Endpoint) -> dict[str, Any]:
+    """Return what the page shows about calling: examples, and the words to fill in.
 
-    name: str
-    label: str
-    note: str
-    examples: tuple[CallExample, ...]
-    takes_query: bool = False
+    `?query=` chooses whose query the examples send.
+    """
+    parameters = endpoint.parameters_of_version
+    arguments = example_arguments(parameters, now=datetime.now(UTC))
+    asked = request.GET.get("query", "")
+    query = asked if endpoint.sandboxing and asked in _QUERIES else ""
+    sent = arguments | ({query: sandbox_query(endpoint, query)} if query else {})
+    address = request.build_absolute_uri(reverse("query", args=[endpoint.name]))
+    operation = f"get_{name_endpoints(Endpoint.objects.all())[endpoint.name].operation}"
+    words = placeholders(arguments)
+    return {
+        "examples": call_examples(address, sent, timeout_seconds=endpoint.statement_timeout_seconds + _WAIT_SECONDS),
+        "fills": [(ACCESS_TOKEN, "Access token"), *((word, f"@{name}") for word, name in words.items())],
+        "parameters": parameters,
+        "queries": list(_QUERIES.items()) if endpoint.sandboxing else [],
+        "query": query,
+        "openapi_address": reverse("openapi"),
+        "docs_address": f"{reverse('api-docs')}#/endpoints/{operation}",
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The called endpoint: its address, how long an answer may take, and what is sent to it."""
+def sandbox_query(endpoint: Endpoint, language: str) -> str:
+    """Return a query of a consumer's own in this language, over the table that is most likely meant."""
+    tables = [table["name"] for table in endpoint.sandbox_tables]
+    table = endpoint.default_sandbox_table or (tables[0] if tables else "a_table")
+    if language == "lql":
+        return f"f:{table} t:last@1hour"
+    quoted = table if table.isidentifier() and table.islower() else '"' + table.replace('"', '""') + '"'
+    return f"SELECT * FROM {quoted} LIMIT 10"  # noqa: S608  # shown, not run
 
-    address: str
-    statement_timeout_seconds: int
-    arguments: Mapping[str, Value]
 
-    @property
-    def timeout_seconds(self) -> int:
-        """Return how long a client waits for an answer."""
-        return self.statement_timeout_seconds + _WAIT_SECONDS
+def call_examples(address: str, arguments: Mapping[str, Value], *, timeout_seconds: int) -> list[CallExample]:
+    """Return the call in each language."""
+    pairs = [
+        (name, str(element).lower() if isinstance(element, bool) else str(element))
+        for name, value in arguments.items()
+        for element in (value if isinstance(value, list) else [value])
+    ]
+    words = [ACCESS_TOKEN, *sorted(placeholders(arguments), key=len, reverse=True)]
+    split = re.compile(rf"\b({'|'.join(words)})\b")
+    examples = []
+    for language, label, write, fields in (
+        ("shell", "curl", _in_quotes, pairs),
+        ("python", "Python", _literal, arguments.items()),
+        ("javascript", "JavaScript", _literal, pairs),
+    ):
+        written = {
+            "address": write(address),
+            "fields": [(write(name), write(value)) for name, value in fields],
+            "timeout": timeout_seconds,
+        }
+        text = render_to_string(f"endpoints/usage/examples/{language}.txt", written).strip()
+        examples.append(CallExample(language, label, split.split(text)))
+    return examples
+
+
+def _in_quotes(value: Value) -> str:
+    """Write a value inside of the single quotes that it has in the shell."""
+    return str(value).replace("'", "'\\''")
+
+
+def _literal(value: Value) -> str:
+    """Write a value as Python does; a text is the same in JavaScript."""
+    return str(value) if isinstance(value, bool | int | Decimal) else json.dumps(value, ensure_ascii=False)
 
 
 def example_arguments(parameters: Sequence[DeclaredParameter], *, now: datetime) -> dict[str, Value]:
@@ -141,25 +169,8 @@ def _typed(type_: ParameterType, text: str) -> Value:
         return text
 
 
-def example(target: Target, name: str, label: str, language: Language, text: str) -> CallExample:
-    """Return a text as an example whose words for the caller's own values are marked."""
-    words = [ACCESS_TOKEN, *sorted(set(placeholders(target.arguments)), key=len, reverse=True)]
-    split = re.compile("|".join(rf"\b{re.escape(word)}\b" for word in words))
-    return CallExample(name, label, language, tuple(_pieces(text, split)))
-
-
 def placeholders(arguments: Mapping[str, Value]) -> dict[str, str]:
     """Return the words for arguments that only the caller knows, with the name of the parameter."""
     return {
         word: name for name, value in arguments.items() for word in [f"SOME_{name.upper()}"] if value in (word, [word])
     }
-
-
-def _pieces(text: str, split: re.Pattern[str]) -> Iterator[Piece]:
-    end = 0
-    for match in split.finditer(text):
-        if match.start() > end:
-            yield Piece(text[end : match.start()])
-        yield Piece(match.group(), fill=match.group())
-        end = match.end()
-    yield Piece(text[end:])

@@ -7,7 +7,7 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from django.conf import settings
 from django.contrib import admin, messages
@@ -108,44 +108,18 @@ def _download(name: str, body: bytes, content_type: str) -> HttpResponse:
 
 
 def _uploaded_contents(files: Sequence[UploadedFile[bytes]]) -> dict[str, bytes]:
-    """Return the uploaded files, those inside archives included. Raises ValidationError."""
+    """Return the uploaded files by name. Raises ValidationError."""
+    if not files:
+        raise ValidationError("Choose at least one .sql file.")
+    if sum(file.size or 0 for file in files) > MAX_IMPORT_BYTES:
+        raise ValidationError(f"The files are too large: they may have at most {MAX_IMPORT_BYTES} bytes together.")
     contents: dict[str, bytes] = {}
-    left = MAX_IMPORT_BYTES
     for file in files:
-        for name, size, read in _members(file):
-            left -= size
-            if left < 0:
-                raise ValidationError(
-                    f"The files are too large: unpacked, they may have at most {MAX_IMPORT_BYTES} bytes together."
-                )
-            if name in contents:
-                raise ValidationError(f"Two files have the name {name}.")
-            contents[name] = read()
-    if not contents:
-        raise ValidationError("Choose at least one file, .sql or .zip.")
+        name = str(file.name)
+        if name in contents:
+            raise ValidationError(f"Two files have the name {name}.")
+        contents[name] = file.read()
     return contents
-
-
-def _members(file: UploadedFile[bytes]) -> list[tuple[str, int, Any]]:
-    name = str(file.name)
-    if not name.lower().endswith(".zip"):
-        return [(name, file.size or 0, file.read)]
-    try:
-        archive = zipfile.ZipFile(file)
-    except zipfile.BadZipFile as error:
-        raise ValidationError(f"{name} is not a zip archive.") from error
-    return [
-        (member.filename, member.file_size, lambda member=member: _unpacked(archive, member, of=name))
-        for member in archive.infolist()
-        if member.filename.endswith(".sql")
-    ]
-
-
-def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, *, of: str) -> bytes:
-    try:
-        return archive.read(member)  # at most the size it states, which was counted
-    except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
-        raise ValidationError(f"{of}: {member.filename} cannot be unpacked: {error}.") from error
 
 
 def _as_field(contents: Mapping[str, bytes]) -> str:

@@ -19,8 +19,8 @@ from endpoints.access.access_tokens import callers_of
 from endpoints.access.token_states import TokenState, state_of
 from endpoints.admin import figures
 from endpoints.admin.cached_results import PURGE_URL_NAME, cache_facts, warming_facts
+from endpoints.admin.call_examples import calling_context
 from endpoints.admin.figures import draw_sparkline
-from endpoints.admin.ways_to_call import calling_context
 from endpoints.cache import CacheUnavailable
 from endpoints.calling.calls import EndpointUse, endpoint_use
 from endpoints.calling.installation import ago

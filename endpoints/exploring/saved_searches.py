@@ -17,7 +17,7 @@ MAX_SEARCHES: Final = 200  # of one person
 MAX_NAME_CHARACTERS: Final = 100
 MAX_QUERY_CHARACTERS: Final = 10_000
 # What an address of the page can say; anything else is left out.
-_NAMES: Final = frozenset(("source", "project", "lql", "range", "start", "end", "redact", "sort", "widths"))
+_NAMES: Final = frozenset(("source", "project", "lql", "range", "start", "end", "redact", "sort"))
 
 
 def saved_searches(owner: User) -> list[SavedSearch]:

@@ -16,7 +16,6 @@ from typing import Any, Final
 Environ = Mapping[str, Any]  # of WSGI, PEP 3333
 MessageId = str | int | None
 
-MOST_IN_BATCH: Final = 10  # they are answered one after another, by one thread
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
 _ENCODED: Final = ("=?base64?", "?=")
@@ -28,8 +27,6 @@ class Revision:
 
     name: str
     is_stateless: bool = False  # each request names its revision; there is no `initialize`
-    has_structure: bool = True  # results with structured content, tools with an output schema
-    has_batches: bool = False
 
 
 REVISIONS: Final[Mapping[str, Revision]] = {
@@ -38,11 +35,9 @@ REVISIONS: Final[Mapping[str, Revision]] = {
         Revision("2026-07-28", is_stateless=True),
         Revision("2025-11-25"),
         Revision("2025-06-18"),
-        Revision("2025-03-26", has_structure=False, has_batches=True),
     )
 }
 NEWEST_WITH_HANDSHAKE: Final = REVISIONS["2025-11-25"]
-WITHOUT_HEADER: Final = REVISIONS["2025-03-26"]  # the only one whose clients send no MCP-Protocol-Version
 
 
 class Code(IntEnum):
@@ -135,9 +130,13 @@ def negotiated(requested: object) -> Revision:
 
 
 def revision_of_headers(environ: Environ) -> Revision:
-    """Return the revision of the header, all that a batch, a notification or a response has. Raises ProtocolError."""
-    sent = environ.get("HTTP_MCP_PROTOCOL_VERSION", "")
-    return _supported(sent) if sent else WITHOUT_HEADER
+    """Return the revision of the header, all that a notification or a response has. Raises ProtocolError."""
+    name = environ.get("HTTP_MCP_PROTOCOL_VERSION", "")
+    if name not in REVISIONS:
+        data = {"supported": list(REVISIONS), "requested": name}
+        message = "This revision of the protocol is not supported." if name else "Send the header MCP-Protocol-Version."
+        raise ProtocolError(Code.UNSUPPORTED_VERSION, message, data)
+    return REVISIONS[name]
 
 
 def revision_of(message: Message, environ: Environ) -> Revision:
@@ -157,17 +156,10 @@ def revision_of(message: Message, environ: Environ) -> Revision:
         return revision
     if sent != declared:
         raise ProtocolError(Code.HEADER_MISMATCH, f"The header MCP-Protocol-Version must be {VERSION_KEY} of _meta.")
-    revision = _supported(sent)
+    revision = revision_of_headers(environ)
     if revision.is_stateless:
         _check_request(message, environ)
     return revision
-
-
-def _supported(name: str) -> Revision:
-    if name not in REVISIONS:
-        data = {"supported": list(REVISIONS), "requested": name}
-        raise ProtocolError(Code.UNSUPPORTED_VERSION, "This revision of the protocol is not supported.", data)
-    return REVISIONS[name]
 
 
 def _check_request(message: Message, environ: Environ) -> None:

@@ -15,7 +15,7 @@ import orjson
 from config import logs
 from endpoints.access.secrets import Caller
 from endpoints.api.arguments import RawArguments, from_json
-from endpoints.api.mcp.protocol import Code, Environ, ProtocolError, Revision
+from endpoints.api.mcp.protocol import Code, Environ, ProtocolError
 from endpoints.api.mcp.tools import RESULT_BYTES, RESULT_ROWS, unknown_arguments
 from endpoints.api.query import QueryRequest, read_call
 from endpoints.api.replies import as_endpoint_error
@@ -39,7 +39,6 @@ class ToolCall:
     environ: Environ
     caller: Caller
     request_id: str
-    revision: Revision
     refusal: LimitReached | None = None
 
 
@@ -74,7 +73,7 @@ def call_tool(call: ToolCall) -> dict[str, Any]:
     note_answered_call(
         answer, call.caller, status=200, seconds=seconds, request_id=call.request_id, call=query, kind="mcp"
     )
-    return _answered(answer, endpoint, call.revision)
+    return _answered(answer, endpoint)
 
 
 def _endpoint_of(name: str, caller: Caller) -> Version:
@@ -110,7 +109,7 @@ def first_lines(body: bytes, *, most: int, most_bytes: int) -> list[bytes]:
     return lines
 
 
-def _answered(answer: Answer, endpoint: Version, revision: Revision) -> dict[str, Any]:
+def _answered(answer: Answer, endpoint: Version) -> dict[str, Any]:
     outcome = answer.outcome
     lines = first_lines(outcome.body, most=RESULT_ROWS, most_bytes=RESULT_BYTES)
     document: dict[str, Any] = {"result": list(map(orjson.Fragment, lines))}
@@ -118,9 +117,9 @@ def _answered(answer: Answer, endpoint: Version, revision: Revision) -> dict[str
     if note:
         document["note"] = note
     written = orjson.dumps(document)
-    # Clients that know no structured content, and many that do, show their model the text.
-    result: dict[str, Any] = {"content": [{"type": "text", "text": written.decode()}], "isError": False}
-    return result | {"structuredContent": orjson.Fragment(written)} if revision.has_structure else result
+    # Many clients show their model the text alone.
+    content = [{"type": "text", "text": written.decode()}]
+    return {"content": content, "isError": False, "structuredContent": orjson.Fragment(written)}
 
 
 def _note(answer: Answer, endpoint: Version, *, shown: int) -> str:

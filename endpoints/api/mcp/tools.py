@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from endpoints.access.secrets import Caller
-from endpoints.api.mcp.protocol import Code, ProtocolError, Revision
+from endpoints.api.mcp.protocol import Code, ProtocolError
 from endpoints.api.schemas import Schema, arguments_schema, column_schema
 from endpoints.calling.calls import visible_endpoints
 from endpoints.definition import PublishedTable
@@ -29,7 +29,7 @@ _ANNOTATIONS: Final = {"readOnlyHint": True, "destructiveHint": False, "idempote
 _NOTE: Final = "Says what is missing, if not every row of the query is here."
 
 
-def list_tools(caller: Caller, revision: Revision, cursor: object = None) -> Schema:
+def list_tools(caller: Caller, cursor: object = None) -> Schema:
     """Return one page of the tools that the caller may call, by name, and the cursor of the next page if there is one.
 
     Raises ProtocolError for a cursor that is not text, and OperationalError.
@@ -42,19 +42,19 @@ def list_tools(caller: Caller, revision: Revision, cursor: object = None) -> Sch
         # The name of the page's last tool: what is saved or deleted meanwhile moves no other tool to another page.
         first = bisect_right([endpoint.name for endpoint in endpoints], cursor)
     page = endpoints[first : first + TOOLS_A_PAGE]
-    listed: Schema = {"tools": [describe_tool(endpoint, caller, revision) for endpoint in page]}
+    listed: Schema = {"tools": [describe_tool(endpoint, caller) for endpoint in page]}
     return listed | {"nextCursor": page[-1].name} if first + len(page) < len(endpoints) else listed
 
 
-def describe_tool(endpoint: Endpoint, caller: Caller, revision: Revision) -> Schema:
+def describe_tool(endpoint: Endpoint, caller: Caller) -> Schema:
     """Return the tool of an endpoint for this caller."""
-    tool: Schema = {
+    return {
         "name": endpoint.name,
         "description": _description(endpoint),
         "inputSchema": _input_schema(endpoint, caller.bound_arguments),
+        "outputSchema": _output_schema(endpoint),
         "annotations": _ANNOTATIONS,
     }
-    return tool | {"outputSchema": _output_schema(endpoint)} if revision.has_structure else tool
 
 
 def _description(endpoint: Endpoint) -> str:

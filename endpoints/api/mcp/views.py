@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -18,7 +18,6 @@ from endpoints.api.arguments import read_json
 from endpoints.api.authentication import authenticate
 from endpoints.api.bodies import read_content
 from endpoints.api.mcp.protocol import (
-    MOST_IN_BATCH,
     REVISIONS,
     Code,
     Message,
@@ -70,7 +69,7 @@ class MCPView(AnsweringView):
 
 @dataclass(frozen=True, slots=True)
 class _Post:
-    """Who sent a POST, and why its first request is one too many, if it is."""
+    """Who sent a POST, and why it is one too many, if it is."""
 
     environ: Mapping[str, Any]
     caller: Caller
@@ -133,8 +132,6 @@ def _answer_body(post: _Post, body: bytes) -> Reply:
     except InvalidRequest as error:
         unreadable = ProtocolError(Code.PARSE_ERROR, error.message, list(error.details) or None)
         return _refused(post, unreadable, None)
-    if isinstance(document, list):
-        return _answer_batch(post, document)
     revision: Revision | None = None
     try:
         message = read_message(document)
@@ -144,33 +141,6 @@ def _answer_body(post: _Post, body: bytes) -> Reply:
         return _reply(_response(post, message, revision))
     except ProtocolError as error:
         return _refused(post, error, id_of(document), revision)
-
-
-def _answer_batch(post: _Post, documents: list[object]) -> Reply:
-    """Answer messages one after another (2025-03-26, "Batching"); each request counts as one of the caller's calls."""
-    try:
-        revision = revision_of_headers(post.environ)
-        if not revision.has_batches:
-            raise ProtocolError(Code.INVALID_REQUEST, "Send one message; this revision has no batches.")
-        if not 1 <= len(documents) <= MOST_IN_BATCH:
-            raise ProtocolError(Code.INVALID_REQUEST, f"A batch has 1 to {MOST_IN_BATCH} messages.")
-    except ProtocolError as error:
-        return _refused(post, error, None)
-    responses: list[Document] = []
-    turn = post
-    for document in documents:
-        try:
-            message = read_message(document)
-            if message is None or message.is_notification:
-                continue
-            if message.method == "initialize":
-                raise ProtocolError(Code.INVALID_REQUEST, "initialize must not be part of a batch.")
-            if responses:
-                turn = replace(post, refusal=_one_too_many(post.caller))
-            responses.append(_response(turn, message, revision))
-        except ProtocolError as error:
-            responses.append(error.document(id_of(document)))
-    return _reply(responses) if responses else Reply(202, {})
 
 
 def _accept(post: _Post, message: Message | None) -> Reply:
@@ -185,7 +155,7 @@ def _accept(post: _Post, message: Message | None) -> Reply:
 
 def _response(post: _Post, message: Message, revision: Revision) -> Document:
     if message.method == "tools/call":
-        call = ToolCall(message.params, post.environ, post.caller, post.request_id, revision, post.refusal)
+        call = ToolCall(message.params, post.environ, post.caller, post.request_id, post.refusal)
         result = call_tool(call)
     else:
         if post.refusal is not None:
@@ -199,7 +169,7 @@ def _response(post: _Post, message: Message, revision: Revision) -> Document:
     return {"jsonrpc": "2.0", "id": message.id, "result": result}
 
 
-def _reply(document: Document | list[Document], status: int = HTTPStatus.OK) -> Reply:
+def _reply(document: Document, status: int = HTTPStatus.OK) -> Reply:
     return Reply(status, {"Content-Type": JSON, "Cache-Control": "no-store"}, orjson.dumps(document))
 
 
@@ -237,7 +207,7 @@ def _discover(caller: Caller, params: Mapping[str, Any], revision: Revision) -> 
 
 
 def _list(caller: Caller, params: Mapping[str, Any], revision: Revision) -> Document:
-    listed = list_tools(caller, revision, params.get("cursor"))
+    listed = list_tools(caller, params.get("cursor"))
     return listed | _kept_by_clients() if revision.is_stateless else listed
 
 

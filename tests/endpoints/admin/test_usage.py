@@ -95,7 +95,7 @@ def test_without_sandboxing_there_are_none(admin_client: Client) -> None:
 
 
 def test_the_examples_of_sandbox_queries_run(endpoint: Endpoint, api: Any) -> None:
-    from endpoints.admin.ways_to_call import sandbox_query
+    from endpoints.admin.call_examples import sandbox_query
 
     for language in ("sql", "lql"):
         response = api.query("test.used", {"project": "acme", language: sandbox_query(endpoint, language)})

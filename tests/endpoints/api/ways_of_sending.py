@@ -134,8 +134,8 @@ def _loads() -> Iterator[tuple[str, Sent]]:
 
 def _others() -> Iterator[tuple[str, Sent]]:
     yield "a browser token", Sent("/api/tokens", JSON, _json(endpoints=["logs.all"], expires_in=7), words=b'"token":')
-    ping = _json(jsonrpc="2.0", id=1, method="ping")
-    yield "a message of MCP", Sent("/mcp", JSON, ping, words=b'"result":{}')
+    hello = _json(jsonrpc="2.0", id=1, method="initialize", params={"protocolVersion": "2025-11-25"})
+    yield "a message of MCP", Sent("/mcp", JSON, hello, words=b'"protocolVersion":"2025-11-25"')
 
 
 REQUESTS: Final[Mapping[str, Sent]] = dict([*_queries(), *_loads(), *_others()])

@@ -14,7 +14,7 @@ import { readPath } from "./paths.js";
  * @property {string} start of a custom range, in ISO 8601
  * @property {string} end
  * @property {boolean} redact
- * @property {import("./grid.js").Look} look
+ * @property {import("./grid.js").Sort | null} sort of chosen columns
  */
 
 const SECOND = 1000;
@@ -68,7 +68,7 @@ export function readAddress(query, sources) {
     start: isCustom ? start.toISOString() : "",
     end: isCustom ? end.toISOString() : "",
     redact: given.has("redact"),
-    look: { sort: readSort(text("sort")), widths: readWidths(text("widths")) },
+    sort: readSort(text("sort")),
   };
 }
 
@@ -78,12 +78,7 @@ function readSort(text) {
   return name ? { name, isDescending: order === "desc" } : null;
 }
 
-/** timestamp:180,metadata.level:90 */
-function readWidths(text) {
-  return Object.fromEntries([...text.matchAll(/([^,]+?):(\d{2,4})(?=,|$)/g)].map(([, name, width]) => [name, Number(width)]));
-}
-
-export function writeAddress({ source, project, lql, range, start, end, redact, look }) {
+export function writeAddress({ source, project, lql, range, start, end, redact, sort }) {
   const told = new URLSearchParams({ source });
   if (project) told.set("project", project);
   if (lql) told.set("lql", lql);
@@ -92,10 +87,7 @@ export function writeAddress({ source, project, lql, range, start, end, redact, 
     told.set("end", end);
   } else told.set("range", range);
   if (redact) told.set("redact", "1");
-  const { sort, widths } = look;
   if (sort) told.set("sort", `${sort.name}:${sort.isDescending ? "desc" : "asc"}`);
-  const set = Object.entries(widths).map(([name, width]) => `${name}:${width}`);
-  if (set.length) told.set("widths", set.join(","));
   return `?${told}`;
 }
 

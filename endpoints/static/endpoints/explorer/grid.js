@@ -13,12 +13,14 @@ const LEAST_WIDTH = 60;
 const MOST_WIDTH = 1200;
 const STEP = 10; // of an arrow key, in pixels
 
-/** @typedef {{sort: {name: string, isDescending: boolean} | null, widths: Record<string, number>}} Look */
+const widths = {}; // that somebody has set, by column, for as long as the page is open
+
+/** @typedef {{name: string, isDescending: boolean}} Sort */
 
 export class Grid {
-  /** `look` is changed in place, then `changed` is called; `cells` gives the time of a row and what it unfolds into. */
-  constructor(names, look, { changed, cells }) {
-    Object.assign(this, { names, look, changed, cells });
+  /** `sorted` is called with another sort, or null; `cells` gives the time of a row and what it unfolds into. */
+  constructor(names, sort, { sorted, cells }) {
+    Object.assign(this, { names, sort, sorted, cells });
     this.columns = names.map(() => h("col"));
     this.heads = names.map((name, index) => this.head(name, index));
     const head = h("thead", {}, h("tr", {}, this.heads));
@@ -30,7 +32,7 @@ export class Grid {
 
   /** The element of a row. */
   line(row, severity) {
-    const time = h("button", { type: "button", class: "lx-open", "data-row": true, "aria-expanded": "false" }, this.cells.time(row));
+    const time = h("button", { type: "button", class: "lx-open", "aria-expanded": "false" }, this.cells.time(row));
     const line = h("tr", {}, this.names.map((name) => h("td", {}, name === "timestamp" ? time : written(row[name]))));
     const body = h("tbody", { class: `lx-item lx-severity-${severity}` }, line);
     line.addEventListener("click", () => {
@@ -45,8 +47,8 @@ export class Grid {
 
   /** Put the lines in order; `lines` are the rows, newest first, with their elements. */
   arrange(lines) {
-    const { sort } = this.look;
-    const ordered = sort && this.names.includes(sort.name) ? sorted(lines, sort) : lines;
+    const { sort } = this;
+    const ordered = sort && this.names.includes(sort.name) ? inOrder(lines, sort) : lines;
     this.table.append(...ordered.map(({ element }) => element));
   }
 
@@ -65,7 +67,6 @@ export class Grid {
         if (by === undefined) return;
         event.preventDefault();
         this.setWidth(index, this.heads[index].offsetWidth + by);
-        this.changed();
       },
       onpointerdown: (event) => this.drag(event, index),
     });
@@ -80,15 +81,11 @@ export class Grid {
     const move = ({ clientX }) => this.setWidth(index, width + clientX - start);
     grip.setPointerCapture(event.pointerId);
     grip.addEventListener("pointermove", move);
-    const stop = () => {
-      grip.removeEventListener("pointermove", move);
-      this.changed();
-    };
-    grip.addEventListener("lostpointercapture", stop, { once: true });
+    grip.addEventListener("lostpointercapture", () => grip.removeEventListener("pointermove", move), { once: true });
   }
 
   setWidth(index, width) {
-    this.look.widths[this.names[index]] = Math.min(Math.max(Math.round(width), LEAST_WIDTH), MOST_WIDTH);
+    widths[this.names[index]] = Math.min(Math.max(Math.round(width), LEAST_WIDTH), MOST_WIDTH);
     this.setWidths();
   }
 
@@ -97,9 +94,9 @@ export class Grid {
     let all = 0;
     this.names.forEach((name, index) => {
       const isLast = index === this.names.length - 1;
-      const width = this.look.widths[name] ?? WIDTHS[name] ?? USUAL_WIDTH;
+      const width = widths[name] ?? WIDTHS[name] ?? USUAL_WIDTH;
       all += width;
-      this.columns[index].style.width = isLast && !this.look.widths[name] ? "auto" : `${width}px`;
+      this.columns[index].style.width = isLast && !widths[name] ? "auto" : `${width}px`;
       this.heads[index].lastElementChild.setAttribute("aria-valuenow", String(width));
     });
     this.table.style.minWidth = `${all}px`;
@@ -107,15 +104,14 @@ export class Grid {
 
   /** Ascending, descending, and back to the newest first. */
   sortBy(name) {
-    const { sort } = this.look;
-    if (sort?.name !== name) this.look.sort = { name, isDescending: false };
-    else this.look.sort = sort.isDescending ? null : { name, isDescending: true };
+    if (this.sort?.name !== name) this.sort = { name, isDescending: false };
+    else this.sort = this.sort.isDescending ? null : { name, isDescending: true };
     this.tellSort();
-    this.changed();
+    this.sorted(this.sort);
   }
 
   tellSort() {
-    const { sort } = this.look;
+    const { sort } = this;
     this.names.forEach((name, index) => {
       const isSorted = sort?.name === name;
       const order = isSorted ? (sort.isDescending ? "descending" : "ascending") : "none";
@@ -141,7 +137,7 @@ function label(name) {
 }
 
 /** Rows without a value come last; the oldest first is the exact reverse of the newest first. */
-function sorted(lines, { name, isDescending }) {
+function inOrder(lines, { name, isDescending }) {
   const sign = isDescending ? -1 : 1;
   const given = name === "timestamp" && !isDescending ? [...lines].reverse() : lines;
   const keyed = given.map((line) => ({ line, key: keyOf(line.row[name]) }));

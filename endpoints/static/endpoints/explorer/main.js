@@ -10,7 +10,7 @@ import { LqlBar } from "./lql_bar.js";
 import { Results } from "./results.js";
 import { SavedSearches } from "./saved.js";
 import { Search } from "./search.js";
-import { listenForShortcuts, stepThroughRows } from "./shortcuts.js";
+import { listenForShortcuts } from "./shortcuts.js";
 import { Tail } from "./tail.js";
 import { TopValues } from "./top_values.js";
 
@@ -28,7 +28,7 @@ class Explorer {
     const facts = { now: this.now, longest: started.max_days * DAY, needsProject: !started.every_project };
     this.controls = new Controls(facts, () => this.run(), () => this.results.redraw());
     this.stopClock = () => {};
-    this.look = { sort: null, widths: {} }; // how chosen columns are shown
+    this.sort = null; // of chosen columns
     this.results = new Results({
       addFilter: (keys, value, negated) => void this.addFilter(keys, value, negated),
       around: (moment) => this.lookAround(moment),
@@ -36,8 +36,8 @@ class Explorer {
       topValues: (path) => this.topValues.open(path),
       severities: started.severities,
       chosen: () => chosenBy(this.search.exploration?.lql ?? ""),
-      look: () => this.look,
-      lookChanged: () => this.lookChanged(),
+      sort: () => this.sort,
+      sorted: (sort) => this.sorted(sort),
     });
     this.search = new Search(started.addresses, {
       rows: (rows, answer, isFirst) => this.found(rows, answer, isFirst),
@@ -67,8 +67,6 @@ class Explorer {
     listenForShortcuts({
       "/": () => byId("lx-lql").focus(),
       r: () => this.run(),
-      j: () => stepThroughRows(1),
-      k: () => stepThroughRows(-1),
       l: () => byId("lx-live").click(),
     });
   }
@@ -88,7 +86,7 @@ class Explorer {
   /** Show what the page's address tells. */
   open() {
     const search = readAddress(window.location.search, this.started.sources);
-    this.look = search.look;
+    this.sort = search.sort;
     this.controls.write(search);
     if (!this.started.every_project && !byId("lx-project").value) {
       void this.knowledge.learn(byId("lx-source").value);
@@ -108,7 +106,7 @@ class Explorer {
       showUnreadable(error);
       return;
     }
-    const address = writeAddress({ ...search, look: this.look });
+    const address = writeAddress({ ...search, sort: this.sort });
     if (isNew && address !== window.location.search) window.history.pushState(null, "", address);
     void this.knowledge.learn(search.source);
     const { start, end } = (this.range = this.controls.shown = this.controls.range(search));
@@ -141,15 +139,16 @@ class Explorer {
     this.search.recount({ start: start.toISOString(), end: end.toISOString() });
   }
 
-  /** Keep in the address how columns are shown. */
-  lookChanged() {
+  /** Keep in the address how columns are sorted. */
+  sorted(sort) {
+    this.sort = sort;
     this.results.head();
     window.history.replaceState(null, "", this.query());
   }
 
   /** The address's query of the search that is shown, complete. */
   query() {
-    return writeAddress({ ...readAddress(window.location.search, this.started.sources), look: this.look });
+    return writeAddress({ ...readAddress(window.location.search, this.started.sources), sort: this.sort });
   }
 
   showRunning() {

@@ -91,7 +91,7 @@ export class Results {
     const total = this.histogram.total;
     const isPart = this.hasMore && total !== null && total >= shown;
     const count = isPart ? `${shown.toLocaleString("en")} of ${counted(total, "row")}` : counted(shown, "row");
-    const { sort } = this.actions.look();
+    const sort = this.actions.sort();
     const isSorted = sort !== null && this.list.grid?.names.includes(sort.name);
     const order = isSorted ? `sorted by ${sort.name.replace(/^metadata\./, "m.")}` : "newest first";
     show(byId("lx-rows-heading"), shown ? `${count}, ${order}` : "No rows");

@@ -86,11 +86,11 @@ export class RowList {
     const names = this.grid ? null : columnsOf(ownPart(this.rows[0]));
     if (!names) return;
     const cells = { time: (row) => this.time(row), unfolded: (row) => this.unfolded(row) };
-    const changed = () => {
+    const sorted = (sort) => {
       this.arrange();
-      this.actions.lookChanged();
+      this.actions.sorted(sort);
     };
-    this.grid = new Grid(names, this.actions.look(), { changed, cells });
+    this.grid = new Grid(names, this.actions.sort(), { sorted, cells });
     this.list.hidden = true;
     byId("lx-grid").replaceChildren(this.grid.place);
   }
@@ -128,7 +128,7 @@ export class RowList {
     const time = this.time(row);
     const project = row.project ? h("span", { class: "lx-project" }, row.project) : null;
     const badge = level ? h("span", { class: "lx-badge" }, level) : null;
-    return h("summary", { "data-row": true }, time, project, badge, h("span", { class: "lx-message" }, message(row)));
+    return h("summary", {}, time, project, badge, h("span", { class: "lx-message" }, message(row)));
   }
 
   time(row) {

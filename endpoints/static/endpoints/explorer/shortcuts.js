@@ -20,12 +20,3 @@ export function listenForShortcuts(actions) {
     action();
   });
 }
-
-/** Move the focus among the rows that are shown: `by` is 1 or -1. */
-export function stepThroughRows(by) {
-  const rows = [...document.querySelectorAll("#lx-rows [data-row]")];
-  const here = rows.indexOf(document.activeElement);
-  const next = here < 0 ? (by > 0 ? 0 : rows.length - 1) : Math.min(Math.max(here + by, 0), rows.length - 1);
-  rows[next]?.focus();
-  rows[next]?.scrollIntoView({ block: "nearest" });
-}

@@ -3,14 +3,10 @@
 import "../shared/copying.js";
 import { tabs } from "../shared/dom.js";
 
-// JSON's escapes are those of strings in JavaScript and Python too.
-const inJson = (value) => JSON.stringify(value).slice(1, -1);
-
 // What is typed is written as the example's language needs it.
-const inShell = (value) => value.replaceAll("'", "'\\''"); // ends the quotes, a quoted quote, begins them again
+const inJson = (value) => JSON.stringify(value).slice(1, -1); // its escapes are those of JavaScript and Python too
 const WRITTEN = {
-  shell: inShell,
-  json_in_shell: (value) => inShell(inJson(value)),
+  shell: (value) => value.replaceAll("'", "'\\''"), // ends the quotes, a quoted quote, begins them again
   python: inJson,
   javascript: inJson,
 };
@@ -28,32 +24,6 @@ for (const field of document.querySelectorAll("[data-fill]")) {
   fill(); // browsers may have kept what was typed before the page was loaded again
 }
 
-for (const languages of document.querySelectorAll(".languages")) {
-  languages.hidden = false;
-  tabs(languages);
-}
-
-const ways = document.querySelector(".ways");
-const choices = document.querySelector(".choices");
-
-// The address names the way that is shown, and the links that choose a query keep it.
-function keep(id) {
-  const tab = document.getElementById(id);
-  const way = tab.getAttribute("aria-controls").replace("way-", "");
-  if (choices) {
-    choices.hidden = tab.dataset.takesQuery === undefined;
-    for (const link of choices.querySelectorAll("a")) {
-      const address = new URL(link.href);
-      address.searchParams.set("way", way);
-      link.href = address.href;
-    }
-  }
-  const address = new URL(location.href);
-  if (address.searchParams.get("way") === way) return;
-  address.searchParams.set("way", way);
-  history.replaceState(history.state, "", address);
-}
-
-ways.hidden = false;
-for (const title of document.querySelectorAll(".way-title")) title.hidden = true; // the tab says so
-tabs(ways, keep);
+const languages = document.querySelector(".languages");
+languages.hidden = false;
+tabs(languages);

@@ -10,7 +10,7 @@ from django.http import HttpResponse
 from django.test import Client
 
 STATELESS: Final = "2026-07-28"
-WITH_HANDSHAKE: Final = ("2025-11-25", "2025-06-18", "2025-03-26")
+WITH_HANDSHAKE: Final = ("2025-11-25", "2025-06-18")
 META: Final = {
     "io.modelcontextprotocol/protocolVersion": STATELESS,
     "io.modelcontextprotocol/clientInfo": {"name": "test agent", "version": "1"},

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any, Final
 
-from endpoints.api.mcp.protocol import MOST_IN_BATCH, REVISIONS, Code
+from endpoints.api.mcp.protocol import REVISIONS, Code
 from endpoints.api.mcp.tools import RESULT_BYTES, RESULT_ROWS, TOOLS_A_PAGE
 from tests.test_docs import DOCS, read
 
@@ -41,7 +41,6 @@ def test_lists_the_revisions_and_the_limits() -> None:
     assert named == list(REVISIONS)
     assert f"at most {RESULT_ROWS} rows and {RESULT_BYTES // 1024} KiB" in PAGE
     assert f"at most {RESULT_ROWS} rows and {RESULT_BYTES} bytes" in PAGE
-    assert f"batches of up to {MOST_IN_BATCH} messages" in PAGE
     assert f"More than {TOOLS_A_PAGE} tools" in PAGE
 
 

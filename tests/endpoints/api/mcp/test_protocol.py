@@ -32,8 +32,8 @@ def code_of(refused: pytest.ExceptionInfo[ProtocolError]) -> Code:
     return refused.value.code
 
 
-def test_knows_the_revisions_of_the_official_package_that_have_this_transport() -> None:
-    assert set(REVISIONS) == set(KNOWN_PROTOCOL_VERSIONS) - {"2024-11-05"}
+def test_knows_the_revisions_of_the_official_package_since_structured_content() -> None:
+    assert set(REVISIONS) == set(KNOWN_PROTOCOL_VERSIONS) - {"2024-11-05", "2025-03-26"}
 
 
 def test_has_the_codes_of_the_official_package() -> None:
@@ -101,10 +101,10 @@ def test_refuses_ids_that_cannot_be_sent_back(message_id: object) -> None:
 @pytest.mark.parametrize(
     ("requested", "answered"),
     [
-        ("2025-03-26", "2025-03-26"),
         ("2025-06-18", "2025-06-18"),
         ("2025-11-25", "2025-11-25"),
         ("2026-07-28", "2025-11-25"),  # it has no handshake
+        ("2025-03-26", "2025-11-25"),
         ("2024-11-05", "2025-11-25"),
         ("1999-01-01", "2025-11-25"),
         ("", "2025-11-25"),
@@ -124,8 +124,6 @@ def test_refuses_a_handshake_without_a_revision(requested: object) -> None:
 @pytest.mark.parametrize(
     ("params", "headers", "name"),
     [
-        ({}, {}, "2025-03-26"),
-        ({}, {"HTTP_MCP_PROTOCOL_VERSION": "2025-03-26"}, "2025-03-26"),
         ({}, {"HTTP_MCP_PROTOCOL_VERSION": "2025-06-18"}, "2025-06-18"),
         ({"_meta": {"progressToken": 1}}, {"HTTP_MCP_PROTOCOL_VERSION": "2025-11-25"}, "2025-11-25"),
         ({"_meta": None}, {"HTTP_MCP_PROTOCOL_VERSION": "2025-11-25"}, "2025-11-25"),
@@ -140,6 +138,9 @@ def test_finds_the_revision_of_a_request(params: dict[str, Any], headers: dict[s
 @pytest.mark.parametrize(
     ("params", "headers", "code"),
     [
+        ({}, {}, Code.UNSUPPORTED_VERSION),
+        ({}, {"HTTP_MCP_PROTOCOL_VERSION": ""}, Code.UNSUPPORTED_VERSION),
+        ({}, {"HTTP_MCP_PROTOCOL_VERSION": "2025-03-26"}, Code.UNSUPPORTED_VERSION),
         ({}, {"HTTP_MCP_PROTOCOL_VERSION": "1900-01-01"}, Code.UNSUPPORTED_VERSION),
         ({}, {"HTTP_MCP_PROTOCOL_VERSION": "2024-11-05"}, Code.UNSUPPORTED_VERSION),
         (

@@ -81,10 +81,7 @@ def test_is_what_the_specification_says(secret: str, rows: None, revision: str) 
     assert content["type"] == "text"
     document = json.loads(content["text"])
     assert document.keys() == {"result"}
-    if revision == WITH_HANDSHAKE[-1]:
-        assert "structuredContent" not in result
-    else:
-        assert result["structuredContent"] == document
+    assert result["structuredContent"] == document
 
 
 def test_keeps_every_digit(agent: Agent) -> None:
@@ -106,7 +103,7 @@ def test_runs_sandbox_queries(agent: Agent, rows: None, query: dict[str, str]) -
 
 
 def test_ignores_the_query_string_and_the_formats_of_the_request(secret: str, rows: None) -> None:
-    client = Client(headers={"X-API-KEY": secret, "Accept": "application/json"})
+    client = Client(headers={"X-API-KEY": secret, "Accept": "application/json", "MCP-Protocol-Version": "2025-11-25"})
     body = {
         "jsonrpc": "2.0",
         "id": 1,

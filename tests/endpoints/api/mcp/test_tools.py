@@ -71,10 +71,8 @@ def test_is_what_the_specification_says(secret: str, typed: Endpoint, revision: 
         assert TOOL_NAME_REGEX.fullmatch(tool["name"])
         assert tool["annotations"]["readOnlyHint"] is True
         jsonschema.Draft202012Validator.check_schema(tool["inputSchema"])
-        assert ("outputSchema" in tool) == (revision != "2025-03-26")
-        if "outputSchema" in tool:
-            jsonschema.Draft202012Validator.check_schema(tool["outputSchema"])
-            assert tool["outputSchema"]["type"] == "object"
+        jsonschema.Draft202012Validator.check_schema(tool["outputSchema"])
+        assert tool["outputSchema"]["type"] == "object"
     assert ("ttlMs" in result) == (revision == STATELESS)
 
 

@@ -12,14 +12,13 @@ from mcp_types import methods
 
 from endpoints.access.access_tokens import issue_access_token
 from endpoints.access.secrets import OwnLimits
-from endpoints.api.mcp.protocol import MOST_IN_BATCH, REVISIONS
+from endpoints.api.mcp.protocol import REVISIONS
 from tests.endpoints.api.conftest import Ask
 from tests.endpoints.api.mcp.agents import STATELESS, WITH_HANDSHAKE, Agent
 
 pytestmark = pytest.mark.django_db
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-OLDEST = "2025-03-26"
 
 
 def error_of(response: HttpResponse) -> tuple[int, str]:
@@ -40,13 +39,14 @@ def test_needs_an_access_token(revision: str, secret: str) -> None:
 
 def test_takes_the_access_token_of_either_header(secret: str) -> None:
     for headers in ({"X-API-KEY": secret}, {"Authorization": f"Bearer {secret}"}):
-        client = Client(headers=headers)
+        client = Client(headers={"MCP-Protocol-Version": "2025-11-25", **headers})
         assert client.post("/mcp", PING, content_type="application/json").status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/"])
 def test_reads_bodies_behind_the_guard_of_slow_clients(ask: Ask, secret: str, path: str) -> None:
-    status, headers, body = ask("", path=path, method="POST", body=json.dumps(PING).encode(), x_api_key=secret)
+    sent = {"x_api_key": secret, "mcp_protocol_version": "2025-11-25"}
+    status, headers, body = ask("", path=path, method="POST", body=json.dumps(PING).encode(), **sent)
     assert (status, json.loads(body)) == (200, {"jsonrpc": "2.0", "id": 1, "result": {}})
     assert headers["Cache-Control"] == "no-store"
     assert "Mcp-Session-Id" not in headers
@@ -197,37 +197,18 @@ def test_headers_and_body_must_agree(secret: str) -> None:
     assert Agent.protocol_error(agent.ask("tools/list", {"_meta": {}})) == (400, -32602)
 
 
-# --- Batches ----------------------------------------------------------------------------------------------------------
-def test_answers_batches_of_the_revision_that_has_them(secret: str) -> None:
-    agent = Agent(secret, OLDEST)
-    batch = [
-        PING,
-        INITIALIZED,
-        {**PING, "id": 2, "method": "nothing"},
-        {**PING, "id": 3, "method": "initialize", "params": {"protocolVersion": OLDEST}},
-        {"jsonrpc": "2.0", "id": 4},
-        {**PING, "id": 5, "method": "tools/call", "params": {"name": "nothing"}},
-    ]
-    answers = agent.post(batch).json()
-    assert [(answer["id"], answer.get("error", {}).get("code")) for answer in answers] == [
-        (1, None),
-        (2, -32601),
-        (3, -32600),
-        (4, -32600),
-        (5, -32602),
-    ]
-    assert agent.post(batch, mcp_protocol_version=None).json() == answers
-    assert agent.post([INITIALIZED]).status_code == 202
+@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.parametrize("batch", [[], [PING], [PING, PING], [INITIALIZED]])
+def test_no_revision_has_batches(secret: str, revision: str, batch: list[object]) -> None:
+    assert Agent.protocol_error(Agent(secret, revision).post(batch)) == (400, -32600)
 
 
-@pytest.mark.parametrize("batch", [[], [PING] * (MOST_IN_BATCH + 1)])
-def test_refuses_batches_that_are_empty_or_long(secret: str, batch: list[object]) -> None:
-    assert Agent.protocol_error(Agent(secret, OLDEST).post(batch)) == (400, -32600)
-
-
-@pytest.mark.parametrize("revision", [name for name in REVISIONS if name != OLDEST])
-def test_other_revisions_have_no_batches(secret: str, revision: str) -> None:
-    assert Agent.protocol_error(Agent(secret, revision).post([PING])) == (400, -32600)
+@pytest.mark.parametrize("message", [PING, INITIALIZED, {"jsonrpc": "2.0", "id": 1, "result": {}}])
+def test_only_the_handshake_comes_without_a_revision(secret: str, message: object) -> None:
+    for revision in (None, "", "2025-03-26"):
+        answer = Agent(secret).post(message, mcp_protocol_version=revision)
+        assert Agent.protocol_error(answer) == (400, -32022)
+        assert answer.json()["error"]["data"]["supported"] == list(REVISIONS)
 
 
 # --- Rate limits ------------------------------------------------------------------------------------------------------
@@ -254,11 +235,3 @@ def test_a_call_over_the_rate_limit_is_a_failure_of_the_tool() -> None:
     assert error["code"] == "rate_limited"
     assert error["details"][0]["limit"] == "calls_a_minute"
     assert error["details"][0]["retry_after_seconds"] > 0
-
-
-def test_every_request_of_a_batch_counts() -> None:
-    agent = Agent(limited(2), OLDEST)
-    call = {**PING, "method": "tools/call", "params": {"name": "logs.all", "arguments": {"project": "acme"}}}
-    answers = agent.post([INITIALIZED, call, call, call]).json()
-    assert [answer["result"]["isError"] for answer in answers] == [False, False, True]
-    assert "rate_limited" in answers[2]["result"]["content"][0]["text"]

@@ -16,8 +16,9 @@ Every run says in one line at its end what it left out and how to get it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -131,36 +132,37 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         reason = _reason_to_leave_out(item, config)
         if reason is None:
             taken.append(item)
-            if _is_below(item, TAKE_LONG) and item.get_closest_marker("timeout") is None:
+            if _is_below(item.path, TAKE_LONG) and item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(TAKE_LONG_SECONDS))
         else:
             left_out.append(item)
             config.stash[_left_out][reason] += 1
     # What takes longest comes first, so that no worker is left alone with it at the end.
-    items[:] = sorted(taken, key=_rank)
+    items[:] = sorted(taken, key=lambda item: _rank(item.path))
     config.hook.pytest_deselected(items=left_out)
 
 
-def _rank(item: pytest.Item) -> int:
-    """Return when a test's turn is: the last place that fits is the most exact one."""
-    fitting = [number for number, place in enumerate(IN_ORDER) if _is_below(item, [place])]
+@cache
+def _rank(module: Path) -> int:
+    """Return when the turn of a module's tests is: the last place that fits is the most exact one."""
+    fitting = [number for number, place in enumerate(IN_ORDER) if _is_below(module, (place,))]
     return max(fitting, default=len(IN_ORDER))
 
 
 def _reason_to_leave_out(item: pytest.Item, config: pytest.Config) -> str | None:
     needed = [mark.args[0] for mark in item.iter_markers("needs")]
-    needed += [tool for folder, tool in FOLDER_TOOLS.items() if _is_below(item, [folder])]
+    needed += [tool for folder, tool in FOLDER_TOOLS.items() if _is_below(item.path, (folder,))]
     for name in needed:
         if not TOOLS[name].is_there():
             return name
-    if _is_below(item, SHIPPERS) and not config.getoption("shippers"):
+    if _is_below(item.path, SHIPPERS) and not config.getoption("shippers"):
         return "shippers"
-    if _is_below(item, CLIENTS) and not config.getoption("clients"):
+    if _is_below(item.path, CLIENTS) and not config.getoption("clients"):
         return "clients"
-    if _is_below(item, CONFORMANCE) and not config.getoption("conformance"):
+    if _is_below(item.path, CONFORMANCE) and not config.getoption("conformance"):
         return "conformance"
     which = config.getoption("installations")
-    if _is_below(item, INSTALLATIONS):
+    if _is_below(item.path, INSTALLATIONS):
         if which == "without":
             return "installations"
     elif which == "only":
@@ -171,14 +173,14 @@ def _reason_to_leave_out(item: pytest.Item, config: pytest.Config) -> str | None
 def _reason_of_the_server(item: pytest.Item, config: pytest.Config) -> str | None:
     if config.getoption("citus", default=False):
         return "one server" if item.get_closest_marker("one_server") else None
-    if _is_below(item, CLUSTER):
+    if _is_below(item.path, CLUSTER):
         return "cluster"
     if config.getoption("postgres", default=None):
-        if _is_below(item, OWN_SERVERS):
+        if _is_below(item.path, OWN_SERVERS):
             return "embedded"
         if not _uses_database(item):
             return "no database"
-        if _is_below(item, WITHOUT_SQL):
+        if _is_below(item.path, WITHOUT_SQL):
             return "no SQL"
     return None
 
@@ -188,8 +190,9 @@ def _uses_database(item: pytest.Item) -> bool:
     return item.get_closest_marker("django_db") is not None or not {"db", "django_db_setup"}.isdisjoint(fixtures)
 
 
-def _is_below(item: pytest.Item, places: Sequence[str]) -> bool:
-    return any(item.path.is_relative_to(TESTS / place) for place in places)
+@cache
+def _is_below(module: Path, places: tuple[str, ...]) -> bool:
+    return any(module.is_relative_to(TESTS / place) for place in places)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -7,8 +7,7 @@
 - `pytest --shippers tests/shippers` (`make test-shippers`) takes what installs real shippers, which nothing else takes.
 - `pytest --clients tests/clients` (`make test-clients`) takes what makes clients with generators from npm, likewise.
 - `pytest --conformance tests/conformance` (`make test-conformance`) likewise takes conformance suites of others.
-- `pytest --postgres=FOLDER` takes the tests that use the suite's own databases, except of rooms that write no SQL; the
-  others say nothing of that server.
+- `pytest --postgres=FOLDER -m sql` takes what another version of PostgreSQL may answer differently: `sql` marks it.
 
 Every run says in one line at its end what it left out and how to get it.
 """
@@ -56,17 +55,6 @@ LONG_MODULES = (
     "endpoints/sandbox/test_large_operands.py",
     "endpoints/api/test_openapi_validity.py",
 )
-# Files that start servers of their own, in any version.
-OWN_SERVERS = (
-    *INSTALLATIONS,
-    "config/test_deadlines.py",
-    "config/embedded/test_running.py",
-    "config/embedded/test_postgres_server.py",
-    "config/embedded/test_standbys.py",
-    "config/test_local.py",
-    "config/test_processes.py",
-    "config/state_database/test_base.py",
-)
 CLUSTER = ("cluster",)  # what is so on a cluster alone
 SHIPPERS = ("shippers",)  # they install packages from npm and PyPI
 CLIENTS = ("clients",)  # they install packages from npm
@@ -75,8 +63,6 @@ CONFORMANCE = ("conformance",)  # likewise
 TAKE_LONG = (*INSTALLATIONS, *CLUSTER, *SHIPPERS, *CLIENTS, *CONFORMANCE)
 TAKE_LONG_SECONDS = 900
 IN_ORDER = (*INSTALLATIONS, *WAITING_DRILLS, *LONG_MODULES)  # the others follow at random
-# Rooms that write no SQL: what their pages show is asked for by the rooms below, whose tests another PostgreSQL gets.
-WITHOUT_SQL = ("endpoints/admin", "endpoints/cache", "endpoints/api/test_openapi.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +108,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_left_out] = Counter()
     config.addinivalue_line("markers", "stopped_by_policy(text): the browser says that its policy stopped this")
     config.addinivalue_line("markers", "one_server(reason): tells of one server what is otherwise on a cluster")
+    config.addinivalue_line("markers", "sql: depends on the version of PostgreSQL, so it runs on the oldest one too")
     config.addinivalue_line("markers", f"needs(tool): needs a tool of the machine: {', '.join(TOOLS)}")
 
 
@@ -189,21 +176,9 @@ def _reason_to_leave_out(item: pytest.Item, config: pytest.Config) -> str | None
     for name in needed:
         if not TOOLS[name].is_there():
             return name
-    if config.getoption("citus", default=False):
-        return "one server" if item.get_closest_marker("one_server") else None
-    if config.getoption("postgres", default=None):
-        if _is_below(item.path, OWN_SERVERS):
-            return "embedded"
-        if not _uses_database(item):
-            return "no database"
-        if _is_below(item.path, WITHOUT_SQL):
-            return "no SQL"
+    if config.getoption("citus", default=False) and item.get_closest_marker("one_server"):
+        return "one server"
     return None
-
-
-def _uses_database(item: pytest.Item) -> bool:
-    fixtures = getattr(item, "fixturenames", ())
-    return item.get_closest_marker("django_db") is not None or not {"db", "django_db_setup"}.isdisjoint(fixtures)
 
 
 @cache
@@ -268,9 +243,6 @@ def _missing_tools(left_out: Counter[str]) -> list[str]:
 
 
 _SAID = {
-    "embedded": "tests that start embedded servers, whatever --postgres says",
-    "no database": "tests that use no database",
-    "no SQL": "tests of rooms that write no SQL",
     "one server": "tests that tell of one server what is otherwise on a cluster",
     "cluster": "modules that need a Citus cluster (make test-citus)",
     "shippers": "modules that install and run real log shippers (make test-shippers)",

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 
 import pytest
 
 from tests import selection
-from tests.files import PROJECT
 from tests.selection import TESTS, Tool, scope, sentence
 
 pytest_plugins = ["pytester"]
@@ -23,18 +21,6 @@ SOME_TESTS = """
     def test_without_it():
         pass
 """
-
-WITH_POSTGRES_OPTION = """
-    import pytest
-
-    def pytest_addoption(parser):
-        parser.addoption("--postgres")
-
-    @pytest.fixture
-    def db():
-        pass
-"""
-
 
 LIMITS = """
     def pytest_collection_finish(session):
@@ -125,30 +111,6 @@ def test_a_drill_may_take_longer_unless_it_says_how_long(suite: pytest.Pytester)
     run(suite).stdout.fnmatch_lines_random(["test_drill: 900", "test_own: 7", "test_without_it: usual"])
 
 
-def test_another_postgresql_gets_the_tests_that_use_the_database(
-    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    suite.makeconftest(WITH_POSTGRES_OPTION)
-    suite.makepyfile(test_rows="def test_rows(db):\n    pass\n")
-    suite.mkdir("pages").joinpath("test_page.py").write_text("def test_page(db):\n    pass\n")
-    monkeypatch.setattr(selection, "WITHOUT_SQL", ("pages",))
-    result = run(suite, "--postgres=/some/folder", "--installations=without")
-    result.assert_outcomes(passed=1, deselected=3)
-    result.stdout.fnmatch_lines(
-        ["Left out: modules that *: 1; tests that need *: 1; tests that use no database: 1; tests of rooms *: 1."]
-    )
-
-
-@pytest.mark.parametrize("place", selection.WITHOUT_SQL)
-def test_what_another_postgresql_does_not_get_is_of_code_that_writes_no_sql(place: str) -> None:
-    """Tests mirror the tree; a room that begins to write SQL leaves the list."""
-    room = PROJECT / place.replace("test_", "")
-    modules = [room] if room.suffix else sorted(room.rglob("*.py"))
-    assert modules
-    writing = r"psycopg|\.cursor\(|connection\.execute|RawSQL|\.raw\("
-    assert [module.name for module in modules if re.search(writing, module.read_text(encoding="utf-8"))] == []
-
-
 def test_installations_begin_first_then_drills_that_wait_then_what_takes_long(
     suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,15 +146,15 @@ def test_a_worker_gets_the_tests_of_one_installation_together(module: str, share
     assert scope(module) == shared
 
 
-@pytest.mark.parametrize("place", [*selection.IN_ORDER, *selection.OWN_SERVERS, *selection.WITHOUT_SQL])
+@pytest.mark.parametrize("place", selection.IN_ORDER)
 def test_every_place_is_there(place: str) -> None:
     assert (TESTS / place).exists()
 
 
 def test_the_sentence_names_everything_once() -> None:
-    left_out = Counter({"installations": 3, "chromium": 2, "libfaketime": 1, "embedded": 4})
+    left_out = Counter({"installations": 3, "chromium": 2, "libfaketime": 1, "cluster": 4})
     assert sentence(left_out) == (
         "Left out: modules that start whole installations or a browser (make test-all runs them): 3; "
         "tests that need what is not installed here (apt install chromium libfaketime): 3; "
-        "tests that start embedded servers, whatever --postgres says: 4."
+        "modules that need a Citus cluster (make test-citus): 4."
     )

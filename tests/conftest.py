@@ -7,6 +7,7 @@ import io
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final
 from uuid import uuid4
@@ -20,6 +21,7 @@ from django.core.management import call_command
 from django.db import connections
 from django.test import Client
 from django.test.utils import setup_databases, teardown_databases
+from psycopg.pq import TransactionStatus
 
 from endpoints.access import change_marker as generation
 from endpoints.access import known_records as directory
@@ -116,10 +118,53 @@ def static_files_on_demand(settings: Any) -> None:
     settings.WHITENOISE_AUTOREFRESH = True
 
 
+class OwnerSession:
+    """One session of the log database's owner for the tests of a process, as new for each of them.
+
+    A new one costs ten times what most tests do with it, for PostgreSQL has no catalogue in memory there.
+    """
+
+    def __init__(self) -> None:
+        self._idle: psycopg.Connection[Any] | None = None
+
+    @contextmanager
+    def lent(self) -> Iterator[psycopg.Connection[Any]]:
+        connection = self._as_new(self._idle) or owner_connection()
+        connection.prepare_threshold = None  # psycopg would miss that its prepared statements were discarded
+        self._idle = None  # whoever asks meanwhile gets another session
+        try:
+            yield connection
+        finally:
+            self.close()
+            self._idle = self._as_new(connection)
+
+    def close(self) -> None:
+        if self._idle is not None:
+            self._idle.close()
+
+    def _as_new(self, connection: psycopg.Connection[Any] | None) -> psycopg.Connection[Any] | None:
+        """Return the connection without settings, locks and temporary tables; none if a test has broken it."""
+        if connection is None or connection.info.transaction_status is not TransactionStatus.IDLE:
+            return None if connection is None else connection.close()
+        try:
+            connection.execute("DISCARD ALL")
+            connection.execute("SET TIME ZONE 'UTC'")
+        except psycopg.OperationalError:  # ended since, by a test or with the server
+            return connection.close()
+        return connection
+
+
+@pytest.fixture(scope="session")
+def owner_session(django_db_setup: None) -> Iterator[OwnerSession]:
+    session = OwnerSession()
+    yield session
+    session.close()
+
+
 @pytest.fixture
-def log_database(db: None) -> Iterator[psycopg.Connection[Any]]:
+def log_database(db: None, owner_session: OwnerSession) -> Iterator[psycopg.Connection[Any]]:
     """An owner's connection to the log database, every log table empty."""
-    with owner_connection() as connection:
+    with owner_session.lent() as connection:
         empty_log_tables(connection)
         yield connection
 

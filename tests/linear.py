@@ -44,6 +44,25 @@ def takes_longer_than(seconds: float, act: Callable[[], object], *, refusals: tu
     return True
 
 
+def outgrows_its_input(act: Callable[[int], object], *, size: int) -> bool:
+    """Return whether `act` takes far more than ten times the processor's time for `10 * size` than for `size`.
+
+    A regular expression is one call, however long it runs: `work_of` does not see that it is quadratic.
+    """
+    for _ in range(3):
+        with no_garbage_collection():
+            seconds = [_seconds_of(act, length) for length in (size, 10 * size)]
+        if seconds[1] <= 30 * seconds[0]:
+            return False
+    return True
+
+
+def _seconds_of(act: Callable[[int], object], length: int) -> float:
+    started = time.thread_time()
+    act(length)
+    return time.thread_time() - started
+
+
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
     """Keep the collection of everything that the test run holds out of a measurement."""

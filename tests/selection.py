@@ -7,8 +7,7 @@
 - `pytest --shippers tests/shippers` (`make test-shippers`) takes what installs real shippers, which nothing else takes.
 - `pytest --clients tests/clients` (`make test-clients`) takes what makes clients with generators from npm, likewise.
 - `pytest --conformance tests/conformance` (`make test-conformance`) likewise takes conformance suites of others.
-- `pytest --postgres=FOLDER` takes the tests that use the suite's own databases, except of rooms that write no SQL; the
-  others say nothing of that server.
+- `pytest --postgres=FOLDER -m sql` takes what another version of PostgreSQL may answer differently: `sql` marks it.
 
 Every run says in one line at its end what it left out and how to get it.
 """
@@ -16,8 +15,9 @@ Every run says in one line at its end what it left out and how to get it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -55,17 +55,6 @@ LONG_MODULES = (
     "endpoints/sandbox/test_large_operands.py",
     "endpoints/api/test_openapi_validity.py",
 )
-# Files that start servers of their own, in any version.
-OWN_SERVERS = (
-    *INSTALLATIONS,
-    "config/test_deadlines.py",
-    "config/embedded/test_running.py",
-    "config/embedded/test_postgres_server.py",
-    "config/embedded/test_standbys.py",
-    "config/test_local.py",
-    "config/test_processes.py",
-    "config/state_database/test_base.py",
-)
 CLUSTER = ("cluster",)  # what is so on a cluster alone
 SHIPPERS = ("shippers",)  # they install packages from npm and PyPI
 CLIENTS = ("clients",)  # they install packages from npm
@@ -74,8 +63,6 @@ CONFORMANCE = ("conformance",)  # likewise
 TAKE_LONG = (*INSTALLATIONS, *CLUSTER, *SHIPPERS, *CLIENTS, *CONFORMANCE)
 TAKE_LONG_SECONDS = 900
 IN_ORDER = (*INSTALLATIONS, *WAITING_DRILLS, *LONG_MODULES)  # the others follow at random
-# Rooms that write no SQL: what their pages show is asked for by the rooms below, whose tests another PostgreSQL gets.
-WITHOUT_SQL = ("endpoints/admin", "endpoints/cache", "endpoints/api/test_openapi.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,75 +108,82 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_left_out] = Counter()
     config.addinivalue_line("markers", "stopped_by_policy(text): the browser says that its policy stopped this")
     config.addinivalue_line("markers", "one_server(reason): tells of one server what is otherwise on a cluster")
+    config.addinivalue_line("markers", "sql: depends on the version of PostgreSQL, so it runs on the oldest one too")
     config.addinivalue_line("markers", f"needs(tool): needs a tool of the machine: {', '.join(TOOLS)}")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Pass by what the run leaves out whatever it holds: it is not even imported."""
+    is_folder = collection_path.is_dir()
+    modules = list(collection_path.rglob("test_*.py")) if is_folder else [collection_path]
+    reasons = [_reason_to_leave_out_module(module, config) for module in modules if module.match("test_*.py")]
+    if not reasons or None in reasons:
+        return None
+    if _is_asked_for(collection_path, config):
+        config.stash[_left_out].update(reason for reason in reasons if reason)
+    return True
+
+
+def _is_asked_for(path: Path, config: pytest.Config) -> bool:
+    """Tell whether a path is in a folder of the command line; pytest looks at their neighbours too."""
+    folders = [config.invocation_params.dir / argument for argument in config.args]
+    return any(path.is_relative_to(folder) for folder in folders)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Take what can run here; long shared installations first, and each of them on one worker."""
     taken, left_out = [], []
+    named_modules = {}  # on the command line, so that nobody passed them by
     for item in items:
-        reason = _reason_to_leave_out(item, config)
-        if reason is None:
-            taken.append(item)
-            if _is_below(item, TAKE_LONG) and item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(TAKE_LONG_SECONDS))
-        else:
+        if reason := _reason_to_leave_out_module(item.path, config):
+            named_modules[item.path] = reason
             left_out.append(item)
+        elif reason := _reason_to_leave_out(item, config):
             config.stash[_left_out][reason] += 1
+            left_out.append(item)
+        else:
+            taken.append(item)
+            if _is_below(item.path, TAKE_LONG) and item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(TAKE_LONG_SECONDS))
+    config.stash[_left_out].update(named_modules.values())
     # What takes longest comes first, so that no worker is left alone with it at the end.
-    items[:] = sorted(taken, key=_rank)
+    items[:] = sorted(taken, key=lambda item: _rank(item.path))
     config.hook.pytest_deselected(items=left_out)
 
 
-def _rank(item: pytest.Item) -> int:
-    """Return when a test's turn is: the last place that fits is the most exact one."""
-    fitting = [number for number, place in enumerate(IN_ORDER) if _is_below(item, [place])]
+@cache
+def _rank(module: Path) -> int:
+    """Return when the turn of a module's tests is: the last place that fits is the most exact one."""
+    fitting = [number for number, place in enumerate(IN_ORDER) if _is_below(module, (place,))]
     return max(fitting, default=len(IN_ORDER))
+
+
+def _reason_to_leave_out_module(module: Path, config: pytest.Config) -> str | None:
+    for places, option in ((SHIPPERS, "shippers"), (CLIENTS, "clients"), (CONFORMANCE, "conformance")):
+        if _is_below(module, places) and not config.getoption(option):
+            return option
+    if _is_below(module, CLUSTER) and not config.getoption("citus", default=False):
+        return "cluster"
+    which = config.getoption("installations")
+    if _is_below(module, INSTALLATIONS):
+        return "installations" if which == "without" else None
+    return "others" if which == "only" else None
 
 
 def _reason_to_leave_out(item: pytest.Item, config: pytest.Config) -> str | None:
     needed = [mark.args[0] for mark in item.iter_markers("needs")]
-    needed += [tool for folder, tool in FOLDER_TOOLS.items() if _is_below(item, [folder])]
+    needed += [tool for folder, tool in FOLDER_TOOLS.items() if _is_below(item.path, (folder,))]
     for name in needed:
         if not TOOLS[name].is_there():
             return name
-    if _is_below(item, SHIPPERS) and not config.getoption("shippers"):
-        return "shippers"
-    if _is_below(item, CLIENTS) and not config.getoption("clients"):
-        return "clients"
-    if _is_below(item, CONFORMANCE) and not config.getoption("conformance"):
-        return "conformance"
-    which = config.getoption("installations")
-    if _is_below(item, INSTALLATIONS):
-        if which == "without":
-            return "installations"
-    elif which == "only":
-        return "others"
-    return _reason_of_the_server(item, config)
-
-
-def _reason_of_the_server(item: pytest.Item, config: pytest.Config) -> str | None:
-    if config.getoption("citus", default=False):
-        return "one server" if item.get_closest_marker("one_server") else None
-    if _is_below(item, CLUSTER):
-        return "cluster"
-    if config.getoption("postgres", default=None):
-        if _is_below(item, OWN_SERVERS):
-            return "embedded"
-        if not _uses_database(item):
-            return "no database"
-        if _is_below(item, WITHOUT_SQL):
-            return "no SQL"
+    if config.getoption("citus", default=False) and item.get_closest_marker("one_server"):
+        return "one server"
     return None
 
 
-def _uses_database(item: pytest.Item) -> bool:
-    fixtures = getattr(item, "fixturenames", ())
-    return item.get_closest_marker("django_db") is not None or not {"db", "django_db_setup"}.isdisjoint(fixtures)
-
-
-def _is_below(item: pytest.Item, places: Sequence[str]) -> bool:
-    return any(item.path.is_relative_to(TESTS / place) for place in places)
+@cache
+def _is_below(module: Path, places: tuple[str, ...]) -> bool:
+    return any(module.is_relative_to(TESTS / place) for place in places)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -249,27 +243,24 @@ def _missing_tools(left_out: Counter[str]) -> list[str]:
 
 
 _SAID = {
-    "embedded": "that start embedded servers, whatever --postgres says",
-    "no database": "that use no database",
-    "no SQL": "of rooms that write no SQL",
-    "cluster": "that need a Citus cluster (make test-citus)",
-    "shippers": "that install and run real log shippers (make test-shippers)",
-    "clients": "that make clients with generators from npm (make test-clients)",
-    "conformance": "of conformance suites that others have written (make test-conformance)",
-    "one server": "that tell of one server what is otherwise on a cluster",
-    "others": "that start no installation",
+    "one server": "tests that tell of one server what is otherwise on a cluster",
+    "cluster": "modules that need a Citus cluster (make test-citus)",
+    "shippers": "modules that install and run real log shippers (make test-shippers)",
+    "clients": "modules that make clients with generators from npm (make test-clients)",
+    "conformance": "modules of conformance suites that others have written (make test-conformance)",
+    "others": "modules that start no installation",
 }
 
 
 def sentence(left_out: Counter[str]) -> str:
-    """Say how many tests were left out, and how to get them."""
+    """Say how many tests were left out, or whole modules that nobody has looked into, and how to get them."""
     parts = []
     missing = _missing_tools(left_out)
     if count := left_out["installations"]:
-        parts.append(f"{count} that start whole installations or a browser (make test-all runs them)")
+        parts.append(f"modules that start whole installations or a browser (make test-all runs them): {count}")
     if missing:
         packages = " ".join(TOOLS[name].package for name in missing)
         count = sum(left_out[name] for name in missing)
-        parts.append(f"{count} that need what is not installed here (apt install {packages})")
-    parts += [f"{left_out[reason]} {what}" for reason, what in _SAID.items() if left_out[reason]]
+        parts.append(f"tests that need what is not installed here (apt install {packages}): {count}")
+    parts += [f"{what}: {left_out[reason]}" for reason, what in _SAID.items() if left_out[reason]]
     return f"Left out: {'; '.join(parts)}."

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 
 import pytest
 
 from tests import selection
-from tests.files import PROJECT
 from tests.selection import TESTS, Tool, scope, sentence
 
 pytest_plugins = ["pytester"]
@@ -23,18 +21,6 @@ SOME_TESTS = """
     def test_without_it():
         pass
 """
-
-WITH_POSTGRES_OPTION = """
-    import pytest
-
-    def pytest_addoption(parser):
-        parser.addoption("--postgres")
-
-    @pytest.fixture
-    def db():
-        pass
-"""
-
 
 LIMITS = """
     def pytest_collection_finish(session):
@@ -63,13 +49,13 @@ def run(suite: pytest.Pytester, *options: str) -> pytest.RunResult:
 def test_a_test_whose_tool_is_absent_is_left_out_and_named(suite: pytest.Pytester) -> None:
     result = run(suite)
     result.assert_outcomes(passed=2, deselected=1)
-    result.stdout.fnmatch_lines(["Left out: 1 that need what is not installed here (apt install absent-tool)."])
+    result.stdout.fnmatch_lines(["Left out: tests that need what is not installed here (apt install absent-tool): 1."])
     assert result.ret == pytest.ExitCode.OK
 
 
 def test_require_all_fails_when_a_tool_is_absent(suite: pytest.Pytester) -> None:
     result = run(suite, "--require-all")
-    result.stdout.fnmatch_lines(["--require-all fails this run. Left out: 1 that need *(apt install absent-tool)."])
+    result.stdout.fnmatch_lines(["--require-all fails this run. Left out: tests that need *(apt * absent-tool): 1."])
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
@@ -82,16 +68,40 @@ def test_require_all_passes_when_every_tool_is_there(suite: pytest.Pytester, mon
 
 def test_without_installations_it_leaves_out_the_drills_and_says_how_to_get_them(suite: pytest.Pytester) -> None:
     result = run(suite, "--installations=without")
-    result.assert_outcomes(passed=1, deselected=2)
+    result.assert_outcomes(passed=1, deselected=1)
     result.stdout.fnmatch_lines(
-        ["Left out: 1 that start whole installations or a browser (make test-all runs them); *"]
+        ["Left out: modules that start whole installations or a browser (make test-all runs them): 1; *"]
     )
 
 
 def test_only_installations_are_the_drills_and_says_so(suite: pytest.Pytester) -> None:
     result = run(suite, "--installations=only")
-    result.assert_outcomes(passed=1, deselected=2)
-    result.stdout.fnmatch_lines(["Left out: 1 that need *; 1 that start no installation."])
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["Left out: modules that start no installation: 1."])
+
+
+@pytest.mark.parametrize("named", [[], ["faults"], ["faults/test_drill.py"], ["faults/test_drill.py::test_drill"]])
+def test_a_module_that_is_left_out_counts_once_and_only_a_named_one_is_looked_into(
+    suite: pytest.Pytester, named: list[str]
+) -> None:
+    drill = suite.path / "faults" / "test_drill.py"
+    drill.write_text("import pathlib\npathlib.Path('seen').touch()\n\ndef test_drill():\n    pass\n")
+    result = run(suite, "--installations=without", *named)
+    result.stdout.fnmatch_lines(["Left out: modules that start whole installations or a browser (*): 1*"])
+    assert suite.path.joinpath("seen").exists() == any(".py" in path for path in named)
+
+
+def test_a_folder_of_which_a_part_is_taken_is_looked_into(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selection, "INSTALLATIONS", ("rooms/commands/test_demo.py",))
+    suite.path.joinpath("rooms", "commands").mkdir(parents=True)
+    for name in ("test_demo.py", "test_other.py"):
+        suite.path.joinpath("rooms", "commands", name).write_text("def test_it():\n    pass\n")
+    run(suite, "rooms").assert_outcomes(passed=2)
+    run(suite, "test_some.py", "--installations=without").stdout.no_fnmatch_line("*make test-all*")
+    run(suite, "rooms", "--installations=without").assert_outcomes(passed=1)
+    run(suite, "rooms", "--installations=only").assert_outcomes(passed=1)
 
 
 def test_a_drill_may_take_longer_unless_it_says_how_long(suite: pytest.Pytester) -> None:
@@ -99,30 +109,6 @@ def test_a_drill_may_take_longer_unless_it_says_how_long(suite: pytest.Pytester)
     own = "import pytest\n\n@pytest.mark.timeout(7)\ndef test_own():\n    pass\n"
     suite.path.joinpath("faults", "test_own.py").write_text(own)
     run(suite).stdout.fnmatch_lines_random(["test_drill: 900", "test_own: 7", "test_without_it: usual"])
-
-
-def test_another_postgresql_gets_the_tests_that_use_the_database(
-    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    suite.makeconftest(WITH_POSTGRES_OPTION)
-    suite.makepyfile(test_rows="def test_rows(db):\n    pass\n")
-    suite.mkdir("pages").joinpath("test_page.py").write_text("def test_page(db):\n    pass\n")
-    monkeypatch.setattr(selection, "WITHOUT_SQL", ("pages",))
-    result = run(suite, "--postgres=/some/folder", "--installations=without")
-    result.assert_outcomes(passed=1, deselected=4)
-    result.stdout.fnmatch_lines(
-        ["Left out: 1 that start *; 1 that need *; 1 that use no database; 1 of rooms that write no SQL."]
-    )
-
-
-@pytest.mark.parametrize("place", selection.WITHOUT_SQL)
-def test_what_another_postgresql_does_not_get_is_of_code_that_writes_no_sql(place: str) -> None:
-    """Tests mirror the tree; a room that begins to write SQL leaves the list."""
-    room = PROJECT / place.replace("test_", "")
-    modules = [room] if room.suffix else sorted(room.rglob("*.py"))
-    assert modules
-    writing = r"psycopg|\.cursor\(|connection\.execute|RawSQL|\.raw\("
-    assert [module.name for module in modules if re.search(writing, module.read_text(encoding="utf-8"))] == []
 
 
 def test_installations_begin_first_then_drills_that_wait_then_what_takes_long(
@@ -160,15 +146,15 @@ def test_a_worker_gets_the_tests_of_one_installation_together(module: str, share
     assert scope(module) == shared
 
 
-@pytest.mark.parametrize("place", [*selection.IN_ORDER, *selection.OWN_SERVERS, *selection.WITHOUT_SQL])
+@pytest.mark.parametrize("place", selection.IN_ORDER)
 def test_every_place_is_there(place: str) -> None:
     assert (TESTS / place).exists()
 
 
 def test_the_sentence_names_everything_once() -> None:
-    left_out = Counter({"installations": 3, "chromium": 2, "libfaketime": 1, "embedded": 4})
+    left_out = Counter({"installations": 3, "chromium": 2, "libfaketime": 1, "cluster": 4})
     assert sentence(left_out) == (
-        "Left out: 3 that start whole installations or a browser (make test-all runs them); "
-        "3 that need what is not installed here (apt install chromium libfaketime); "
-        "4 that start embedded servers, whatever --postgres says."
+        "Left out: modules that start whole installations or a browser (make test-all runs them): 3; "
+        "tests that need what is not installed here (apt install chromium libfaketime): 3; "
+        "modules that need a Citus cluster (make test-citus): 4."
     )

@@ -23,7 +23,7 @@ from endpoints.results.outcomes import Column, Statement
 from endpoints.sql.sandbox import SandboxTable, check_sandbox_query
 from tests.conftest import ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sql]
 NOW = datetime.now(UTC)
 TABLES = ("edge_logs", "function_logs")  # the project as a field of the row, and inside metadata
 

@@ -28,7 +28,7 @@ from endpoints.guarantees import (
 )
 from tests.live.calls import until
 
-pytestmark = pytest.mark.django_db(databases=["default", "logs"])
+pytestmark = [pytest.mark.django_db(databases=["default", "logs"]), pytest.mark.sql]
 
 MEMORY_LIMIT = next(guarantee for guarantee in GUARANTEES if guarantee.name == "memory limit")
 POLICY = "CREATE POLICY {} ON logs.edge_logs FOR SELECT TO {} USING ({})"

@@ -27,7 +27,7 @@ from endpoints.sql.parameters import coerce_arguments
 from tests.conftest import ApiClient, iso
 from tests.live.calls import until
 
-pytestmark = pytest.mark.usefixtures("log_database")
+pytestmark = [pytest.mark.usefixtures("log_database"), pytest.mark.sql]
 real_rows = settings(
     max_examples=25,
     deadline=None,

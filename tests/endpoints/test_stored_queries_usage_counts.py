@@ -20,7 +20,7 @@ from endpoints.sql.composition import compile_query
 from logsources.topology import read_topology
 from tests.files import FIXTURES
 
-pytestmark = pytest.mark.usefixtures("log_database")
+pytestmark = [pytest.mark.usefixtures("log_database"), pytest.mark.sql]
 
 WINDOWS: Final = {
     "minutely": (timedelta(minutes=60), timedelta(minutes=1)),

@@ -13,7 +13,7 @@ from django.db import connections
 from psycopg import Connection, sql
 from psycopg.types.json import Jsonb
 
-from logsources.databases import owner_connection
+from tests.conftest import OwnerSession
 
 NOON = datetime(2025, 6, 2, 12, tzinfo=UTC)
 InsertRow = Callable[..., None]
@@ -28,9 +28,9 @@ def _table_names(conn: Connection[Any]) -> set[str]:
 
 
 @pytest.fixture
-def logs(db: None) -> Iterator[Connection[Any]]:
+def logs(db: None, owner_session: OwnerSession) -> Iterator[Connection[Any]]:
     """A connection of the owner."""
-    with owner_connection() as conn:
+    with owner_session.lent() as conn:
         before = _table_names(conn)
         yield conn
         for name in _table_names(conn) - before:

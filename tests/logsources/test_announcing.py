@@ -19,7 +19,7 @@ from logsources.loading import OnBadLine, load_rows
 from logsources.models import LogSource
 from tests.endpoints.api.loads import row, send
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sql]
 PATIENCE_SECONDS = 20.0
 
 

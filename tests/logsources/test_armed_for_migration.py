@@ -8,7 +8,7 @@ import pytest
 from django.apps import apps
 from django.db import connections
 
-pytestmark = pytest.mark.django_db(databases=["default", "logs"])
+pytestmark = [pytest.mark.django_db(databases=["default", "logs"]), pytest.mark.sql]
 
 
 def test_drops_published_schemas_and_no_other() -> None:

@@ -21,6 +21,8 @@ from logsources.services import create_source
 from logsources.tables import TableShape
 from logsources.topology import read_topology
 
+pytestmark = pytest.mark.sql
+
 NOW = datetime.now(UTC).replace(microsecond=0)
 TABLE = "batched_rows"
 SOURCE = RolledSource(TableShape(TABLE, None), retention_days=30)

@@ -15,7 +15,7 @@ from logsources.models import ExtractedColumn, LogSource
 from logsources.rolling import PartitionAction, PartitionChange, RolledSource
 from logsources.tables import ColumnType, ExtractedColumnShape, TableShape
 
-pytestmark = pytest.mark.django_db(databases=["default", "logs"])
+pytestmark = [pytest.mark.django_db(databases=["default", "logs"]), pytest.mark.sql]
 
 URL = ExtractedColumnShape("request_url", "request.url", ColumnType.TEXT, covered=True)
 PATH = ExtractedColumnShape("request_path", "request.path", ColumnType.TEXT, covered=True)

@@ -8,7 +8,7 @@ from django.db import connections
 
 from logsources.repairing import set_up_log_database
 
-pytestmark = pytest.mark.django_db(databases=["default", "logs"])
+pytestmark = [pytest.mark.django_db(databases=["default", "logs"]), pytest.mark.sql]
 
 
 def test_the_empty_tenant_becomes_no_tenant() -> None:

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from logsources.googlesql_functions import GOOGLESQL_DEFINITIONS
 from logsources.log_functions import ensure_guard_functions, ensure_log_functions
 
+pytestmark = pytest.mark.sql
+
 VALUES = [
     ('json_text(\'{"a": [1, "b: c, d\\" e"], "f": {}}\')', '{"a":[1,"b: c, d\\" e"],"f":{}}'),
     ("json_text('\"x\"')", '"x"'),

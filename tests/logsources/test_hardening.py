@@ -35,7 +35,7 @@ from logsources.hardening import (
     undo_hardening,
 )
 
-pytestmark = pytest.mark.django_db(databases=["default", "logs"])
+pytestmark = [pytest.mark.django_db(databases=["default", "logs"]), pytest.mark.sql]
 
 
 @pytest.fixture

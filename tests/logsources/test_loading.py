@@ -21,6 +21,8 @@ from logsources.rolling import partition_days
 from logsources.rows import read_row
 from logsources.services import create_source
 
+pytestmark = pytest.mark.sql
+
 TODAY = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
 
 

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from logsources.allowed_functions import LOG_FUNCTIONS_SCHEMA, OWN_FUNCTIONS
 from logsources.log_functions import FUNCTION_SCHEMA, GUARD_FUNCTIONS, LOG_FUNCTIONS, ensure_log_functions
 
+pytestmark = pytest.mark.sql
+
 CASES = [
     ("try_number(text)", "404", Decimal(404)),
     ("try_number(text)", " -1.5e3 ", Decimal(-1500)),

@@ -20,6 +20,8 @@ from logsources.guards import (
 )
 from logsources.log_functions import GUARD_FUNCTIONS, ensure_guard_functions
 
+pytestmark = pytest.mark.sql
+
 CHECK_VIOLATION = "23514"
 # Each as a consumer writes it; a short pattern goes straight, a long one is measured, NULL is NULL.
 # In the place of `$`: a short pattern goes straight, a long one is measured, NULL is NULL.

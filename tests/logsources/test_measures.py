@@ -9,7 +9,7 @@ from logsources.introspection import partitions_by_table, sample_rows
 from logsources.measures import End, measure_sources, newest_rows, projects_of, rows_at
 from logsources.topology import read_topology
 
-pytestmark = pytest.mark.django_db(databases=["default", "logs"])
+pytestmark = [pytest.mark.django_db(databases=["default", "logs"]), pytest.mark.sql]
 NOW = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)  # some hours before are the same day
 LONG_AGO = datetime(1999, 12, 31, tzinfo=UTC)  # before any partition: in the default one
 TABLE = "measured"

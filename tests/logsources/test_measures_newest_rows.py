@@ -10,7 +10,7 @@ import pytest
 
 from logsources.measures import newest_rows
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sql]
 NOW = datetime.now(UTC)
 
 

@@ -13,7 +13,7 @@ from logsources.project_column import ProjectColumn, hold_table, read_project_co
 from logsources.tables import TableShape, create_table
 from tests.logsources.older_tables import make_older_table
 
-pytestmark = pytest.mark.django_db(databases=["default", "logs"])
+pytestmark = [pytest.mark.django_db(databases=["default", "logs"]), pytest.mark.sql]
 TABLE = "columned_rows"
 
 

@@ -15,7 +15,7 @@ from logsources.databases import owner_connection
 from logsources.roles import ALL_VIEWS, QUERY_READER, SANDBOX_READER, TENANT_VIEWS, RoleSetupError, ensure_roles
 from logsources.tables import TableShape
 
-pytestmark = pytest.mark.django_db(databases=["default", "logs"])
+pytestmark = [pytest.mark.django_db(databases=["default", "logs"]), pytest.mark.sql]
 
 VISIBLE = "SELECT array_agg(project ORDER BY id) FROM logs.policy_rows"
 

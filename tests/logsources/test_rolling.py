@@ -12,7 +12,7 @@ from logsources.databases import owner_connection
 from logsources.rolling import PartitionAction, PartitionChange, RolledSource
 from logsources.tables import ColumnType, ExtractedColumnShape, TableShape
 
-pytestmark = pytest.mark.django_db(databases=["default", "logs"])
+pytestmark = [pytest.mark.django_db(databases=["default", "logs"]), pytest.mark.sql]
 
 TODAY = date(2025, 6, 2)
 COLUMN = ExtractedColumnShape("path", "request.path", ColumnType.TEXT, indexed=True)

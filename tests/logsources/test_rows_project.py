@@ -16,7 +16,7 @@ from logsources.ndjson import BadJSON, parse_line
 from logsources.rows import BadRow, read_row
 from tests.logsources.older_tables import generated_project
 
-pytestmark = pytest.mark.django_db(databases=["default", "logs"])
+pytestmark = [pytest.mark.django_db(databases=["default", "logs"]), pytest.mark.sql]
 NOW = datetime(2025, 6, 2, tzinfo=UTC)
 ASK = sql.SQL("SELECT {} FROM (SELECT %s::jsonb AS metadata) AS t").format(generated_project("tenant", "ref"))
 

@@ -15,7 +15,7 @@ from endpoints.log_database.sessions import ReaderSession
 from endpoints.results.outcomes import Statement
 from logsources.roles import QUERY_READER
 
-pytestmark = pytest.mark.django_db(databases=["default", "logs"])
+pytestmark = [pytest.mark.django_db(databases=["default", "logs"]), pytest.mark.sql]
 
 # Each fails with a message, a detail or a context that quotes what it failed on.
 FAILING = [

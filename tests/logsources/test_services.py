@@ -14,7 +14,7 @@ from logsources.services import PartitionAction, PartitionsNotRolled, SourceTabl
 from logsources.tables import ColumnType, ExtractedColumnShape
 from tests.files import FIXTURES
 
-pytestmark = pytest.mark.django_db(databases=["default", "logs"])
+pytestmark = [pytest.mark.django_db(databases=["default", "logs"]), pytest.mark.sql]
 
 FIXTURE = FIXTURES / "log_sources.json"
 PATH = ExtractedColumnShape("request_path", "request.path", ColumnType.TEXT, indexed=True)

@@ -17,7 +17,7 @@ from logsources import services
 from logsources.models import LogSource
 from logsources.services import KnownSources, UnknownSource
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sql]
 
 
 @pytest.fixture

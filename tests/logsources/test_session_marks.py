@@ -15,7 +15,7 @@ from logsources.session_marks import (
     shown_mark,
 )
 
-pytestmark = pytest.mark.django_db(databases=["default", "logs"])
+pytestmark = [pytest.mark.django_db(databases=["default", "logs"]), pytest.mark.sql]
 
 
 def test_a_session_keeps_its_mark_through_transactions() -> None:

@@ -23,7 +23,7 @@ from logsources.tables import TableShape, create_table
 from logsources.topology import ONE_SERVER, read_topology
 from tests.logsources.older_tables import make_older_table
 
-pytestmark = pytest.mark.django_db(databases=["default", "logs"])
+pytestmark = [pytest.mark.django_db(databases=["default", "logs"]), pytest.mark.sql]
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 TABLE = "older_rows"

@@ -10,7 +10,7 @@ from psycopg import errors
 from logsources import tables
 from logsources.tables import ColumnType, ExtractedColumnShape, TableShape
 
-pytestmark = pytest.mark.django_db(databases=["default", "logs"])
+pytestmark = [pytest.mark.django_db(databases=["default", "logs"]), pytest.mark.sql]
 
 LONG_PATH = "a.b"
 

@@ -12,6 +12,8 @@ from logsources.roles import ensure_roles
 from logsources.tables import policy_names
 from logsources.topology import CLUSTER, ONE_SERVER, read_topology, set_topology
 
+pytestmark = pytest.mark.sql
+
 CALL = sql.SQL("logs_private.tenant()")
 
 

@@ -11,6 +11,8 @@ from logsources import trickle as module
 from logsources.databases import owner_connection
 from logsources.trickle import trickle
 
+pytestmark = pytest.mark.sql
+
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from tests.endpoints.api.recorded_requests import CASES, UUID_OF_ROWS, Request, query_string, recorded_requests
 from tests.files import PROJECT
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sql]
 RECORDED = CASES / "recorded_answers.jsonl"
 REQUESTS = list(recorded_requests())
 HOST = "logs.example.org"

@@ -11,7 +11,7 @@ from endpoints.access.access_tokens import issue_access_token
 from endpoints.models import Endpoint
 from tests.conftest import ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sql]
 NOW = datetime.now(UTC)
 IN_METADATA = {
     "function_edge_logs": "project_ref",

@@ -14,7 +14,7 @@ from endpoints.auditing.call_partitions import make_partitions, roll_call_partit
 from endpoints.cache.usage import RecentCall
 from endpoints.tasks import roll_call_partitions as task
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sql]
 TODAY = date(2031, 5, 7)
 
 

@@ -18,7 +18,7 @@ from endpoints.dialects.field_paths import FieldPath, FieldUse
 from endpoints.log_database.sessions import ReaderSession
 from endpoints.models import Endpoint
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sql]
 NOW = datetime.now(UTC)
 
 

@@ -14,7 +14,7 @@ from endpoints.calling.sampled_names import capitalised_names, forget_names
 from endpoints.errors import DatabaseUnavailable
 from endpoints.log_database.shared_work import SharedWork
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sql]
 NOW = datetime.now(UTC)
 
 

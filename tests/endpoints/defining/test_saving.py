@@ -22,7 +22,7 @@ from endpoints.log_database.servers import LogServers, log_servers
 from endpoints.models import Endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sql]
 PROJECT = DeclaredParameter("project", required=True)
 
 

@@ -16,7 +16,7 @@ from endpoints.exploring import counts
 from endpoints.exploring.counts import FieldCounts, explore_severities, explore_top_values
 from endpoints.exploring.exploring import Exploration, InvalidExploration, explore_histogram
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sql]
 RUN = "a-run-of-a-test"
 NOON = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0) - timedelta(days=1)
 DAY = Exploration("edge_logs", "acme", NOON - timedelta(hours=12), NOON + timedelta(hours=12))

@@ -27,7 +27,7 @@ from endpoints.exploring.exploring import (
 from endpoints.lql import Period
 from logsources import services as log_services
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sql]
 RUN = "a-run-of-a-test"
 NOON = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0) - timedelta(days=1)
 DAY = Exploration("edge_logs", "acme", NOON - timedelta(hours=12), NOON + timedelta(hours=12))

@@ -20,7 +20,7 @@ from endpoints.log_database.shared_work import SharedWork
 from logsources.introspection import SAMPLE_ROWS, partitions_by_table, read_tail, recent_metadata
 from logsources.shards import Piece
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sql]
 NOW = datetime.now(UTC)
 
 

@@ -23,7 +23,7 @@ from endpoints.log_database.sessions import ReaderSession
 from endpoints.results.outcomes import Statement
 from logsources.roles import QUERY_READER, SANDBOX_READER
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sql]
 # Minutes, in which it sleeps nowhere.
 BUSY = "SELECT count(*) FROM generate_series(1, 30000) AS a, generate_series(1, 30000) AS b WHERE a + b = 1"
 ROWS_FOR_MINUTES = "SELECT a FROM generate_series(1, 30000) AS a, generate_series(1, 30000) AS b WHERE a + b = 1000"

@@ -20,7 +20,7 @@ from endpoints.results.outcomes import Column, Statement
 from endpoints.sql.parameter_uses import numbered_uses
 from logsources.roles import QUERY_READER
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sql]
 NOBODY = ReaderSession(role=QUERY_READER, search_path="logs", statement_timeout_seconds=5, tenant="")
 
 

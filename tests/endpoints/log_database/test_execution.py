@@ -30,7 +30,7 @@ from endpoints.results.encoding import CHUNK_ROWS
 from endpoints.results.outcomes import OverBudget, Statement
 from logsources.roles import QUERY_READER, SANDBOX_READER
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sql]
 NOBODY = ReaderSession(role=QUERY_READER, search_path="logs", statement_timeout_seconds=5, tenant="")
 
 

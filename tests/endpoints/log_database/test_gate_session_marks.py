@@ -23,7 +23,7 @@ from endpoints.sql.parameter_uses import numbered_uses
 from logsources.roles import QUERY_READER
 from logsources.session_marks import SHARED_SESSIONS, SharedSession
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sql]
 
 NOBODY = ReaderSession(role=QUERY_READER, search_path="logs", statement_timeout_seconds=5, tenant="")
 ONE = Statement("SELECT 1")

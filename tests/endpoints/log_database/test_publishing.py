@@ -30,7 +30,7 @@ from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from endpoints.sql.stored_queries import may_be_of_catalog
 from logsources.databases import owner_connection
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sql]
 NOW = datetime(2025, 6, 2, 12, tzinfo=UTC)
 PROJECT = DeclaredParameter("project", required=True)
 

@@ -23,7 +23,7 @@ from logsources.roles import QUERY_READER, SANDBOX_READER
 from tests.live.calls import until
 from tests.live.replicated import Replicated
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sql]
 TIMESTAMPTZ = 1184  # its oid in every PostgreSQL
 PATIENCE_SECONDS = 30.0  # of a test, on any machine
 

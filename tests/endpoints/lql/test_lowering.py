@@ -20,6 +20,8 @@ from endpoints.sql.parameters import ParameterType, find_parameters
 from endpoints.sql.sandbox import CheckedQuery, SandboxTable, check_sandbox_query
 from tests.endpoints.lql.live_table import LiveTable
 
+pytestmark = pytest.mark.sql
+
 NOW = datetime(2024, 5, 15, 12, 30, 45, 500_000, tzinfo=UTC)
 LOGS = LQLTable(
     "edge_logs",

@@ -32,6 +32,7 @@ PARTITION = re.compile(r"edge_logs_(?:p[0-9]+|default)\b")
 pytestmark = [
     pytest.mark.django_db,
     pytest.mark.one_server("the coordinator of a cluster does not show the plans of its workers"),
+    pytest.mark.sql,
 ]
 
 

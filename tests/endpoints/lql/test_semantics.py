@@ -28,6 +28,8 @@ from tests.endpoints.lql.live_table import TYPES, LiveTable, make_row
 from tests.endpoints.lql.sample import SAMPLE
 from tests.endpoints.lql.strategies import filters, json_paths, queries, rows
 
+pytestmark = pytest.mark.sql
+
 QUERIES = [
     line
     for line in Path(__file__).with_name("queries.txt").read_text(encoding="utf-8").splitlines()

@@ -26,6 +26,8 @@ from tests.fuzz.expansions import (
     rows,
 )
 
+pytestmark = pytest.mark.sql
+
 WITHIN_SECONDS = 5 * ENDS_WITHIN_SECONDS
 CHOSEN = (
     "deep: between / between", "deep: between / in columns", "deep: between symmetric / bound of symmetric",

@@ -22,7 +22,7 @@ from endpoints.results.outcomes import Statement
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from tests.conftest import ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sql]
 
 NOW = datetime(2025, 6, 2, 12, tzinfo=UTC)
 ARGUMENTS = {"project": "acme", "area": "north", "since": "2025-06-01T00:00:00+00:00"}

@@ -11,10 +11,13 @@ from collections import Counter
 from typing import Any
 
 import psycopg
+import pytest
 
 from logsources.guards import GUARD_SQLSTATE, GUARDED_FUNCTIONS
 from logsources.rows import MAX_ROW_BYTES
 from tests.fuzz.large_operands import ENDS_WITHIN_SECONDS, Case, cases, chains, stored_chains, timed
+
+pytestmark = pytest.mark.sql
 
 QUERY_CANCELED = "57014"
 CHECK_VIOLATION = "23514"  # a link would make more than may be built

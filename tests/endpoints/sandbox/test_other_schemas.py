@@ -20,7 +20,7 @@ from endpoints.models import Endpoint
 from endpoints.results.outcomes import Statement
 from endpoints.sql.parameters import DeclaredParameter
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sql]
 
 NOW = datetime(2025, 6, 2, 12, tzinfo=UTC)
 PROJECT = DeclaredParameter("project", required=True)

@@ -17,6 +17,8 @@ from psycopg.pq.abc import PGresult
 from endpoints.sql.sandbox import SandboxTable, check_sandbox_query
 from tests.files import CASES
 
+pytestmark = pytest.mark.sql
+
 COLUMNS = ("timestamp", "id", "event_message", "metadata")
 # Rows outside the sandbox, password hashes, files, stored SQL: none of it is ever seen.
 # The last is the secret as bytea is written.

@@ -15,6 +15,8 @@ from endpoints.sql.page_orders import PageKey, parse_page_order
 from endpoints.sql.page_queries import PageQueryError, compile_page, lift_order_and_limit, own_limit
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
+pytestmark = pytest.mark.sql
+
 
 @pytest.mark.parametrize(
     ("sql", "with_list", "body"),

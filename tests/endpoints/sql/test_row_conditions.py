@@ -8,6 +8,8 @@ from endpoints.models import Endpoint
 from endpoints.sql.row_conditions import leaves_out_tenant_and_time_alone, order_by_output
 from endpoints.sql.stored_queries import stored_tables
 
+pytestmark = pytest.mark.sql
+
 PLAIN = [
     "select * from edge_logs",
     "select t.id, t.metadata from logs.edge_logs as t where t.project = @project",

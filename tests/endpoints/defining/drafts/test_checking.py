@@ -19,7 +19,7 @@ from endpoints.results.outcomes import Column
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from logsources.databases import owner_connection
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sql]
 PROJECT = DeclaredParameter("project", required=True)
 
 

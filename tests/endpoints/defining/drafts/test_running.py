@@ -39,7 +39,7 @@ from endpoints.models import Endpoint
 from endpoints.results.outcomes import Column
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sql]
 NOW = datetime.now(UTC)
 RUN = "5f0c1f0e-run-of-a-test"
 PROJECT = DeclaredParameter("project", required=True)

@@ -9,6 +9,8 @@ import pytest
 
 from tests import files
 
+pytestmark = pytest.mark.sql
+
 
 def cases(name: str) -> list[Any]:
     loaded = files.cases(f"bigquery/{name}.jsonl")

@@ -11,6 +11,8 @@ from endpoints.dialects import SampledFields
 from endpoints.dialects.bigquery import log_table, translate
 from endpoints.results.outcomes import Column
 
+pytestmark = pytest.mark.sql
+
 TABLES = (log_table("edge_logs", (Column("id", "text"), Column("metadata", "jsonb"))),)
 BOT = SampledFields(frozenset({"botManagement"}))
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from endpoints.calling.prepared_queries import sandbox_session
 from endpoints.log_database.execution import StatementFailed, run_statement
 from endpoints.results.outcomes import Statement
 from tests.fuzz import bigquery as fuzzing
 from tests.fuzz import bigquery_structures as structures
+
+pytestmark = pytest.mark.sql
 
 
 def test_every_text_ends_in_rows_or_a_refusal(bigquery: Any) -> None:

@@ -11,6 +11,8 @@ from tests import files
 from tests.endpoints.dialects.bigquery.conftest import BothEngines
 from tests.fuzz.bigquery_queries import Queries
 
+pytestmark = pytest.mark.sql
+
 SEED = 20_251_123
 
 

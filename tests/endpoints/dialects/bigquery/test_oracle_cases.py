@@ -7,6 +7,8 @@ import pytest
 from tests import files
 from tests.endpoints.dialects.bigquery.conftest import BothEngines
 
+pytestmark = pytest.mark.sql
+
 # Texts over the rows of the cases, with the reason why their answers differ.
 DIFFERENCES = {case["sql"]: case["reason"] for case in files.cases("bigquery/differences.jsonl")}
 

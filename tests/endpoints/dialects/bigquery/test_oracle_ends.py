@@ -8,6 +8,8 @@ from endpoints.log_database.execution import StatementFailed
 from tests.endpoints.dialects.bigquery.conftest import BothEngines
 from tests.fuzz.googlesql import GoogleSQLError
 
+pytestmark = pytest.mark.sql
+
 DATETIME_FIELD_OVERFLOW = "22008"
 
 # Without a moment of the years 1 to 9999 as a result: an error, and NULL as a SAFE. function.

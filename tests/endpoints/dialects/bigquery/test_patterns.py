@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from endpoints.dialects.bigquery.patterns import PatternError, translate_pattern
 
+pytestmark = pytest.mark.sql
+
 # Pattern, texts that it matches, texts that it does not.
 CASES = [
     (r"^/rest/v1/\w+$", ["/rest/v1/orders"], ["/rest/v1/", "x/rest/v1/a", "/rest/v1/a-b"]),

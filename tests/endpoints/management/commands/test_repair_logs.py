@@ -19,7 +19,7 @@ from endpoints.models import Endpoint
 from logsources.databases import owner_connection
 from logsources.repairing import lost_rights
 
-pytestmark = pytest.mark.django_db(databases=["default", "logs"])
+pytestmark = [pytest.mark.django_db(databases=["default", "logs"]), pytest.mark.sql]
 
 # What is lost: the statements that lose it, and words of the repair. {database}, {sandbox}: the names of this run.
 LOSSES = {

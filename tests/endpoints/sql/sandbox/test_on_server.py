@@ -16,6 +16,8 @@ from tests.fuzz.mutations import mutated
 from tests.fuzz.rewritten import rewrite_oracle
 from tests.fuzz.sandbox import accepted, corpus
 
+pytestmark = pytest.mark.sql
+
 COLUMNS = ("id", "timestamp", "event_message", "metadata")
 NAMES = ("edge_logs", "auth_logs", "database_logs", "function_logs", "function_edge_logs", "storage_logs")
 TABLES = tuple(SandboxTable(name, COLUMNS) for name in NAMES)

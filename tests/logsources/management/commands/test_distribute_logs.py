@@ -6,6 +6,8 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+pytestmark = pytest.mark.sql
+
 
 @pytest.mark.django_db(databases=["default", "logs"])
 def test_without_citus_it_says_what_to_install() -> None:

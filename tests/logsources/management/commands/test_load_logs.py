@@ -21,6 +21,8 @@ from logsources.management import load_progress
 from logsources.models import LogSource
 from logsources.services import create_source
 
+pytestmark = pytest.mark.sql
+
 LINES = [orjson.dumps({"id": f"{number}", "event_message": "m", "project": "acme"}) for number in range(20)]
 UNTIMED = "20 rows have no timestamp, and got the time of this load."
 UNRECOGNISED = "20 rows have no id or no timestamp: loading the same lines again would count them twice."

@@ -16,6 +16,7 @@ from tests.conftest import ApiClient
 pytestmark = [
     pytest.mark.django_db(databases=["default", "logs"]),
     pytest.mark.one_server("on a cluster, distribute_logs hardens every node"),
+    pytest.mark.sql,
 ]
 CBRT = "/api/endpoints/query/logs.all?project=acme&sql=select+cbrt(8)+as+n+from+edge_logs"
 

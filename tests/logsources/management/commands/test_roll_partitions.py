@@ -14,7 +14,7 @@ from logsources.models import LogSource
 from logsources.services import PartitionsNotRolled
 from logsources.tasks import roll_partitions
 
-pytestmark = pytest.mark.django_db(databases=["default", "logs"])
+pytestmark = [pytest.mark.django_db(databases=["default", "logs"]), pytest.mark.sql]
 
 
 @pytest.fixture

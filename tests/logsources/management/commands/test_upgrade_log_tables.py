@@ -17,7 +17,7 @@ from logsources.models import LogSource
 from logsources.services import create_source
 from tests.logsources.older_tables import make_older_table
 
-pytestmark = pytest.mark.django_db(databases=["default", "logs"])
+pytestmark = [pytest.mark.django_db(databases=["default", "logs"]), pytest.mark.sql]
 TODAY = datetime.now(UTC).date()
 
 

@@ -102,6 +102,15 @@ def test_drops_what_is_older_than_the_retention(logs, insert) -> None:
     assert held_by(logs, "rolled") == ["0 days old", "1 days old", "2 days old"]
 
 
+def test_late_rows_beyond_the_retention_go_where_no_partition_does(logs, insert) -> None:
+    source = made(logs, TableShape("rolled", None), retention_days=2)
+    rolling.roll_source(logs, source, today=TODAY, days_ahead=0)
+    for days in (2, 3):
+        insert("rolled", id=f"{days} days old", timestamp=noon(TODAY - timedelta(days=days)))
+    rolling.roll_source(logs, source, today=TODAY, days_ahead=0)
+    assert held_by(logs, "rolled") == ["2 days old"]
+
+
 def test_closes_new_partitions_to_readers(logs, gate, plain_source) -> None:
     logs.execute("ALTER DEFAULT PRIVILEGES IN SCHEMA logs GRANT SELECT ON TABLES TO PUBLIC, query_reader")
     try:

@@ -11,7 +11,7 @@ from django.contrib.auth.models import Permission, User
 from django.db import connection
 from django.test import Client
 
-from endpoints.access.single_sign_on import groups_of, person_of, role_of
+from endpoints.access.single_sign_on import AccountInactive, NoRole, groups_of, person_of, role_of
 from endpoints.models import Identity
 
 ISSUER = "https://login.example.org/realms/main"
@@ -57,6 +57,25 @@ def test_rights_of_ones_own_are_taken_away_too() -> None:
     person = person_of({"sub": "anna", "groups": ["all"]})
     person.user_permissions.add(Permission.objects.get(codename="add_endpoint"))
     assert not person_of({"sub": "anna", "groups": ["all"]}).has_perm("endpoints.add_endpoint")
+
+
+@pytest.mark.django_db
+def test_who_has_no_mapped_group_any_more_loses_the_role_of_before() -> None:
+    person = person_of({"sub": "anna", "groups": ["ops"]})
+    assert person.groups.get().name == "owner"
+    with pytest.raises(NoRole):
+        person_of({"sub": "anna", "groups": ["another"]})
+    person.refresh_from_db()
+    assert (person.is_staff, person.groups.count()) == (False, 0)
+
+
+@pytest.mark.django_db
+def test_who_is_inactive_stays_out() -> None:
+    person = person_of({"sub": "anna", "groups": ["all"]})
+    person.is_active = False
+    person.save(update_fields=["is_active"])
+    with pytest.raises(AccountInactive):
+        person_of({"sub": "anna", "groups": ["all"]})
 
 
 @pytest.mark.django_db

@@ -154,6 +154,14 @@ def test_a_bomb_is_not_expanded(send: Send, settings: Any, coding: str) -> None:
             assert send(route, way, packed=bomb)[0] == 413
 
 
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "raw deflate", "zstd"])
+def test_a_body_that_is_too_large_only_as_a_whole_is_a_413(send: Send, settings: Any, coding: str) -> None:
+    settings.ENDPOINTS_MAX_BODY_BYTES = settings.ENDPOINTS_MAX_LOAD_BYTES = 3_000_000  # more than is expanded at once
+    way = WAYS[f"{coding}, told"]
+    for route in (QUERY, LOAD):
+        assert send(route, way, packed=way.pack(b" " * 6_000_000))[0] == 413
+
+
 @pytest.mark.parametrize("way", [GZIP, ZSTD], ids=["gzip", "zstd"])
 def test_a_body_has_a_thousand_members_at_most(send: Send, way: Way) -> None:
     for number, status in ((bodies.MAX_MEMBERS, 200), (bodies.MAX_MEMBERS + 1, 413)):

@@ -14,6 +14,7 @@ from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections
 from django.test import RequestFactory
 
+from endpoints.access.access_tokens import issue_access_token
 from endpoints.api import fast_path as fast_path
 from endpoints.api.fast_path import FastPath
 from endpoints.defining.saving import save_endpoint
@@ -117,6 +118,13 @@ def test_the_answer_is_that_of_the_way_through_django(
         for answer in (ours, theirs):
             answer.body = answer.body.replace(answer.headers.pop("X-Request-ID").encode(), b"")
     assert ours.comparable == theirs.comparable
+
+
+def test_equal_calls_with_access_tokens_of_other_bonds_get_other_rows(endpoint: Endpoint) -> None:
+    words = ["acme", "globex", "acme"]
+    secrets = [issue_access_token(name=word, bound_arguments={"word": word}).secret for word in words]
+    bodies = [Answer(FastPath(_refuse), environ(secret, {"n": 1})).body for secret in secrets]
+    assert [json.loads(body)["result"] for body in bodies] == [[{"n": 1, "word": word}] for word in words]
 
 
 def test_a_known_entity_tag_is_answered_without_a_body(endpoint: Endpoint, secret: str) -> None:

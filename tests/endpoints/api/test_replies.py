@@ -144,7 +144,7 @@ def test_400_invalid_parameters_lists_every_one_with_its_reason(
 def test_400_sandbox_disabled_where_the_endpoint_has_no_sandbox(
     api: ApiClient, stored: Callable[..., Endpoint], name: str
 ) -> None:
-    stored("SELECT 1 AS a", sandboxing=False)
+    stored("WITH a AS (SELECT 1 AS n) SELECT n FROM a", sandboxing=False)
     assert_error(api.query("test.endpoint", {name: "select 1"}), 400, "sandbox_disabled")
 
 

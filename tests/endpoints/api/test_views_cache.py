@@ -41,6 +41,15 @@ def test_a_hit_that_the_client_has_is_a_304(api: ApiClient, endpoint: Endpoint) 
     assert (response.status_code, response.content, response["X-Cache"]) == (304, b"", "hit")
 
 
+def test_a_call_that_failed_leaves_nothing_to_wait_for(api: ApiClient, settings: Any) -> None:
+    save_endpoint(
+        Endpoint(name="test.failing", sql="SELECT 1 / @n::int AS n", cache_seconds=600), [DeclaredParameter("n")]
+    )
+    settings.ENDPOINTS_WAITING_CALLS = 0  # a call that would have to wait for another one is refused
+    assert [api.query("test.failing", {"n": "0"}).status_code for _ in range(3)] == [500, 500, 500]
+    assert [api.query("test.failing", {"n": "1"}).status_code for _ in range(2)] == [200, 200]
+
+
 def test_without_caching_a_client_has_to_ask_again(api: ApiClient) -> None:
     response = api.query("logs.all", {"project": "acme"})
     assert (response["X-Cache"], response["Cache-Control"]) == ("bypass", "private, no-cache")
@@ -59,6 +68,14 @@ def test_an_access_token_that_may_purge_removes_the_results(endpoint: Endpoint) 
 def test_purging_needs_the_right(api: ApiClient, endpoint: Endpoint) -> None:
     response = api.delete(PURGE)
     assert (response.status_code, response.json()["error"]["code"]) == (403, "purge_not_allowed")
+
+
+def test_no_other_right_purges(endpoint: Endpoint) -> None:
+    others = ApiClient(issue_access_token(name="loads and issues", may_load=True, may_issue=True).secret)
+    assert others.query("test.cached")["X-Cache"] == "miss"
+    response = others.delete(PURGE)
+    assert (response.status_code, response.json()["error"]["code"]) == (403, "purge_not_allowed")
+    assert others.query("test.cached")["X-Cache"] == "hit"
 
 
 def test_purging_tells_nothing_of_endpoints_out_of_reach(endpoint: Endpoint) -> None:

@@ -202,6 +202,43 @@ def test_a_reader_may_not_write_nor_see_more_than_the_parents(sql: str) -> None:
         run_statement(Statement(sql), NOBODY, max_rows=1)
 
 
+@pytest.fixture
+def careless(monkeypatch: pytest.MonkeyPatch) -> Iterator[GatePool]:
+    """A pool with one connection on which a transaction may write, unless it says itself that it does not."""
+    options = f"{settings.LOGS_GATE['options']} -c default_transaction_read_only=off"
+    own = GatePool({**settings.LOGS_GATE, "options": options}, size=1, wait_seconds=10)
+    monkeypatch.setattr(servers, "_servers", LogServers([own]))
+    yield own
+    own.close()
+
+
+def test_a_reader_writes_nothing_even_where_it_has_the_right(
+    careless: GatePool, superuser: psycopg.Connection[Any]
+) -> None:
+    with careless.connection() as connection:
+        assert connection.execute("SHOW default_transaction_read_only").fetchone() == ("off",)
+    superuser.execute("CREATE TABLE logs.scratch (n int)")
+    try:
+        superuser.execute("GRANT INSERT, SELECT ON logs.scratch TO query_reader")
+        assert value_of("SELECT count(*) FROM scratch") == 0
+        with pytest.raises(StatementFailed) as refused:
+            value_of("INSERT INTO scratch VALUES (1) RETURNING n")
+        assert refused.value.sqlstate == "25006"  # read_only_sql_transaction
+    finally:
+        superuser.execute("DROP TABLE logs.scratch")
+
+
+def test_a_statement_changes_no_setting_of_the_next_one_even_where_it_has_the_right(
+    lone: GatePool, superuser: psycopg.Connection[Any]
+) -> None:
+    superuser.execute("GRANT EXECUTE ON FUNCTION set_config TO query_reader")
+    try:
+        assert value_of("SELECT set_config('work_mem', '77kB', false)") == "77kB"
+        assert value_of("SELECT current_setting('work_mem')") != "77kB"
+    finally:
+        superuser.execute("REVOKE EXECUTE ON FUNCTION set_config FROM query_reader")
+
+
 def test_cancels_a_statement_in_postgresql_at_its_timeout(superuser: psycopg.Connection[Any]) -> None:
     marker = "cancelled in time"
     started = time.monotonic()

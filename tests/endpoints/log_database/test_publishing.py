@@ -218,6 +218,15 @@ def test_old_versions_go_when_no_call_can_want_them(stored) -> None:
     assert read(endpoint, "select x from a") == [(1,)]
 
 
+def test_the_version_before_stays_for_its_calls_however_old_it_is(stored) -> None:
+    endpoint = stored("with a as (select 1 as x) select 1")
+    first = sandbox_schema(endpoint)
+    age(endpoint, timezone.now() - timedelta(days=1))
+    save_endpoint(endpoint, [])
+    drop_old_sandbox_schemas()
+    assert schema_names(endpoint) == {first, sandbox_schema(endpoint)}
+
+
 def test_the_schema_of_a_draft_goes_some_time_after_its_last_use(log_database) -> None:
     draft = Definition(sql="with of_a_draft as (select 1 as x) select 1")
 

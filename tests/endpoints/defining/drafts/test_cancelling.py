@@ -169,6 +169,14 @@ def test_nothing_is_left_in_redis_after_a_run() -> None:
     assert ask_for("KEYS", "lqe:draft-*") == []
 
 
+def test_a_run_with_the_id_of_a_cancelled_one_is_not_cancelled(superuser: psycopg.Connection[Any]) -> None:
+    cancelled = Background(lambda: run_draft(Draft(sql=SLEEP), call=Call(), run_id=RUN))
+    wait_until(lambda: sessions(superuser, "a draft that sleeps") == 1)
+    assert cancel_draft_run(RUN)
+    assert isinstance(cancelled.join(), DraftCancelled)
+    assert run_draft(Draft(sql="SELECT pg_sleep(0.5), 1 AS a"), call=Call(), run_id=RUN).row_count == 1
+
+
 def test_a_draft_runs_without_redis(monkeypatch: pytest.MonkeyPatch) -> None:
     def unavailable(*command: Any) -> Any:
         raise cancelling.CacheUnavailable("Redis does not answer")

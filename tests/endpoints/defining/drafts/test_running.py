@@ -279,6 +279,17 @@ def test_drafts_leave_connections_to_calls(monkeypatch: pytest.MonkeyPatch, sett
     assert result(run(drafted("SELECT 1 AS a"))) == [{"a": 1}]
 
 
+def test_drafts_that_fail_leave_their_places_to_later_ones(settings: Any) -> None:
+    log_servers()  # made before: other tests keep these pools
+    settings.ENDPOINTS_POOL_SIZE = 2
+    for _ in range(3):
+        with pytest.raises(DraftFailed):
+            run(drafted("SELECT 1 / 0 AS a"))
+        with pytest.raises(InvalidDraft):
+            run(drafted("SELECT"))
+    assert result(run(drafted("SELECT 1 AS a"))) == [{"a": 1}]
+
+
 def test_explains_the_statement_with_the_partitions_it_touches(rows: None) -> None:
     plan = explain_draft(drafted(), call=Call({"project": "acme"}), run_id=RUN)
     assert plan.statement == run(drafted(), project="acme").statement

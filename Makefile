@@ -61,11 +61,12 @@ test-clients: .venv/dev.stamp ## make a TypeScript client with generators from n
 test-conformance: .venv/dev.stamp ## install the conformance suite of MCP from npm and run it against the service
 	@$(BIN)/python -m pytest --conformance tests/conformance $(ARGS)
 
-lint: .venv/dev.stamp ## check style, format, types and import contracts
+lint: .venv/dev.stamp ## check style, format, types, import contracts, and that recorded answers change alone
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(LINT_ENVIRONMENT) $(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m tests.recorded_commits
 
 bench: .venv/dev.stamp .venv/peers.stamp ## measure the service beside its peers, about ten minutes (ARGS='cached uncached')
 	@$(BIN)/python -m benchmarks $(ARGS)

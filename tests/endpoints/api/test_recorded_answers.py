@@ -37,6 +37,7 @@ REQUESTS = list(recorded_requests())
 HOST = "logs.example.org"
 # What is another one each time.
 VARYING_HEADERS = {"server-timing", "age", "x-request-id"}
+NO_PROMISE = "x-log-position"  # neither it nor its word in Vary is recorded
 # What fixtures/compat calls by the names that its clients know.
 TABLES_OF_CLIENTS = {"postgres_logs": "database_logs", "postgrest_logs": "rest_logs", "pgbouncer_logs": "pooler_logs"}
 # Where a row says whose it is, when that is no column of its own.
@@ -147,11 +148,14 @@ def answer_of(application: Callable[..., Any], environ: dict[str, Any]) -> dict[
 
     def start_response(status: str, headers: list[tuple[str, str]], error: object = None) -> None:
         begun["status"] = status[:3]  # the words behind it are those of the version of Python
-        begun["headers"] = {name.lower(): value for name, value in headers if name.lower() not in VARYING_HEADERS}
+        begun["headers"] = {
+            name.lower(): value for name, value in headers if name.lower() not in VARYING_HEADERS | {NO_PROMISE}
+        }
 
     body = b"".join(application(environ, start_response))
     headers = begun["headers"]
-    headers["vary"] = ", ".join(sorted(part.strip().lower() for part in headers.get("vary", "").split(",") if part))
+    varies = {part.strip().lower() for part in headers.get("vary", "").split(",")}
+    headers["vary"] = ", ".join(sorted(varies - {"", NO_PROMISE}))
     if begun["status"].startswith("304"):
         headers.pop("content-length", None)  # Django says 0, and need not
     if "etag" in headers:  # made of the endpoint's id, among others
@@ -159,8 +163,6 @@ def answer_of(application: Callable[..., Any], environ: dict[str, Any]) -> dict[
     # Who asked first has had the miss; a plain GET is asked twice.
     if headers.get("x-cache") in ("miss", "hit"):
         headers["x-cache"] = "miss or hit"
-    if "x-log-position" in headers:
-        headers["x-log-position"] = "a position of the log"
     if "cache-control" in headers and "max-age" in headers["cache-control"]:
         headers["cache-control"] = "max-age of what is left"
     return {**begun, "headers": dict(sorted(headers.items())), "body": body.decode()}

@@ -22,7 +22,7 @@ LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-annotat
 LINT_ENVIRONMENT := SECRET_KEY=only-for-reading-the-settings-while-checking-types
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-citus test-oracle test-shippers test-clients test-conformance lint lock check-locks bench install-dev
+.PHONY: help demo test test-all test-citus test-oracle test-shippers test-clients test-conformance record lint lock check-locks bench install-dev
 .DELETE_ON_ERROR:
 
 help: ## list the commands
@@ -60,6 +60,9 @@ test-clients: .venv/dev.stamp ## make a TypeScript client with generators from n
 
 test-conformance: .venv/dev.stamp ## install the conformance suite of MCP from npm and run it against the service
 	@$(BIN)/python -m pytest --conformance tests/conformance $(ARGS)
+
+record: .venv/dev.stamp ## write the recorded answers anew; look at the difference, commit it alone, say why
+	@RECORD_ANSWERS=1 $(BIN)/python -m pytest tests/recorded -p no:randomly --numprocesses=0 --quiet $(ARGS)
 
 lint: .venv/dev.stamp ## check style, format, types, import contracts, and that recorded answers change alone
 	@$(BIN)/ruff check

@@ -1,4 +1,4 @@
-"""The requests of `test_recorded_answers.py`: every way to ask, every format, dialect and kind of refusal."""
+"""Requests of the query route and around it: every way to ask, every format, dialect and kind of refusal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ FORMATS = {"json": "application/json", "csv": "text/csv", "ndjson": "application
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request; `caller` names the access token that it carries, "" none."""
+    """A request; `caller` names the access token that it carries, "" none.
+
+    The request that `next_of` names has been answered with a page: its next one is asked for.
+    """
 
     name: str
     path: str
@@ -29,6 +32,8 @@ class Request:
     body: bytes = b""
     content_type: str = ""
     caller: str = "everything"
+    in_chunks: bool = False
+    next_of: str = ""
 
 
 def recorded_requests() -> Iterator[Request]:
@@ -237,8 +242,7 @@ def _cached() -> Iterator[Request]:
     yield Request("cached, HEAD", path, method="HEAD")
 
 
-def query_string(request: Request) -> str:
-    """Return what follows the address: the request's own, and its arguments."""
+def query_string(request: Request, arguments: Mapping[str, Any]) -> str:
+    """Return what follows the address: the request's own, and the arguments."""
     own = request.path.partition("?")[2]
-    arguments = urlencode(dict(request.arguments), doseq=True)
-    return "&".join(part for part in (own, arguments) if part)
+    return "&".join(part for part in (own, urlencode(dict(arguments), doseq=True)) if part)

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from html.parser import HTMLParser
 from typing import Final
 
+import pytest
+
 from tests.files import CASES
 
 FOLDER: Final = CASES / "recorded"
@@ -56,6 +58,7 @@ def assert_recorded(name: str, lines: Iterable[str]) -> None:
         file.write_text("".join(f"{line}\n" for line in now), encoding="utf-8")
         return
     before = file.read_text(encoding="utf-8").split("\n")[:-1]
-    differing = [f"- {line}" for line in before if line not in set(now)]
-    differing += [f"+ {line}" for line in now if line not in set(before)]
-    assert (differing, now) == ([], before), f"tests/cases/recorded/{name}: make record writes it anew"
+    if now != before:
+        differing = [f"- {line}" for line in before if line not in set(now)]
+        differing += [f"+ {line}" for line in now if line not in set(before)] or ["other lines, or in another order"]
+        pytest.fail("\n".join((f"tests/cases/recorded/{name} (`make record` writes it anew):", *differing)), False)

@@ -49,6 +49,8 @@ SELECT @n::bigint AS n, @word AS word, @moment::timestamptz AS moment, @flag::bo
 """
 SLOW: Final = "SELECT count(*) FROM generate_series(1, 100000) AS a, generate_series(1, 100000) AS b"
 INTEGER: Final = ParameterType.INTEGER
+# Whose operations are recorded: those of the others differ from one of these by their names alone.
+DESCRIBED: Final = ["logs.all", "recorded.bigquery", "recorded.rows", "recorded.stream", "recorded.types"]
 
 
 def insert_log_rows(insert_rows: Callable[..., None]) -> None:
@@ -67,6 +69,9 @@ def issue_secrets() -> Mapping[str, str]:
     one_call = OwnLimits(calls_a_minute=1)
     return {
         "everything": issue_access_token(name="everything", limits=OwnLimits(NO_LIMIT, NO_LIMIT, NO_LIMIT)).secret,
+        "all rights": issue_access_token(
+            name="all rights", endpoint_names=DESCRIBED, may_purge=True, may_load=True, may_issue=True
+        ).secret,
         "logs.all": issue_access_token(name="some", endpoint_names=["logs.all"]).secret,
         "bound": issue_access_token(name="bound", bound_arguments={"project": "acme"}).secret,
         "revoked": revoked.secret,

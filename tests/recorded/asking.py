@@ -25,7 +25,7 @@ VARYING_HEADERS: Final = {"server-timing", "age", "x-request-id"}
 NO_PROMISE: Final = "x-log-position"  # neither it nor its name in other headers is recorded
 _NAMES: Final = ("vary", "access-control-expose-headers", "access-control-allow-headers")
 _NONCE: Final = re.compile(r"'nonce-[^']+'")
-_ABRIDGED_FROM: Final = 4000  # characters of a body that comes compressed
+_ABRIDGED_FROM: Final = 20_000  # characters of a body
 _PARQUET: Final = "application/vnd.apache.parquet"
 _ARROW: Final = "application/vnd.apache.arrow.stream"
 
@@ -53,8 +53,7 @@ class Client:
         headers = {
             name: value for name, value in begun["headers"].items() if name not in {*VARYING_HEADERS, NO_PROMISE}
         }
-        body = _body(content, headers)
-        body = self._mask_given(request, headers, body)
+        body = _abridged(self._mask_given(request, headers, _body(content, headers)))
         return {"status": begun["status"], "headers": _described(headers, begun["status"]), "body": body}
 
     def _environ(self, request: Request) -> dict[str, Any]:
@@ -112,10 +111,13 @@ def _body(content: bytes, headers: dict[str, str]) -> str:
     if kind == "text/html":
         headers.pop("content-length", None)
         return " | ".join(visible_text(content.decode()))
-    text = content.decode()
-    if coding and len(text) > _ABRIDGED_FROM:
-        return f"{text[:200]} … {len(text)} characters, SHA-256 {hashlib.sha256(content).hexdigest()}"
-    return text
+    return content.decode()
+
+
+def _abridged(body: str) -> str:
+    if len(body) <= _ABRIDGED_FROM:
+        return body
+    return f"{body[:200]} … {len(body)} characters, SHA-256 {hashlib.sha256(body.encode()).hexdigest()}"
 
 
 def _table(kind: str, content: bytes) -> str:

@@ -22,7 +22,7 @@ LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-annotat
 LINT_ENVIRONMENT := SECRET_KEY=only-for-reading-the-settings-while-checking-types
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-citus test-oracle test-shippers test-clients test-conformance faults lint lock check-locks bench install-dev
+.PHONY: help demo test test-all test-citus test-oracle test-shippers test-clients test-conformance faults record lint lock check-locks bench install-dev
 .DELETE_ON_ERROR:
 
 help: ## list the commands
@@ -64,11 +64,15 @@ test-conformance: .venv/dev.stamp ## install the conformance suite of MCP from n
 faults: .venv/dev.stamp ## see that a test notices each fault of tests/seeded_faults, ten minutes (ARGS='-k cache')
 	@$(BIN)/python -m tests.seeded_faults $(ARGS)
 
-lint: .venv/dev.stamp ## check style, format, types and import contracts
+record: .venv/dev.stamp ## write the recorded answers anew; look at the difference, commit it alone, say why
+	@RECORD_ANSWERS=1 $(BIN)/python -m pytest tests/recorded -p no:randomly --numprocesses=0 --quiet $(ARGS)
+
+lint: .venv/dev.stamp ## check style, format, types, import contracts, and that recorded answers change alone
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(LINT_ENVIRONMENT) $(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m tests.recorded_commits
 
 bench: .venv/dev.stamp .venv/peers.stamp ## measure the service beside its peers, about ten minutes (ARGS='cached uncached')
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -180,7 +180,7 @@ def error_validator(**changes: Any) -> Draft202012Validator:
 
 
 def recorded_errors() -> list[Any]:
-    bodies = [json.loads(each["body"]) for each in cases("recorded_answers.jsonl") if each["status"][:1] in "45"]
+    bodies = [json.loads(each["body"]) for each in cases("recorded/answers.jsonl") if each["status"][:1] in "45"]
     assert len(bodies) > 100
     return bodies
 

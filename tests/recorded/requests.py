@@ -1,4 +1,4 @@
-"""The requests of `test_recorded_answers.py`: every way to ask, every format, dialect and kind of refusal."""
+"""Requests of the query route and around it: every way to ask, every format, dialect and kind of refusal."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ QUERY = "/api/endpoints/query"
 UUID_OF_ROWS = "5a0c0de0-0000-4000-8000-000000000001"
 PROJECT = {"project": "acme"}
 CLOCKS = ("now()", "current_", "age(")  # what a text asks the clock by: its answer is another one each day
+FORM = "application/x-www-form-urlencoded"
+BINARY_FORMATS = {"parquet": "application/vnd.apache.parquet", "arrow": "application/vnd.apache.arrow.stream"}
 FORMATS = {"json": "application/json", "csv": "text/csv", "ndjson": "application/x-ndjson"}
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request; `caller` names the access token that it carries, "" none."""
+    """A request; `caller` names the access token that it carries, "" none.
+
+    The request that `next_of` names has been answered with a page: its next one is asked for.
+    """
 
     name: str
     path: str
@@ -29,6 +34,8 @@ class Request:
     body: bytes = b""
     content_type: str = ""
     caller: str = "everything"
+    in_chunks: bool = False
+    next_of: str = ""
 
 
 def recorded_requests() -> Iterator[Request]:
@@ -41,6 +48,11 @@ def recorded_requests() -> Iterator[Request]:
     yield from _bigquery()
     yield from _loads()
     yield from _cached()
+    yield from _pages()
+    yield from _streams()
+    yield from _tails()
+    yield from _binary_and_compressed()
+    yield from _sent_otherwise()
 
 
 def _stored() -> Iterator[Request]:
@@ -237,8 +249,114 @@ def _cached() -> Iterator[Request]:
     yield Request("cached, HEAD", path, method="HEAD")
 
 
-def query_string(request: Request) -> str:
-    """Return what follows the address: the request's own, and its arguments."""
+def _pages() -> Iterator[Request]:
+    path = f"{QUERY}/logs.all"
+    for name, accept in FORMATS.items():
+        headers, first = {"Accept": accept}, f"page 1 as {name}"
+        yield Request(first, path, {**PROJECT, "page_size": 4}, headers)
+        yield Request(f"page 2 as {name}", path, PROJECT, headers, next_of=first)
+    yield Request("page 1 of five", path, {**PROJECT, "page_size": 2, "iso_timestamp_end": "2025-06-02T08:16:30Z"})
+    whole = {**PROJECT, "iso_timestamp_end": "2025-06-02T08:16:30Z"}
+    yield Request("page 2 of five", path, whole, next_of="page 1 of five")
+    yield Request("page 2 again", path, whole, next_of="page 1 of five")
+    yield Request("a page of another size", path, {**whole, "page_size": 1}, next_of="page 1 of five")
+    yield Request("a page of other arguments", path, PROJECT, next_of="page 1 of five")
+    yield Request("a page in another format", path, whole, {"Accept": "text/csv"}, next_of="page 1 of five")
+    redacted = {"SVC-Endpoint-Redact-PII": "true"}
+    yield Request("a page with other redaction", path, whole, redacted, next_of="page 1 of five")
+    yield Request("a page of another endpoint", f"{QUERY}/recorded.rows", whole, next_of="page 1 of five")
+    yield Request("a page for who is bound", path, whole, next_of="page 1 of five", caller="bound")
+    yield Request("a page by HEAD", path, {**PROJECT, "page_size": 2}, method="HEAD")
+    yield Request("a page by POST", path, method="POST", body=b'{"project": "acme", "page_size": 4}',
+                  content_type="application/json")  # fmt: skip
+    yield Request("the only page", path, {"project": "nobody", "page_size": 2})
+    for size in ("0", "-1", "x", "1.5", "1001", "", "007"):
+        yield Request(f"page size {size!r}", path, {**PROJECT, "page_size": size})
+    for token in ("", "x", "AAAA", "é", "x" * 5000):
+        yield Request(f"page token {token[:9]!r}", path, {**PROJECT, "page_token": token})
+    yield Request("page size twice", path, {**PROJECT, "page_size": ["1", "2"]})
+    yield Request("pages of what has none", f"{QUERY}/recorded.many", {"page_size": 2})
+    yield Request("pages of sql", path, {**PROJECT, "page_size": 2, "sql": "select 1"})
+    yield Request("pages of lql", path, {**PROJECT, "page_size": 2, "lql": "a:b"})
+
+
+def _streams() -> Iterator[Request]:
+    path = f"{QUERY}/recorded.stream"
+    for name, accept in FORMATS.items():
+        headers = {"Accept": accept}
+        yield Request(f"stream as {name}", path, headers=headers)
+        yield Request(f"stream that fails as {name}", path, {"end": 3}, headers)
+        yield Request(f"stream that fails at once as {name}", path, {"end": 1}, headers)
+        yield Request(f"stream redacted as {name}", path, headers={**headers, "SVC-Endpoint-Redact-PII": "true"})
+        yield Request(f"stream by HEAD as {name}", path, headers=headers, method="HEAD")
+        yield Request(f"stream by POST as {name}", path, headers=headers, method="POST", body=b'{"end": 100}',
+                      content_type="application/json")  # fmt: skip
+        yield Request(f"stream with a mistake as {name}", path, {"end": "x"}, headers)
+
+
+def _tails() -> Iterator[Request]:
+    """The first page of a tail, which never waits, and what is no tail."""
+    path = f"{QUERY}/logs.all"
+    yield Request("tail, first page", path, {**PROJECT, "tail": "true", "lql": "m.response.status_code:>=400"})
+    chosen = {**PROJECT, "tail": "true", "lql": "m.response.status_code:>=400 s:event_message"}
+    yield Request("tail of one column", path, chosen)
+    yield Request("tail, redacted", path, chosen, {"SVC-Endpoint-Redact-PII": "true"})
+    yield Request("tail as CSV", path, chosen, {"Accept": "text/csv"})
+    yield Request("tail false", path, {**PROJECT, "tail": "false", "lql": "s:event_message"})
+    yield Request("tail perhaps", path, {**PROJECT, "tail": "perhaps", "lql": "s:event_message"})
+    yield Request("tail without lql", path, {**PROJECT, "tail": "true"})
+    yield Request("tail of sql", path, {**PROJECT, "tail": "true", "sql": "select 1"})
+    yield Request("tail of a chart", path, {**PROJECT, "tail": "true", "lql": "c:count(*)"})
+    yield Request("tail with a token of none", path, {**chosen, "page_token": "AAAA"})
+    yield Request("tail of what has no lql", f"{QUERY}/recorded.many", {"tail": "true", "lql": "a:b"})
+
+
+def _binary_and_compressed() -> Iterator[Request]:
+    for name, accept in BINARY_FORMATS.items():
+        yield Request(f"types as {name}", f"{QUERY}/recorded.types", headers={"Accept": accept})
+        yield Request(f"log rows as {name}", f"{QUERY}/logs.all", PROJECT, {"Accept": accept})
+        yield Request(f"no rows as {name}", f"{QUERY}/logs.all", {"project": "nobody"}, {"Accept": accept})
+        yield Request(f"refusal as {name}", f"{QUERY}/recorded.rows", {"n": "x"}, {"Accept": accept})
+        yield Request(f"stream as {name}", f"{QUERY}/recorded.stream", headers={"Accept": accept})
+    for named in ("json", "csv", "ndjson", "arrow", "parquet", "JSON", "xml", ""):
+        yield Request(f"format {named!r}", f"{QUERY}/recorded.rows", {"n": 1, "format": named})
+    yield Request("format before Accept", f"{QUERY}/recorded.rows", {"n": 1, "format": "csv"}, {"Accept": "image/png"})
+    for coding in ("gzip", "zstd", "gzip, zstd", "br", "identity", "gzip;q=0", "*"):
+        yield Request(f"large in {coding!r}", f"{QUERY}/recorded.large", headers={"Accept-Encoding": coding})
+    yield Request("large as CSV in gzip", f"{QUERY}/recorded.large",
+                  headers={"Accept-Encoding": "gzip", "Accept": "text/csv"})  # fmt: skip
+    yield Request("small in gzip", f"{QUERY}/recorded.many", headers={"Accept-Encoding": "gzip"})
+    yield Request("stream in gzip", f"{QUERY}/recorded.stream",
+                  headers={"Accept-Encoding": "gzip", "Accept": "text/csv"})  # fmt: skip
+
+
+def _sent_otherwise() -> Iterator[Request]:
+    """Bodies in chunks, tokens in the other header, other origins, and conditions."""
+    rows = f"{QUERY}/recorded.rows"
+    chunks: dict[str, Any] = {"method": "POST", "content_type": "application/json", "in_chunks": True}
+    for text in ('{"n": 1}', "{", ""):
+        yield Request(f"in chunks: {text}", rows, body=text.encode(), **chunks)
+    yield Request("in chunks: a form", rows, body=b"n=2", **{**chunks, "content_type": FORM})
+    yield Request("in chunks: GET", rows, body=b'{"n": 3}', **{**chunks, "method": "GET"})
+    yield Request("in chunks: over its limit", rows, body=b'{"word": "' + b"x" * 1_100_000 + b'"}', **chunks)
+    yield Request("in chunks: no access token", rows, body=b'{"n": 1}', **chunks, caller="")
+    for value in ("Bearer lqe_0", "bearer x", "Basic eDp5", "Bearer", ""):
+        yield Request(f"Authorization {value!r}", rows, headers={"Authorization": value}, caller="")
+    yield Request("both headers", rows, {"n": 1}, {"Authorization": "Bearer lqe_0"})
+    yield Request("a token in the address", rows, {"api_key": "lqe_0"}, caller="")
+    for origin in ("https://app.example.org", "https://other.example.org", "null"):
+        yield Request(f"origin {origin}", rows, {"n": 1}, {"Origin": origin})
+        preflight = {"Origin": origin, "Access-Control-Request-Method": "GET",
+                     "Access-Control-Request-Headers": "x-api-key"}  # fmt: skip
+        yield Request(f"preflight of {origin}", rows, headers=preflight, method="OPTIONS", caller="")
+    for name, value in {"If-None-Match": '"none"', "Range": "bytes=0-9", "Cache-Control": "no-cache",
+                        "Expect": "100-continue", "X-HTTP-Method-Override": "DELETE"}.items():  # fmt: skip
+        yield Request(f"header {name}", rows, {"n": 1}, {name: value})
+    for host in ("other.example.org", "logs.example.org:8000", "logs.example.org."):
+        yield Request(f"host {host}", rows, {"n": 1}, {"Host": host})
+
+
+def query_string(request: Request, arguments: Mapping[str, Any]) -> str:
+    """Return what follows the address: the request's own, and the arguments."""
     own = request.path.partition("?")[2]
-    arguments = urlencode(dict(request.arguments), doseq=True)
-    return "&".join(part for part in (own, arguments) if part)
+    return "&".join(part for part in (own, urlencode(dict(arguments), doseq=True)) if part)

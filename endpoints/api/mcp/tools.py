@@ -52,8 +52,8 @@ def describe_tool(endpoint: Endpoint, caller: Caller) -> Schema:
         "name": endpoint.name,
         "description": _description(endpoint),
         "inputSchema": _input_schema(endpoint, caller.bound_arguments),
-        "outputSchema": _output_schema(endpoint),
         "annotations": _ANNOTATIONS,
+        "outputSchema": _output_schema(endpoint),
     }
 
 

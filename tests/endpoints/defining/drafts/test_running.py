@@ -286,7 +286,7 @@ def test_drafts_that_fail_leave_their_places_to_later_ones(settings: Any) -> Non
         with pytest.raises(DraftFailed):
             run(drafted("SELECT 1 / 0 AS a"))
         with pytest.raises(InvalidDraft):
-            run(drafted("SELECT"))
+            run(drafted("SELECT ("))
     assert result(run(drafted("SELECT 1 AS a"))) == [{"a": 1}]
 
 

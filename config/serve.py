@@ -27,7 +27,6 @@ from granian.log import logger
 from granian.server.mp import MPServer, WorkerProcess
 
 from config.connections import cut_off_unread_answers
-from config.ending import watch_for_end
 from config.exchanges import use_exchanges
 from config.pulses import Pulses, watch
 
@@ -99,7 +98,6 @@ def _load(pulses: Pulses, slot: int, port: int, unread_seconds: float, callback_
     sys.setswitchinterval(SWITCH_SECONDS)
     pulses.keep_beating(slot)
     cut_off_unread_answers(port, unread_seconds)
-    watch_for_end()
     application = callback_loader()
     pulses.note_start()
     return application

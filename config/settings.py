@@ -130,15 +130,8 @@ ENDPOINTS_SANDBOX_QUERIES_AT_ONCE = setting_values.read_limit(
 )
 # How long an access token gets no sandbox queries after one of them reached the statement timeout; 0: no pause.
 ENDPOINTS_OVERRUN_SECONDS = env.float("ENDPOINTS_OVERRUN_SECONDS", default=30.0)
-# How long a tail waits for new rows; less than the time after which proxies give a silent answer up.
-ENDPOINTS_TAIL_SECONDS = env.float("ENDPOINTS_TAIL_SECONDS", default=25.0)
 # A row is in a tail if it is stored at most so long after its timestamp.
 ENDPOINTS_TAIL_LATE_SECONDS = env.float("ENDPOINTS_TAIL_LATE_SECONDS", default=60.0)
-# Waiting tails of one access token, over all processes: a number or "none"; and of all in one process.
-ENDPOINTS_TAILS_AT_ONCE = setting_values.read_limit(
-    env.str("ENDPOINTS_TAILS_AT_ONCE", default="10"), setting="ENDPOINTS_TAILS_AT_ONCE"
-)
-ENDPOINTS_WAITING_TAILS = env.int("ENDPOINTS_WAITING_TAILS", default=500)
 # ?api_key=… as an access token, for clients that send no header. A secret in an address ends up in logs of others.
 ENDPOINTS_API_KEY_IN_ADDRESS = switch("ENDPOINTS_API_KEY_IN_ADDRESS", default=False)
 # Without a token nobody can read /metrics, except programs on the same machine if that is switched on.

@@ -40,7 +40,6 @@
     │   ├── TooManyCalls          429 too_many_calls
     │   ├── TooManySandboxQueries 429 too_many_sandbox_queries
     │   ├── TooManyStreams        429 too_many_streams
-    │   ├── TooManyTails          429 too_many_tails
     │   └── SandboxSuspended      429 sandbox_suspended
     ├── HeaderTooLarge            431 header_too_large
     ├── StoredQueryFailed         500 stored_query_failed
@@ -421,16 +420,6 @@ class TooManyStreams(LimitReached):
 
     def __init__(self, value: int, *, retry_after_seconds: int = 5) -> None:
         message = f"This access token may have {value} streams running at the same time."
-        super().__init__(message, value=value, retry_after_seconds=retry_after_seconds)
-
-
-class TooManyTails(LimitReached):
-    status = 429
-    code = "too_many_tails"
-    limit = "tails_at_once"
-
-    def __init__(self, value: int, *, retry_after_seconds: int = 1) -> None:
-        message = f"This access token may have {value} tails waiting for rows at the same time."
         super().__init__(message, value=value, retry_after_seconds=retry_after_seconds)
 
 

@@ -7,7 +7,7 @@ any other bad line.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from enum import StrEnum
@@ -18,7 +18,6 @@ from django.conf import settings
 from psycopg import Connection
 
 from logsources import partitions, rolling
-from logsources.announcing import announce
 from logsources.databases import owner_connection
 from logsources.models import LogSource
 from logsources.ndjson import BadJSON, parse_line
@@ -156,9 +155,6 @@ def _load_rows(
             while rows.first is not None:
                 days.prepare(rows.first.day)
                 store.store(rows.take_batch(days, batch_rows))
-        if store.loaded:
-            with suppress(psycopg.Error):  # the rows are stored; who waits for them finds them a little later
-                announce(conn, [shape.name])
     return LoadReport(
         store.loaded,
         store.duplicates,

@@ -31,13 +31,11 @@ from endpoints.auditing.call_log import CALL_LOG, RECORDER, CallLog
 from endpoints.cache import connection
 from endpoints.cache.usage.flushing import FLUSHER
 from endpoints.calling import calls, field_samples, sampled_names
-from endpoints.calling.waiting_room import close_waiting_room
 from endpoints.log_database import gate
 from endpoints.log_database.load_pool import close_load_pool
 from endpoints.log_database.servers import close_log_servers
 from endpoints.log_database.shared_work import SharedWork
 from logsources import services
-from logsources.announcing import ANNOUNCER
 from logsources.databases import owner_connection
 from logsources.models import LogSource
 from logsources.services import KNOWN_SOURCES
@@ -88,8 +86,6 @@ def django_db_setup(request: pytest.FixtureRequest, django_db_blocker: Any) -> I
             call_command("harden_logs", stdout=io.StringIO())  # with LOGS_SUPERUSER_URL, in the test's log database
         call_command("load_fixtures", stdout=io.StringIO())
     yield
-    ANNOUNCER.close()
-    close_waiting_room()
     close_log_servers()
     close_load_pool()
     with django_db_blocker.unblock():

@@ -13,7 +13,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from math import ceil
 from time import monotonic
 from typing import Final, cast
@@ -36,7 +35,6 @@ from endpoints.errors import (
     TooManyCalls,
     TooManySandboxQueries,
     TooManyStreams,
-    TooManyTails,
 )
 from endpoints.log_database.cancelling import held_until_stopped
 from endpoints.log_database.servers import log_servers
@@ -248,20 +246,6 @@ def stream_turn(caller: Caller | None) -> Iterator[None]:
         yield
     finally:
         PERMITS.give_back(name)
-
-
-def take_tail(whose: str) -> Callable[[], None]:
-    """Count a tail that begins to wait, of an access token by its prefix; return what gives its place back.
-
-    Raises TooManyTails.
-    """
-    limit = settings.ENDPOINTS_TAILS_AT_ONCE
-    if limit is None:
-        return lambda: None
-    name = f"tails:{whose}"
-    if not PERMITS.take(name, limit=limit, wait_seconds=0, may_wait=0):
-        raise TooManyTails(limit)
-    return partial(PERMITS.give_back, name)
 
 
 def _take(held: ExitStack, name: str, limit: int, refusal: Callable[[int], LimitReached]) -> None:

@@ -11,17 +11,14 @@ from typing import Any, Final
 
 import orjson
 from django.core.exceptions import RequestDataTooBig
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse
 
-from config.exchanges import LaterAnswer
-from config.later_responses import LaterResponse
 from endpoints.admin.draft_json import Json, Malformed, operator_json, problem_json, read_object
 from endpoints.cache import CacheUnavailable
 from endpoints.defining.drafts import DraftCancelled, DraftFailed, InvalidDraft
 from endpoints.errors import CacheNotReachable, EndpointError, StoredQueryFailed
 
 Handler = Callable[[HttpRequest], Json]
-LaterHandler = Callable[[HttpRequest], "Json | LaterAnswer"]
 
 
 class Refusal(Exception):
@@ -40,10 +37,10 @@ FAILURES: Final = (Refusal, Malformed, InvalidDraft, DraftFailed, DraftCancelled
 _HEADERS: Final = {"Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-store"}
 
 
-def json_view(method: str, handler: LaterHandler) -> Callable[[HttpRequest], HttpResponseBase]:
+def json_view(method: str, handler: Handler) -> Callable[[HttpRequest], HttpResponse]:
     """Return the view that answers requests of this method with the result or the failure of the handler."""
 
-    def view(request: HttpRequest) -> HttpResponseBase:
+    def view(request: HttpRequest) -> HttpResponse:
         try:
             if request.method != method:
                 raise Refusal(405, "method_not_allowed", f"Use {method}.")
@@ -53,7 +50,7 @@ def json_view(method: str, handler: LaterHandler) -> Callable[[HttpRequest], Htt
             if response.status_code == 405:
                 response["Allow"] = method
             return response
-        return LaterResponse(result, headers=_HEADERS) if isinstance(result, LaterAnswer) else json_response(result)
+        return json_response(result)
 
     return view
 

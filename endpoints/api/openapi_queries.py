@@ -10,8 +10,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from django.conf import settings
-
 from endpoints.access.secrets import Caller
 from endpoints.api.arguments import FORM, JSON
 from endpoints.api.negotiation import FORMAT
@@ -226,8 +224,7 @@ class DescribedEndpoint:
 def _tail_arguments() -> Schema:
     tail = (
         "Asks for a page of a live tail of the `lql` query, in JSON: first the newest rows, then with `page_token` "
-        f"those that have come since. Without new rows it waits up to {settings.ENDPOINTS_TAIL_SECONDS:g} seconds, "
-        "unless too many tails of the access token wait already: 429 `too_many_tails`."
+        "those that have come since. A page without new rows has `Retry-After`."
     )
     token = "Only of a tail: the `next` of the page before. Send it in a body."  # noqa: S105
     return {"tail": {"type": "boolean", "description": tail}, PAGE_TOKEN: {"type": "string", "description": token}}

@@ -65,7 +65,7 @@ def answer_query(request: QueryRequest) -> Reply:
         call = read_call(request)
         if call.named_format:
             call = _in_named_format(call, find_endpoint(request.reference, caller=caller), request.environ)
-        if call.tail and (tail := answer_tail(request.environ, request.reference, request.request_id, call, caller)):
+        if call.tail and (tail := answer_tail(request.reference, request.request_id, call, caller)):
             return tail
         answer = run_endpoint(
             request.reference,

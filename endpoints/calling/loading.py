@@ -26,7 +26,6 @@ from endpoints.errors import (
 )
 from endpoints.log_database.execution import StatementFailed
 from endpoints.log_database.load_pool import load_pool
-from logsources.announcing import ANNOUNCER
 from logsources.batches import (
     STATEMENT_TIMEOUT_SECONDS,
     BadRowAt,
@@ -216,8 +215,6 @@ def _on_living_connection(source: RolledSource, batch: Batch, *, skip_bad_rows: 
         with load_pool().connection(statement_seconds=STATEMENT_TIMEOUT_SECONDS) as conn:
             report = load_batch(conn, source, batch, skip_bad_rows=skip_bad_rows, topology=conn.topology)
             position = current_position(conn, conn.topology)
-        if report.loaded:
-            ANNOUNCER.note(source.shape.name)
         return report, position
 
     try:

@@ -17,7 +17,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from time import perf_counter
 from typing import Any, Final
 
@@ -26,7 +25,7 @@ from django.conf import settings
 from endpoints.access.secrets import Caller
 from endpoints.access.token_limits import turn
 from endpoints.cache import QueryRequest
-from endpoints.calling.consumer_queries import prepare_lql, read_lql
+from endpoints.calling.consumer_queries import prepare_lql
 from endpoints.calling.pages import PAGE_TOKEN
 from endpoints.calling.prepared_queries import PreparedQuery, Sandbox, max_result_bytes, over_budget
 from endpoints.calling.producing import run_sandboxed
@@ -34,11 +33,9 @@ from endpoints.calling.query_requests import Call, read_request
 from endpoints.calling.tail_places import SEEN_ROWS, Place, hash_row, read_page_token, write_page_token
 from endpoints.definition import Version
 from endpoints.errors import AmbiguousSandboxQuery, InvalidRequest, NotAcceptable
-from endpoints.lql.lowering import PLACE_COLUMNS, LQLTable, Stretch, choose_table
+from endpoints.lql.lowering import PLACE_COLUMNS, Stretch
 from endpoints.results.encoding import encode_rows
 from endpoints.results.outcomes import Outcome, OverBudget, ResultFormat, Rows, TimestampForm
-from endpoints.results.positions import NO_POSITION
-from endpoints.sql.stored_queries import names_below
 
 PAGE_ROWS: Final = 1_000  # of one page, if the endpoint's own limit is not lower
 _ON: Final = frozenset(("true", "1", "yes", "on"))
@@ -60,14 +57,6 @@ class Tail:
     @property
     def page_rows(self) -> int:
         return min(self.endpoint.max_rows, PAGE_ROWS)
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A page as JSON, and the names among which are those of the log sources that its rows are from."""
-
-    outcome: Outcome
-    names: frozenset[str]
 
 
 def wants_tail(endpoint: Version, call: Call) -> bool:
@@ -104,39 +93,35 @@ def read_tail(endpoint: Version, call: Call, caller: Caller | None, *, whose: st
     return Tail(endpoint, request, place, binding)
 
 
-def next_page(tail: Tail, caller: Caller | None, *, awaited: int = NO_POSITION) -> Page:
-    """Return the page, with every row up to the awaited position of the log. Raises an EndpointError."""
+def next_page(tail: Tail, caller: Caller | None) -> Outcome:
+    """Return the page as JSON. Raises an EndpointError."""
     endpoint = tail.endpoint
 
     def run(prepare: Callable[[Sandbox], PreparedQuery]) -> Rows:
         with turn(caller, is_sandbox_query=True, statement_seconds=endpoint.statement_timeout_seconds):
-            return run_sandboxed(endpoint, prepare, awaited or None)[1]
+            return run_sandboxed(endpoint, prepare, None)[1]
 
     return page_of(tail, run)
 
 
-def page_of(tail: Tail, run: Run) -> Page:
-    """Return the page from the rows that `run` returns. Raises what it raises, and InvalidLQL."""
+def page_of(tail: Tail, run: Run) -> Outcome:
+    """Return the page as JSON, from the rows that `run` returns. Raises what it raises, and InvalidLQL."""
     now, late = datetime.now(UTC), timedelta(seconds=settings.ENDPOINTS_TAIL_LATE_SECONDS)
     place = tail.place
     stretch = Stretch(until=now + late, since=None if place is None else place.key)
     # Rows that were sent come again, before others or between them.
     max_rows = tail.page_rows if place is None else tail.page_rows + SEEN_ROWS
-    names: frozenset[str] = frozenset()
 
     def prepare(sandbox: Sandbox) -> PreparedQuery:
-        nonlocal names
-        names = _names(tail, sandbox)
         limited = replace(tail.endpoint, max_rows=max_rows)
         return prepare_lql(limited, tail.request.sandbox_text, tail.request.arguments, sandbox, stretch=stretch)
 
     try:
         rows = run(prepare)
         new, following, truncated = _new_rows(tail, rows, earliest=now - late)
-        outcome = _encode(tail, rows, new, following, truncated=truncated)
+        return _encode(tail, rows, new, following, truncated=truncated)
     except OverBudget as error:
         raise over_budget("lql") from error
-    return Page(outcome, names)
 
 
 def _new_rows(tail: Tail, rows: Rows, *, earliest: datetime) -> tuple[list[Sequence[Any]], Place, bool]:
@@ -199,16 +184,6 @@ def _encode(tail: Tail, rows: Rows, new: Sequence[Sequence[Any]], following: Pla
         database_seconds=rows.database_seconds,
         encoding_seconds=perf_counter() - started,
     )
-
-
-def _names(tail: Tail, sandbox: Sandbox) -> frozenset[str]:
-    tables = [LQLTable(table.name, table.columns) for table in sandbox.tables]
-    default = tail.endpoint.default_sandbox_table
-    table = choose_table(read_lql(tail.request.sandbox_text), tables, default=default)
-    return _names_below(tail.endpoint.sql, table.name)
-
-
-_names_below = lru_cache(maxsize=128)(names_below)
 
 
 def _binding(endpoint: Version, request: QueryRequest, caller: Caller | None, whose: str) -> bytes:

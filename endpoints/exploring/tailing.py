@@ -11,15 +11,15 @@ from django.conf import settings
 from endpoints.calling.prepared_queries import PreparedQuery, Sandbox
 from endpoints.calling.query_requests import Call
 from endpoints.calling.tail_places import Place
-from endpoints.calling.tails import Page, page_of, read_tail
+from endpoints.calling.tails import page_of, read_tail
 from endpoints.defining.drafts import run_over_draft
 from endpoints.exploring.exploring import SEVERITY_COLUMNS, Exploration, shown_columns, source_draft
 from endpoints.lql.writing import rows_query
-from endpoints.results.outcomes import Rows
+from endpoints.results.outcomes import Outcome, Rows
 from endpoints.sql.parameters import RawValue
 
 
-def explore_tail(exploration: Exploration, *, page_token: str, whose: str, awaited: int) -> Page:
+def explore_tail(exploration: Exploration, *, page_token: str, whose: str) -> Outcome:
     """Return the next page of rows that match, whatever the exploration's range; `whose` the token is.
 
     Without a token it has the rows of the time in which late rows may come: a page that shows rows has some of them
@@ -36,6 +36,6 @@ def explore_tail(exploration: Exploration, *, page_token: str, whose: str, await
         tail = replace(tail, place=Place(datetime.now(UTC) - late))
 
     def run(prepare: Callable[[Sandbox], PreparedQuery]) -> Rows:
-        return run_over_draft(draft, prepare, awaited=awaited)
+        return run_over_draft(draft, prepare)
 
     return page_of(tail, run)

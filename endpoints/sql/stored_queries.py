@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from endpoints.sql.composition import single_query
-from endpoints.sql.lexemes import Kind, Lexeme, lex
+from endpoints.sql.lexemes import Kind, Lexeme
 
 MAX_NAME_BYTES: Final = 63  # PostgreSQL cuts a longer name, which could then be the name of another table
 _QUERY_BEGINNINGS: Final = frozenset({"select", "with", "values", "table", "("})
@@ -53,23 +53,6 @@ def stored_tables(sql: str) -> tuple[StoredTable, ...]:
             raise StoredTablesError(f"the CTE `{table.name}` is defined twice", table.position)
         seen.add(table.name)
     return tables
-
-
-def names_below(sql: str, table: str) -> frozenset[str]:
-    """Return every word in the CTE of this name and in those that it may read: the tables below it, and more."""
-    # with a as (select * from logs.edge_logs), b as (select * from a), …: b  ->  {"a", "edge_logs", "logs", …}
-    bodies = {each.name: each.sql for each in stored_tables(sql)}
-    names: set[str] = set()
-    unread = [table]
-    while unread:
-        body = bodies.pop(unread.pop(), None)
-        if body is None:
-            continue
-        words = {lexeme.text for lexeme in lex(body) if lexeme.kind in (Kind.WORD, Kind.QUOTED_IDENTIFIER)}
-        found = {word.lower() for word in words} | {word.strip('"') for word in words}
-        names |= found
-        unread += found
-    return frozenset(names)
 
 
 class _Reader:

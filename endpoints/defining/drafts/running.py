@@ -231,8 +231,8 @@ def explain_draft(draft: Draft, *, call: Call, run_id: str) -> DraftPlan:
     return DraftPlan(read_plan(explanation, partitions=partitions), _sent(prepared))
 
 
-def run_over_draft(draft: Draft, prepare: Callable[[Sandbox], PreparedQuery], *, awaited: int) -> Rows:
-    """Run what is prepared over the draft's sandbox tables and return its rows, up to the awaited position of the log.
+def run_over_draft(draft: Draft, prepare: Callable[[Sandbox], PreparedQuery]) -> Rows:
+    """Run what is prepared over the draft's sandbox tables and return its rows.
 
     Nobody can cancel it. Raises InvalidDraft, StoredQueryFailed, and every EndpointError that a consumer can get.
     """
@@ -244,7 +244,7 @@ def run_over_draft(draft: Draft, prepare: Callable[[Sandbox], PreparedQuery], *,
         except PublishingError as error:
             raise StoredQueryFailed from error
         try:
-            return query.run(awaited)
+            return query.run()
         except StatementFailed as failure:
             raise query.refusal(failure) from failure
 

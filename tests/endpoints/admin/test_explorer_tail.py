@@ -1,19 +1,15 @@
-"""The explorer's live rows: the same people and projects as for its other addresses, checked again while it waits."""
+"""The explorer's live rows: the same people and projects as for its other addresses."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from config.later_responses import LaterResponse
-from endpoints.calling.waiting_room import close_waiting_room
 from tests.endpoints.admin.test_explorer import error_of, operator
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("log_database")]
@@ -45,8 +41,7 @@ def restricted(db: None) -> Client:
 
 
 @pytest.fixture(autouse=True)
-def no_wait(settings: Any) -> None:
-    settings.ENDPOINTS_TAIL_SECONDS = 0.0
+def no_late_row(settings: Any) -> None:
     settings.ENDPOINTS_TAIL_LATE_SECONDS = 600.0  # however slow the machine is
 
 
@@ -102,57 +97,3 @@ def test_refusals_have_the_form_of_the_explorer(admin_client: Client, changes: A
 def test_others_are_sent_away(client: Client, db: None) -> None:
     error_of(ask(client), 401, "not_logged_in")
     error_of(ask(operator("endpoints.run_draft")), 403, "not_permitted")
-
-
-# --- Waiting ----------------------------------------------------------------------------------------------------------
-@pytest.fixture
-def waiting(settings: Any) -> Iterator[None]:
-    settings.ENDPOINTS_TAIL_SECONDS = 25.0
-    close_waiting_room()
-    yield
-    close_waiting_room()
-
-
-def later(client: Client, **changes: Any) -> Any:
-    """Return the answer to a request that waits."""
-    response = ask(client, page(ask(client, **changes))[1], **changes)
-    assert isinstance(response, LaterResponse)
-    assert response["Content-Type"] == "application/json; charset=utf-8"
-    return response.later
-
-
-@pytest.mark.usefixtures("waiting")
-def test_a_waiting_page_is_answered_with_what_came(restricted: Client, insert_rows: Any) -> None:
-    attempt = later(restricted)._wish.attempt
-    insert_rows("edge_logs", [row("theirs", project="globex")])
-    assert attempt(False) is None
-    insert_rows("edge_logs", [row("ours")])
-    reply = attempt(False)
-    assert reply.status == 200
-    assert [found["id"] for found in json.loads(json.loads(reply.body)["result_json"])["result"]] == ["ours"]
-
-
-@pytest.mark.usefixtures("waiting")
-def test_the_last_attempt_answers_with_an_empty_page(restricted: Client) -> None:
-    reply = later(restricted)._wish.attempt(True)
-    assert json.loads(reply.body)["row_count"] == 0
-
-
-@pytest.mark.usefixtures("waiting")
-def test_who_has_lost_the_permission_or_the_account_gets_nothing(restricted: Client, insert_rows: Any) -> None:
-    attempt = later(restricted)._wish.attempt
-    insert_rows("edge_logs", [row("ours")])
-    person = User.objects.get(username="operator")
-    person.user_permissions.clear()
-    assert attempt(False).status == 403
-    person.delete()
-    assert attempt(False).status == 401
-
-
-@pytest.mark.usefixtures("waiting")
-def test_a_person_may_have_a_few_waiting_pages(restricted: Client, settings: Any) -> None:
-    settings.ENDPOINTS_TAILS_AT_ONCE = 1
-    _, token = page(ask(restricted))
-    held = ask(restricted, token)
-    assert isinstance(held, LaterResponse)
-    error_of(ask(restricted, token), 429, "too_many_tails")

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 
-from config.exchanges import Exchange, LaterAnswer
-from endpoints.access.access_tokens import issue_access_token, revoke_access_tokens
-from endpoints.api.query import QueryRequest, answer_query
-from endpoints.calling.waiting_room import close_waiting_room, waiting_room
+from endpoints.access.access_tokens import issue_access_token
 from endpoints.defining.saving import save_endpoint
 from endpoints.definition import values_of
-from endpoints.models import AccessToken, Endpoint
+from endpoints.models import Endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 from tests.conftest import ApiClient, LogRow, iso
 
@@ -68,8 +64,7 @@ def save_again() -> None:
 
 
 @pytest.fixture(autouse=True)
-def no_wait(settings: Any) -> None:
-    settings.ENDPOINTS_TAIL_SECONDS = 0.0
+def no_late_row(settings: Any) -> None:
     settings.ENDPOINTS_TAIL_LATE_SECONDS = 600.0  # however slow the machine is
 
 
@@ -91,8 +86,10 @@ def test_the_next_page_has_what_came_since_late_rows_included(api: ApiClient, in
     insert_rows("edge_logs", [row("late", seconds_ago=300), row("too late", seconds_ago=900), row("second")])
     page = ask(api, next_of(page))
     assert messages(page) == ["second", "late"]
+    assert "Retry-After" not in page
     page = ask(api, next_of(page))
     assert messages(page) == []
+    assert page["Retry-After"] == "2"
     insert_rows("edge_logs", [row("third", seconds_ago=20)])
     assert messages(ask(api, next_of(page))) == ["third"]
 
@@ -307,117 +304,3 @@ def test_a_page_has_a_budget_of_bytes(api: ApiClient, insert_rows: Insert, setti
     token = next_of(ask(api))
     insert_rows("edge_logs", [row(str(number), message="x" * 500) for number in range(6)])
     assert error(ask(api, token))["code"] == "invalid_lql"
-
-
-# --- Waiting ----------------------------------------------------------------------------------------------------------
-class Kept(Exchange):
-    """An exchange that keeps its answer."""
-
-    def __init__(self) -> None:
-        super().__init__(None)
-        self.given: list[tuple[int, dict[str, str], bytes]] = []
-
-    def answer(self, status: int, headers: Any, body: bytes) -> None:
-        self.given.append((status, dict(headers), body))
-
-
-@pytest.fixture
-def waiting(settings: Any) -> Iterator[None]:
-    settings.ENDPOINTS_TAIL_SECONDS = 25.0
-    close_waiting_room()
-    yield
-    close_waiting_room()
-
-
-def begin(secret: str, **arguments: str) -> LaterAnswer:
-    """Call with a token, so that there is nothing to show, and return the later answer."""
-    api = ApiClient(secret)
-    sent = {"project": "acme", "lql": "s:event_message", "tail": "true", **arguments}
-    sent["page_token"] = next_of(ask(api, **arguments))
-    environ = {"REQUEST_METHOD": "GET", "QUERY_STRING": urlencode(sent), "HTTP_X_API_KEY": secret}
-    reply = answer_query(QueryRequest(environ, "logs.all", "id-1"))
-    assert reply.status == 200, reply.body
-    assert reply.later is not None
-    return reply.later
-
-
-def refused(secret: str, token: str) -> Any:
-    sent = {"project": "acme", "lql": "s:event_message", "tail": "true", "page_token": token}
-    environ = {"REQUEST_METHOD": "GET", "QUERY_STRING": urlencode(sent), "HTTP_X_API_KEY": secret}
-    return answer_query(QueryRequest(environ, "logs.all", "id-1"))
-
-
-@pytest.mark.usefixtures("waiting", "log_database")
-def test_an_access_token_may_have_a_few_waiting_tails(secret: str, settings: Any) -> None:
-    settings.ENDPOINTS_TAILS_AT_ONCE = 2
-    held = [begin(secret), begin(secret)]
-    token = next_of(ask(ApiClient(secret)))
-    reply = refused(secret, token)
-    assert reply.status == 429
-    assert b"too_many_tails" in reply.body
-    assert reply.headers["Retry-After"] == "1"
-    other = issue_access_token(name="other").secret
-    held.append(begin(other))  # its own limit
-    held.clear()  # as when nobody can be answered any more
-    assert begin(secret)
-
-
-@pytest.mark.usefixtures("waiting", "log_database")
-def test_a_process_has_places_for_so_many(secret: str, settings: Any) -> None:
-    settings.ENDPOINTS_WAITING_TAILS = 1
-    held = begin(secret)
-    reply = refused(secret, next_of(ask(ApiClient(secret))))
-    assert reply.status == 503
-    assert b"overloaded" in reply.body
-    assert held
-
-
-def attempt_of(later: Any, is_last: bool = False) -> Any:
-    """Try the answer as the waiting room does, in this thread: the test's transaction is here."""
-    return later._wish.attempt(is_last)
-
-
-@pytest.mark.usefixtures("waiting")
-def test_a_waiting_tail_is_answered_with_what_came(secret: str, insert_rows: Insert) -> None:
-    later = begin(secret)
-    assert attempt_of(later) is None
-    insert_rows("edge_logs", [row("theirs", project="globex")])
-    assert attempt_of(later) is None
-    insert_rows("edge_logs", [row("ours")])
-    reply = attempt_of(later)
-    assert (reply.status, reply.headers["X-Result-Rows"]) == (200, "1")
-    assert b'"event_message":"ours"' in reply.body
-
-
-@pytest.mark.usefixtures("waiting", "log_database")
-def test_the_last_attempt_answers_with_an_empty_page(secret: str) -> None:
-    reply = attempt_of(begin(secret), is_last=True)
-    assert reply.body.startswith(b'{"result":[],"next":"')
-
-
-@pytest.mark.usefixtures("waiting")
-def test_an_access_token_that_was_revoked_meanwhile_gets_nothing(secret: str, insert_rows: Insert) -> None:
-    later = begin(secret)
-    insert_rows("edge_logs", [row("ours")])
-    revoke_access_tokens(AccessToken.objects.all())
-    reply = attempt_of(later)
-    assert reply.status == 401
-    assert b"ours" not in reply.body
-
-
-@pytest.mark.usefixtures("waiting")
-def test_an_endpoint_that_was_saved_meanwhile_ends_the_tail(secret: str, insert_rows: Insert) -> None:
-    later = begin(secret)
-    insert_rows("edge_logs", [row("ours")])
-    save_again()
-    reply = attempt_of(later)
-    assert reply.status == 400
-    assert b"invalid_page_token" in reply.body
-
-
-@pytest.mark.usefixtures("waiting", "log_database")
-def test_only_log_sources_of_the_table_wake_a_tail(secret: str) -> None:
-    names = begin(secret)._wish.names  # type: ignore[attr-defined]
-    assert "edge_logs" in names
-    assert "auth_logs" not in names
-    assert len(waiting_room()) == 0  # nobody has delivered it

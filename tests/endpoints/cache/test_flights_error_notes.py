@@ -18,7 +18,6 @@ def every_error() -> list[EndpointError]:
         errors.TooManyCalls(6),
         errors.TooManySandboxQueries(4),
         errors.TooManyStreams(2),
-        errors.TooManyTails(10),
         errors.SandboxSuspended(30.0, retry_after_seconds=12),
     ]
     assert {type(error) for error in made} == set(errors.LimitReached.__subclasses__())

@@ -20,7 +20,6 @@ from endpoints.calling.tails import Tail
 from endpoints.definition import Version
 from endpoints.errors import InvalidPageToken
 from endpoints.results.outcomes import ResultFormat, Rows
-from endpoints.sql.stored_queries import names_below
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 LATE = timedelta(seconds=60)
@@ -166,22 +165,3 @@ def test_the_largest_token_fits_into_a_request_line() -> None:
 def test_rows_with_different_values_have_different_hashes() -> None:
     rows: list[Sequence[Any]] = [("1",), (1,), (None,), ("None",), (b"1",), ("1", "2"), ("12",), ("1', '2",)]
     assert len({hash_row(row) for row in rows}) == len(rows)
-
-
-# --- The log sources of a table ---------------------------------------------------------------------------------------
-SQL = """with plain as (select * from logs.edge_logs), "Both" as (select * from plain join logs."auth_logs" on true),
-lonely as (select 'rest_logs' as text), above as (select * from "Both") select * from "Both" -- storage_logs"""
-
-
-@pytest.mark.parametrize(
-    ("table", "sources"),
-    [
-        ("plain", {"edge_logs"}),
-        ("Both", {"edge_logs", "auth_logs"}),
-        ("above", {"edge_logs", "auth_logs"}),
-        ("lonely", set()),
-    ],
-)
-def test_finds_the_log_sources_below_a_table(table: str, sources: set[str]) -> None:
-    known = {"edge_logs", "auth_logs", "rest_logs", "storage_logs"}
-    assert names_below(SQL, table) & known == sources

@@ -15,7 +15,6 @@ import structlog
 from django.conf import settings
 
 from config import logs
-from endpoints.calling.field_samples import ROWS_BEFORE_A_REFUSAL, absent_fields
 from endpoints.calling.prepared_queries import (
     INVALID_REGULAR_EXPRESSION,
     PreparedQuery,
@@ -23,13 +22,11 @@ from endpoints.calling.prepared_queries import (
     is_of_budget,
     offset_in_statement,
     over_budget,
-    sandbox_session,
     sandboxed_query,
 )
 from endpoints.calling.result_notes import field_notes, lql_notes
-from endpoints.calling.sampled_names import capitalised_names
 from endpoints.definition import PublishedTable, Version
-from endpoints.dialects import DIALECTS, NOTHING_SAMPLED, MisspeltName, SampledFields, TranslationBug
+from endpoints.dialects import DIALECTS, TranslationBug
 from endpoints.errors import EndpointError, InternalError, InvalidLQL, InvalidSQL, RequestTooLarge
 from endpoints.log_database.execution import StatementFailed, first_invalid_regular_expression
 from endpoints.log_database.sessions import ReaderSession
@@ -95,15 +92,14 @@ class Remembered(Generic[Key, Value]):
 # --- Sandbox queries --------------------------------------------------------------------------------------------------
 logger = structlog.get_logger(__name__)
 
-_CheckKey = tuple[UUID, int, str, tuple[PublishedTable, ...], SampledFields, int]
+_CheckKey = tuple[UUID, int, str, tuple[PublishedTable, ...], int]
 _remembered: Final[Remembered[_CheckKey, Checked]] = Remembered(capacity=200, max_bytes=16 * 1024 * 1024)
-_MOST_LIKE_MISSPELT: Final = 8  # fields of a text with names like misspelt ones; each costs one more translation
 _BYTES_PER_CHARACTER: Final = 24  # of a text with its tokens: 230 KiB for 9 KiB, 340 KiB for a translated 6 KiB
 
 
 def prepare_sql(endpoint: Version, sql: str, arguments: Mapping[str, BoundValue], sandbox: Sandbox) -> PreparedQuery:
     """Return what runs for a consumer's SQL over these sandbox tables. Raises SandboxViolation or RequestTooLarge."""
-    checked = _check_names(endpoint, sql, arguments, sandbox)
+    checked = check_query(endpoint, sql, sandbox.tables)
 
     def offset(failure: StatementFailed) -> int | None:
         return None if failure.position is None else checked.original_offset(offset_in_statement(failure.position))
@@ -131,37 +127,16 @@ def prepare_sql(endpoint: Version, sql: str, arguments: Mapping[str, BoundValue]
     return replace(query, notes=notes, selects_fields=True)
 
 
-def _check_names(endpoint: Version, sql: str, arguments: Mapping[str, BoundValue], sandbox: Sandbox) -> Checked:
-    """Return what runs; a name that looks misspelt is a field if a row of the call has it, or if nobody can tell."""
-    present: frozenset[str] = frozenset()
-    while True:
-        try:
-            return check_query(endpoint, sql, sandbox.tables, present)
-        except MisspeltName as refusal:
-            session = sandbox_session(endpoint, sandbox.schema, arguments)
-            given_up = len(present) >= _MOST_LIKE_MISSPELT
-            if given_up or absent_fields([refusal.field], session, rows=ROWS_BEFORE_A_REFUSAL):
-                raise
-            present |= {refusal.name}
-
-
-def check_query(
-    endpoint: Version, sql: str, tables: Sequence[PublishedTable], present: frozenset[str] = frozenset()
-) -> Checked:
-    """Return what runs for a consumer's SQL over these tables; `present` are fields that rows are known to have.
-
-    Raises SandboxViolation or RequestTooLarge.
-    """
-    is_translated = endpoint.sandbox_dialect in DIALECTS
-    sampled = SampledFields(capitalised_names(), present) if is_translated else NOTHING_SAMPLED
+def check_query(endpoint: Version, sql: str, tables: Sequence[PublishedTable]) -> Checked:
+    """Return what runs for a consumer's SQL over these tables. Raises SandboxViolation or RequestTooLarge."""
     if not endpoint.version:  # a draft: another one may have the same id
-        return _check(endpoint, sql, tables, sampled)
+        return _check(endpoint, sql, tables)
     # Dashboards send the same texts again and again; the check depends on nothing else.
-    key = (endpoint.pk, endpoint.version, sql, tuple(tables), sampled, settings.ENDPOINTS_SANDBOX_MAX_SQL_BYTES)
-    return _remembered.get(key, lambda: _check(endpoint, sql, tables, sampled), size=_BYTES_PER_CHARACTER * len(sql))
+    key = (endpoint.pk, endpoint.version, sql, tuple(tables), settings.ENDPOINTS_SANDBOX_MAX_SQL_BYTES)
+    return _remembered.get(key, lambda: _check(endpoint, sql, tables), size=_BYTES_PER_CHARACTER * len(sql))
 
 
-def _check(endpoint: Version, sql: str, tables: Sequence[PublishedTable], sampled: SampledFields) -> Checked:
+def _check(endpoint: Version, sql: str, tables: Sequence[PublishedTable]) -> Checked:
     limits = SandboxLimits(bytes=settings.ENDPOINTS_SANDBOX_MAX_SQL_BYTES)
     dialect = DIALECTS.get(endpoint.sandbox_dialect)
     if dialect is not None:
@@ -174,7 +149,6 @@ def _check(endpoint: Version, sql: str, tables: Sequence[PublishedTable], sample
                 sql,
                 tables=published,
                 parameters=endpoint.parameters,
-                sampled=sampled,
                 timestamps_as=TimestampForm(endpoint.timestamps_as),
                 limits=limits,
             )

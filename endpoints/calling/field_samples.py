@@ -25,8 +25,6 @@ from endpoints.log_database.sessions import ReaderSession
 from endpoints.results.outcomes import Statement
 
 SAMPLE_ROWS: Final = 200
-# A text is refused for a name that no row has, so more rows are looked through for a field that few of them have.
-ROWS_BEFORE_A_REFUSAL: Final = 5_000
 SAMPLE_SECONDS: Final = 0.5
 KEPT_SECONDS: Final = 60.0
 _MOST_TABLES: Final = 3  # sampled for one call
@@ -35,33 +33,33 @@ _MOST_KEPT: Final = 2_000
 logger = structlog.get_logger(__name__)
 
 _SessionKey = tuple[str, str, str | None, tuple[tuple[str, object], ...]]
-_Key = tuple[_SessionKey, int, FieldUse]
+_Key = tuple[_SessionKey, FieldUse]
 _kept: dict[_Key, tuple[float, bool | None]] = {}  # until when, and whether a row has it
 _lock = threading.Lock()
 
 
-def absent_fields(uses: Iterable[FieldUse], session: ReaderSession, *, rows: int = SAMPLE_ROWS) -> tuple[FieldUse, ...]:
+def absent_fields(uses: Iterable[FieldUse], session: ReaderSession) -> tuple[FieldUse, ...]:
     """Return the fields that none of the sampled rows has, at most a minute ago. Never raises.
 
     Fields of which nothing is known are left out.
     """
-    return tuple(use for use, is_there in _presence(uses, session, rows).items() if is_there is False)
+    return tuple(use for use, is_there in _presence(uses, session).items() if is_there is False)
 
 
 def present_fields(uses: Iterable[FieldUse], session: ReaderSession) -> tuple[FieldUse, ...]:
     """Return the fields that one of the sampled rows has, at most a minute ago. Never raises."""
-    return tuple(use for use, is_there in _presence(uses, session, SAMPLE_ROWS).items() if is_there)
+    return tuple(use for use, is_there in _presence(uses, session).items() if is_there)
 
 
-def _presence(uses: Iterable[FieldUse], session: ReaderSession, rows: int) -> dict[FieldUse, bool | None]:
+def _presence(uses: Iterable[FieldUse], session: ReaderSession) -> dict[FieldUse, bool | None]:
     """Tell of each field whether a sampled row has it; None if nothing is known of it."""
     wanted = tuple(dict.fromkeys(uses))
     of_session = _session_key(session)
     now = monotonic()
-    found = {use: _kept.get((of_session, rows, use), (0.0, None)) for use in wanted}
+    found = {use: _kept.get((of_session, use), (0.0, None)) for use in wanted}
     unknown = [use for use, (until, _) in found.items() if until <= now]
-    sampled = _sampled(unknown, session, rows)
-    _keep({(of_session, rows, use): (now + KEPT_SECONDS, has) for use, has in sampled.items()})
+    sampled = _sampled(unknown, session)
+    _keep({(of_session, use): (now + KEPT_SECONDS, has) for use, has in sampled.items()})
     return {use: sampled.get(use, found[use][1]) for use in wanted}
 
 
@@ -85,13 +83,13 @@ def _keep(outcomes: Mapping[_Key, tuple[float, bool | None]]) -> None:
         _kept.update(outcomes)
 
 
-def _sampled(uses: Sequence[FieldUse], session: ReaderSession, rows: int) -> dict[FieldUse, bool | None]:
+def _sampled(uses: Sequence[FieldUse], session: ReaderSession) -> dict[FieldUse, bool | None]:
     """Return for each field whether a sampled row has it, None if that is not known."""
     tables = dict.fromkeys(path.table for use in uses for path in use.paths)
     counts: dict[FieldPath, int | None] = {}
     for table in islice(tables, _MOST_TABLES):
         paths = dict.fromkeys(path for use in uses for path in use.paths if path.table == table)
-        counts |= _counts(table, tuple(paths), session, rows)
+        counts |= _counts(table, tuple(paths), session)
     return {use: _has_any([counts.get(path) for path in use.paths]) for use in uses}
 
 
@@ -101,13 +99,11 @@ def _has_any(counts: Sequence[int | None]) -> bool | None:
     return None if None in counts else False
 
 
-def _counts(
-    table: str, paths: Sequence[FieldPath], session: ReaderSession, rows: int
-) -> Mapping[FieldPath, int | None]:
+def _counts(table: str, paths: Sequence[FieldPath], session: ReaderSession) -> Mapping[FieldPath, int | None]:
     """Return the number of sampled rows that have each path, nothing if there is no sample."""
     if log_servers().primary().is_crowded:
         return {}
-    statement = _statement(table, paths, rows)
+    statement = _statement(table, paths)
     short = replace(session, statement_timeout_seconds=SAMPLE_SECONDS)
     try:
         with answer_within(2 * SAMPLE_SECONDS):
@@ -119,7 +115,7 @@ def _counts(
     return dict(zip(paths, found, strict=True)) if total else {}
 
 
-def _statement(table: str, paths: Sequence[FieldPath], rows: int) -> Statement:
+def _statement(table: str, paths: Sequence[FieldPath]) -> Statement:
     # select count(*), count(jsonb_path_query_first("metadata", '$."level"', '{}', true)) from (… limit 200) as sampled
     counts = [
         sql.SQL("count(jsonb_path_query_first({column}, ${number}::jsonpath, '{{}}', true))").format(
@@ -131,6 +127,6 @@ def _statement(table: str, paths: Sequence[FieldPath], rows: int) -> Statement:
         counts=sql.SQL(", ").join([sql.SQL("count(*)"), *counts]),
         columns=sql.SQL(", ").join(map(sql.Identifier, dict.fromkeys(path.column for path in paths))),
         table=sql.Identifier(table),
-        rows=sql.Literal(rows),
+        rows=sql.Literal(SAMPLE_ROWS),
     )
     return Statement(query.as_string(None), tuple(path.json_path for path in paths))

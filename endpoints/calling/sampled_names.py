@@ -1,8 +1,7 @@
-"""Names of fields in recent rows of all log sources: for dialects that compare without case, and to suggest one.
+"""Names of fields in recent rows of all log sources, to suggest one.
 
-They may come from everybody's rows: capital letters decide only how a caller's own rows are read, and whoever suggests
-a path looks for it in the caller's own rows first. No call waits for a renewal; only
-the first one of a process waits, a moment.
+They may come from everybody's rows: whoever suggests a path looks for it in the caller's own rows first. No call waits
+for a renewal; only the first one of a process waits, a moment.
 """
 
 from __future__ import annotations
@@ -30,25 +29,21 @@ READ_SECONDS: Final = 5.0
 logger = structlog.get_logger(__name__)
 
 _paths: tuple[str, ...] = ()
-_names: frozenset[str] = frozenset()
 _renew_at: float | None = None  # by time.monotonic(); None if nothing was ever sampled
 
 
-def capitalised_names() -> frozenset[str]:
-    """Return the names with a capital letter, some minutes old; none if rows cannot be sampled. Never raises."""
+def sampled_paths() -> tuple[str, ...]:
+    """Return the paths, with dots, to values that are no objects, some minutes old. Never raises.
+
+    There are none if rows cannot be sampled.
+    """
     if _renew_at is None:
         try:
             return _first.result()
         except DatabaseUnavailable:
-            return frozenset()
+            return ()
     if monotonic() >= _renew_at:
         _renewal.begin()
-    return _names
-
-
-def sampled_paths() -> tuple[str, ...]:
-    """Return the paths, with dots, to values that are no objects, some minutes old. Never raises."""
-    capitalised_names()
     return _paths
 
 
@@ -63,25 +58,24 @@ def likely_paths(path: str, known: Sequence[str]) -> list[str]:
 
 def forget_names() -> None:
     """Make the next caller sample again."""
-    global _paths, _names, _renew_at
-    _paths, _names, _renew_at = (), frozenset(), None
+    global _paths, _renew_at
+    _paths, _renew_at = (), None
     _first.forget()
     _renewal.forget()
 
 
-def _sample() -> frozenset[str]:
-    global _paths, _names, _renew_at
+def _sample() -> tuple[str, ...]:
+    global _paths, _renew_at
     kept = KEPT_SECONDS
     try:
         with answer_within(READ_SECONDS):
             paths = _sampled()
-        _names = frozenset(name for path in paths for name in path.split(".") if name != name.lower())
         _paths = tuple(path for path, type_ in paths.items() if type_ != "object")
     except (psycopg.Error, DatabaseUnavailable, WorkerFailed) as error:
         logger.warning("field_names_not_sampled", reason=type(error).__name__)
         kept = TRIED_AGAIN_SECONDS
     _renew_at = monotonic() + kept
-    return _names
+    return _paths
 
 
 def _sampled() -> dict[str, str]:

@@ -13,7 +13,6 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from endpoints.dialects.field_paths import FieldUse
 from endpoints.errors import SandboxViolation
 from endpoints.results.outcomes import Column, SandboxDialect, TimestampForm
 from endpoints.sql.parameters import DeclaredParameter
@@ -36,34 +35,10 @@ class TranslationBug(SandboxViolation):
         self.place = f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
 
 
-class MisspeltName(SandboxViolation):
-    """A name that is that of a column with a slip; `field` is what else it could be: a field of stored records."""
-
-    def __init__(self, refusal: SandboxViolation, name: str, field: FieldUse) -> None:
-        super().__init__(refusal.message, details=refusal.details)
-        self.name = name
-        self.field = field
-
-
-@dataclass(frozen=True, slots=True)
-class SampledFields:
-    """What sampled records tell a translator about the names of fields.
-
-    `capitalised` are names there with a capital letter; `present` are names that fields really have, though they are
-    those of columns with a slip.
-    """
-
-    capitalised: frozenset[str] = frozenset()
-    present: frozenset[str] = frozenset()
-
-
-NOTHING_SAMPLED: Final = SampledFields()
-
-
 class Check(Protocol):
     """Translates and checks a text over sandbox tables, given by name with their columns.
 
-    Raises SandboxViolation, with its place in the text; MisspeltName; TranslationBug; and RequestTooLarge.
+    Raises SandboxViolation, with its place in the text; TranslationBug; and RequestTooLarge.
     """
 
     def __call__(
@@ -72,7 +47,6 @@ class Check(Protocol):
         *,
         tables: Sequence[tuple[str, Sequence[Column]]],
         parameters: Sequence[DeclaredParameter],
-        sampled: SampledFields,
         timestamps_as: TimestampForm,
         limits: SandboxLimits,
     ) -> CheckedTranslation: ...

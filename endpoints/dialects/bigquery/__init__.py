@@ -28,9 +28,9 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Final
 
-from endpoints.dialects import NOTHING_SAMPLED, MisspeltName, SampledFields, TranslationBug
+from endpoints.dialects import TranslationBug
 from endpoints.dialects.bigquery.clauses import refuse_unread_clauses
-from endpoints.dialects.bigquery.fields import capitalised, written_with_capitals
+from endpoints.dialects.bigquery.fields import written_with_capitals
 from endpoints.dialects.bigquery.kinds import Kind, kind_of_type
 from endpoints.dialects.bigquery.parsing import THE_QUERY, parse, tokens_of
 from endpoints.dialects.bigquery.printing import Printer
@@ -194,7 +194,6 @@ def translate(
     *,
     tables: Sequence[BigQueryTable],
     parameters: Sequence[DeclaredParameter] = (),
-    sampled: SampledFields = NOTHING_SAMPLED,
     timestamps_as: TimestampForm = TimestampForm.ISO,
     max_bytes: int = MAX_BYTES,
 ) -> Translation:
@@ -203,14 +202,13 @@ def translate(
     Moments inside structs and arrays of its result are written as `timestamps_as` says.
 
     Raises SandboxViolation if there is no translation: its details say what, why and where (1-based line and column);
-    MisspeltName, also one, for a name that is a column's with a slip, unless `sampled` says that it is a field;
     TranslationBug, also one, if the translator itself has a fault.
     Raises RequestTooLarge for a text over the limit.
     """
     if len(sql) > max_bytes or len(sql.encode("utf-8", "surrogatepass")) > max_bytes:
         raise RequestTooLarge(f"A sandbox query may have at most {max_bytes} bytes.")
     types = tuple((parameter.name, parameter.type.postgresql_type) for parameter in parameters)
-    return _translated(sql, tuple(tables), types, sampled, timestamps_as)
+    return _translated(sql, tuple(tables), types, timestamps_as)
 
 
 def check_bigquery(
@@ -218,7 +216,6 @@ def check_bigquery(
     *,
     tables: Sequence[BigQueryTable],
     parameters: Sequence[DeclaredParameter] = (),
-    sampled: SampledFields = NOTHING_SAMPLED,
     timestamps_as: TimestampForm = TimestampForm.ISO,
     limits: SandboxLimits | None = None,
 ) -> CheckedTranslation:
@@ -233,7 +230,6 @@ def check_bigquery(
             sql,
             tables=tables,
             parameters=parameters,
-            sampled=sampled,
             timestamps_as=timestamps_as,
             max_bytes=limits.bytes,
         ),
@@ -248,7 +244,6 @@ def check(
     *,
     tables: Sequence[tuple[str, Sequence[Column]]],
     parameters: Sequence[DeclaredParameter],
-    sampled: SampledFields,
     timestamps_as: TimestampForm,
     limits: SandboxLimits,
 ) -> CheckedTranslation:
@@ -260,7 +255,6 @@ def check(
         text,
         tables=log_tables,
         parameters=parameters,
-        sampled=sampled,
         timestamps_as=timestamps_as,
         limits=limits,
     )
@@ -271,24 +265,19 @@ def _translated(
     sql: str,
     tables: tuple[BigQueryTable, ...],
     parameters: tuple[tuple[str, str], ...],
-    sampled: SampledFields,
     timestamps_as: TimestampForm,
 ) -> Translation:
     try:
         tree = refuse_unread_clauses(parse(sql, tokens_of(sql)))
         printer = Printer()
         types = {name: kind_of_type(type_) for name, type_ in parameters}
-        any_case = capitalised(sampled.capitalised) | written_with_capitals(tree)
-        known = Scope(tables=_known(tables), parameters=types, any_case=any_case, present=sampled.present)
+        known = Scope(tables=_known(tables), parameters=types, any_case=written_with_capitals(tree))
         if tree.args.get("kind") == "STRUCT":
             tree.set("kind", None)  # a result has the fields as columns
         query = translate_query(tree, Scope(parent=known))
         printer.query(as_results(query, timestamps_as))
     except Refusal as refusal:
-        violation_here = _violation(sql, refusal, tables)
-        if refusal.field is not None:
-            raise MisspeltName(violation_here, refusal.construct, refusal.field) from refusal
-        raise violation_here from refusal
+        raise _violation(sql, refusal, tables) from refusal
     except RecursionError as error:
         too_deep = Refusal(THE_QUERY, "is nested too deeply to be translated", offset=0)
         raise _violation(sql, too_deep, tables) from error

@@ -2,13 +2,11 @@
 
 BigQuery compares the names of fields without case, PostgreSQL exactly. A name gets both readings, the exact one first,
 only where a key in other letters is likely: the second reading costs 4 µs in each row without the exact key, 25 times
-as much as the first. Such are names that the text writes with a capital letter anywhere, and names that sampled records
-have with one.
+as much as the first. Such are names that the text writes with a capital letter anywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -33,14 +31,10 @@ MAX_NAME_LENGTH: Final = 300  # of a column in BigQuery; longer names are compar
 
 
 # --- Names in any case ------------------------------------------------------------------------------------------------
-def capitalised(names: Iterable[str]) -> frozenset[str]:
-    """Return the names that have a capital letter, folded."""
-    return frozenset(name.casefold() for name in names if name != name.lower() and len(name) <= MAX_NAME_LENGTH)
-
-
 def written_with_capitals(tree: exp.Expr) -> frozenset[str]:
     """Return the names that a text writes with a capital letter, folded."""
-    return capitalised(identifier.name for identifier in tree.find_all(exp.Identifier))
+    names = {identifier.name for identifier in tree.find_all(exp.Identifier)}
+    return frozenset(name.casefold() for name in names if name != name.lower() and len(name) <= MAX_NAME_LENGTH)
 
 
 # --- Paths ------------------------------------------------------------------------------------------------------------

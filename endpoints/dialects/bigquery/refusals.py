@@ -6,15 +6,13 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from endpoints.dialects.field_paths import FieldUse
-
 NOT_SUPPORTED = "is not part of the BigQuery dialect of this service"
 
 
 class Refusal(Exception):
     """A construct that has no translation; `offset` is its place in the text, None if it is unknown.
 
-    `similar` are names that the author may have meant; `field` is the field of stored records that the name would be.
+    `similar` are names that the author may have meant.
     """
 
     def __init__(
@@ -24,14 +22,12 @@ class Refusal(Exception):
         *,
         offset: int | None = None,
         similar: Sequence[str] = (),
-        field: FieldUse | None = None,
     ) -> None:
         super().__init__(f"{construct} {reason}")
         self.construct = construct
         self.reason = reason
         self.offset = offset
         self.similar = tuple(similar)
-        self.field = field
 
 
 def origin(node: exp.Expr) -> int | None:

@@ -16,14 +16,13 @@ from sqlglot import exp
 from endpoints.dialects.bigquery.fields import uses_of
 from endpoints.dialects.bigquery.kinds import Kind, Struct, moment_of
 from endpoints.dialects.bigquery.refusals import Refusal, origin, refusal_of
-from endpoints.dialects.bigquery.spellings import nearest
 from endpoints.dialects.bigquery.tree import Call, Expression, Fields, Name, Output, call
 from endpoints.dialects.field_paths import FieldUse, Step
 from endpoints.sql.sandbox.vocabulary import similar_names
 
 MAX_WORK: Final = 10_000  # nodes; 20,000 take half a second, and a text without stars has at most 5,000
 _OFFSETS: Final = {"OFFSET": 0, "SAFE_OFFSET": 0, "ORDINAL": 1, "SAFE_ORDINAL": 1}  # of several, sqlglot knows the last
-MAX_NAMES_OF_SOURCE: Final = 200  # that a misspelt name is compared with; log tables have about ten
+MAX_NAMES_OF_SOURCE: Final = 200  # that an unknown name is compared with; log tables have about ten
 _NAMES_PER_WORK: Final = 4
 MAX_USES: Final = 1_000  # fields of a text that are kept
 MAX_INDEX_DIGITS: Final = 9  # fits PostgreSQL's integer
@@ -100,14 +99,13 @@ class Scope:
     parameters: dict[str, Kind] = field(default_factory=dict)
     work: Work = field(default_factory=Work)
     any_case: frozenset[str] = frozenset()  # names of fields that are compared without case too, folded
-    present: frozenset[str] = frozenset()  # names of fields that sampled records have, however misspelt they look
     aliases: list[str] = field(default_factory=list)  # of the select list, for the clauses that may use them
     uses: list[FieldUse] = field(default_factory=list)  # every field of a stored record that the text has named so far
 
     def __post_init__(self) -> None:
         if self.parent is not None:
             self.parameters, self.work = self.parent.parameters, self.parent.work
-            self.any_case, self.present, self.uses = self.parent.any_case, self.parent.present, self.parent.uses
+            self.any_case, self.uses = self.parent.any_case, self.parent.uses
 
     def levels(self) -> Iterator[Scope]:
         """Yield this level and the levels around it, innermost first."""
@@ -214,7 +212,7 @@ def index_of(node: exp.Bracket) -> tuple[exp.Expr | None, int]:
 
 
 def resolve(identifiers: Sequence[exp.Identifier], steps: Sequence[Step], scope: Scope) -> Expression:
-    """Return the meaning of a path. Raises Refusal for a name that nothing in scope has, or that looks misspelt."""
+    """Return the meaning of a path. Raises Refusal for a name that nothing in scope has."""
     value = _meaning(identifiers, steps, scope)
     if len(scope.uses) < MAX_USES:
         scope.uses += uses_of(value)
@@ -252,14 +250,9 @@ def _field_of_records(steps: list[Step], first: exp.Identifier, scope: Scope) ->
         raise Refusal(first.name, "is not a column or a table here", offset=at, similar=similar)
     scope.work.spend(len(records))
     found = [_fields(record, steps, first, scope) for record in records]
-    value = found[0]
-    if len(found) > 1:
-        value = Call(kind=Kind.JSON, name="COALESCE", arguments=tuple(found), origin=-1 if at is None else at)
-    near = nearest(first.name, scope.names()) if len(steps) == 1 and first.name not in scope.present else None
-    uses = uses_of(value)
-    if near is not None and uses:  # of what is stored nowhere nobody could tell whether it has such a field
-        raise Refusal(first.name, "is not a column here", offset=at, similar=[near], field=uses[0])
-    return value
+    if len(found) == 1:
+        return found[0]
+    return Call(kind=Kind.JSON, name="COALESCE", arguments=tuple(found), origin=-1 if at is None else at)
 
 
 def _column(name: str, scope: Scope) -> Expression | None:

@@ -74,7 +74,7 @@ def test_names_the_fields_that_no_row_has(sql: str, paths: list[str]) -> None:
     [
         f"select request.method, m.level, id {FROM}",
         f"select m.note {FROM}",  # NULL in every row, and there
-        f"select m.tenantid, m.LEVEL {FROM} where m.level = 'error'",  # no row, and every field is there
+        f"select m.TenantID, m.LEVEL {FROM} where m.level = 'error'",  # no row, and every field is there
         f"select id {FROM} where id = 'nothing'",
         f"select null as x, m.level {FROM}",
         f"select coalesce(m.methd, m.level) as x {FROM}",  # not NULL

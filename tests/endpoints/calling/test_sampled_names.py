@@ -1,4 +1,4 @@
-"""Names of fields with a capital letter come from recent rows, and are kept for some minutes."""
+"""Names of fields come from recent rows, and are kept for some minutes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from endpoints.calling import sampled_names
-from endpoints.calling.sampled_names import capitalised_names, forget_names
+from endpoints.calling.sampled_names import forget_names, sampled_paths
 from endpoints.errors import DatabaseUnavailable
 from endpoints.log_database.shared_work import SharedWork
 
@@ -34,21 +34,21 @@ def insert(insert_rows: Any, metadata: Any, source: str = "edge_logs", project: 
     insert_rows(source, [{"project": project, "timestamp": NOW, "metadata": metadata}])
 
 
-def test_names_with_a_capital_letter_of_all_sources_are_found(insert_rows: Any) -> None:
+def test_paths_of_all_sources_are_found(insert_rows: Any) -> None:
     insert(insert_rows, [{"request": [{"cf": [{"botManagement": [{"score": 1}]}]}], "level": "info"}])
     insert(insert_rows, [{"reqId": "1"}], source="function_logs", project="globex")
-    assert capitalised_names() == {"botManagement", "reqId"}
+    assert set(sampled_paths()) == {"level", "request.cf.botManagement.score", "reqId"}
 
 
 def test_they_are_kept_for_some_minutes(insert_rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     insert(insert_rows, [{"reqId": "1"}])
-    assert capitalised_names() == {"reqId"}
+    assert sampled_paths() == ("reqId",)
     insert(insert_rows, [{"tenantId": "1"}])
-    assert capitalised_names() == {"reqId"}
+    assert sampled_paths() == ("reqId",)
     later = sampled_names.monotonic() + sampled_names.KEPT_SECONDS
     monkeypatch.setattr(sampled_names, "monotonic", lambda: later)
-    capitalised_names()  # has them renewed
-    assert capitalised_names() == {"reqId", "tenantId"}
+    sampled_paths()  # has them renewed
+    assert set(sampled_paths()) == {"reqId", "tenantId"}
 
 
 def test_there_are_none_if_rows_cannot_be_sampled(insert_rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,17 +59,17 @@ def test_there_are_none_if_rows_cannot_be_sampled(insert_rows: Any, monkeypatch:
 
     with monkeypatch.context() as patched:
         patched.setattr(sampled_names, "owner_connection", refuse)
-        assert capitalised_names() == frozenset()
-    assert capitalised_names() == frozenset()  # it is tried again after a while, not by the next call
+        assert sampled_paths() == ()
+    assert sampled_paths() == ()  # it is tried again after a while, not by the next call
     later = sampled_names.monotonic() + sampled_names.TRIED_AGAIN_SECONDS
     monkeypatch.setattr(sampled_names, "monotonic", lambda: later)
-    capitalised_names()
-    assert capitalised_names() == {"reqId"}
+    sampled_paths()
+    assert sampled_paths() == ("reqId",)
 
 
 def test_the_first_caller_waits_no_longer_than_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hang() -> frozenset[str]:
+    def hang() -> tuple[str, ...]:
         raise DatabaseUnavailable
 
     monkeypatch.setattr(sampled_names, "_first", SharedWork("first", hang, seconds=60.0))
-    assert capitalised_names() == frozenset()
+    assert sampled_paths() == ()

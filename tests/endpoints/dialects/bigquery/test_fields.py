@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from endpoints.dialects import SampledFields
 from endpoints.dialects.bigquery import log_table, translate
 from endpoints.results.outcomes import Column
 
 pytestmark = pytest.mark.sql
 
 TABLES = (log_table("edge_logs", (Column("id", "text"), Column("metadata", "jsonb"))),)
-BOT = SampledFields(frozenset({"botManagement"}))
 
 
 def over(*records: dict[str, Any]) -> str:
@@ -23,8 +21,8 @@ def over(*records: dict[str, Any]) -> str:
     return f"from unnest([{texts}]) as m"
 
 
-def sql_of(text: str, sampled: SampledFields | None = None) -> str:
-    return translate(text, tables=TABLES, sampled=sampled or SampledFields()).sql
+def sql_of(text: str) -> str:
+    return translate(text, tables=TABLES).sql
 
 
 @pytest.mark.parametrize(
@@ -55,7 +53,7 @@ def sql_of(text: str, sampled: SampledFields | None = None) -> str:
         ("upper(m.Level)", {"level": "info"}, "INFO"),
         ("m.Status > 400", {"status": "404"}, True),
         ("m.Level is null", {"level": None}, True),
-        ("m.`level`", {"Level": "info"}, None),  # no sample has it, and the text writes no capital letter
+        ("m.`level`", {"Level": "info"}, None),  # the text writes no capital letter
     ],
 )
 def test_a_field_is_found_in_any_case_if_the_text_writes_a_capital_letter(
@@ -97,26 +95,19 @@ def test_two_spellings_of_a_field_are_one_group(bigquery: Any, text: str) -> Non
 
 def test_a_field_keeps_its_plain_reading_where_no_other_case_is_likely() -> None:
     text = "select m.level, m.request.path from edge_logs cross join unnest(metadata) m where m.level = 'a'"
-    sql = sql_of(text, BOT)
+    sql = sql_of(text)
     assert "COALESCE" not in sql
     assert "\"m\" -> 'level'" in sql
     assert "\"m\" ->> 'level'" in sql
     assert '\'$."request"."path"\'' in sql
 
 
-def test_a_name_in_small_letters_is_found_in_any_case_if_samples_have_a_capital_letter() -> None:
-    text = "select m.botmanagement.score, m.level from edge_logs cross join unnest(metadata) m"
-    assert "like_regex" not in sql_of(text)
-    sql = sql_of(text, BOT)
+def test_only_the_names_with_a_capital_letter_are_compared_without_case() -> None:
+    text = "select m.botManagement.score, m.level from edge_logs cross join unnest(metadata) m"
+    assert "like_regex" not in sql_of(text.lower())
+    sql = sql_of(text)
     assert sql.count("like_regex") == 1
-    assert '$.keyvalue() ? (@.key like_regex "^botmanagement$" flag "i").value."score"' in sql
-
-
-def test_samples_are_part_of_what_a_translation_is_remembered_by() -> None:
-    text = "select m.botmanagement from edge_logs cross join unnest(metadata) m"
-    assert sql_of(text) != sql_of(text, BOT)
-    again = SampledFields(frozenset({"botManagement"}))
-    assert translate(text, tables=TABLES, sampled=BOT) is translate(text, tables=TABLES, sampled=again)
+    assert '$.keyvalue() ? (@.key like_regex "^botManagement$" flag "i").value."score"' in sql
 
 
 def test_a_very_long_name_is_compared_exactly() -> None:

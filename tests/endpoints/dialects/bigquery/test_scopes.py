@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from endpoints.dialects.bigquery import check_bigquery, forget_translations, log_table
+from endpoints.dialects.bigquery import check_bigquery, forget_translations, log_table, translate
 from endpoints.dialects.bigquery.kinds import Kind
 from endpoints.dialects.bigquery.refusals import Refusal
 from endpoints.dialects.bigquery.scopes import Columns, Scope, Source
 from endpoints.dialects.bigquery.tree import Output
+from endpoints.dialects.field_paths import FieldPath, FieldUse
 from endpoints.errors import EndpointError, SandboxViolation
 from endpoints.results.outcomes import Column
 from tests.linear import work_of
 
 TABLES = [log_table("edge_logs", (Column("id", "text"), Column("metadata", "jsonb")))]
+LOGS = [
+    log_table(
+        "edge_logs",
+        (
+            Column("timestamp", "timestamp with time zone"),
+            Column("id", "uuid"),
+            Column("event_message", "text"),
+            Column("metadata", "jsonb"),
+        ),
+    )
+]
 
 
 def ones(number: int) -> str:
@@ -79,3 +91,50 @@ def test_a_star_stands_for_as_many_columns_as_a_result_has() -> None:
     text = f"with w as (select {ones(200)}) select * from {joined}"
     with pytest.raises(SandboxViolation, match=r"`\*` means more than 1664 columns"):
         check(text)
+
+
+# --- Names that are nothing in scope ----------------------------------------------------------------------------------
+def refusal_of(text: str) -> SandboxViolation:
+    with pytest.raises(SandboxViolation) as raised:
+        check_bigquery(text, tables=LOGS)
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("select t.event_massage from edge_logs t", "`t.event_massage` is not a column. Did you mean `event_message`?"),
+        ("select event_massage from edge_logs", "is not a column or a table here. Did you mean `event_message`?"),
+        ("select id from edge_lgs", "is not a table that this query may read. Did you mean `edge_logs`"),
+        ("select timestmp_trunc(timestamp, hour) from edge_logs", "Did you mean `timestamp_trunc`"),
+    ],
+)
+def test_what_is_no_name_at_all_is_refused_with_a_suggestion(text: str, message: str) -> None:
+    assert message in refusal_of(text).message
+
+
+def test_suggests_nothing_where_nothing_is_near() -> None:
+    assert "similar" not in refusal_of("select zzz from edge_logs").details[0]
+
+
+@pytest.mark.parametrize("name", ["level", "it", "event_massage", "timestmp", "requst", "levle"])
+def test_a_bare_name_beside_unnested_records_is_a_field_of_theirs(name: str) -> None:
+    text = f"select {name} from edge_logs t cross join unnest(metadata) m left join unnest(m.request) request"
+    fields = check_bigquery(text, tables=LOGS).fields
+    (use,) = fields.anywhere[-1:]
+    steps = [(name,), ("request", name)]
+    assert fields.by_column == ((use,),)
+    assert use == FieldUse(tuple(FieldPath("edge_logs", "metadata", one) for one in steps))
+
+
+@pytest.mark.parametrize("columns", [6, 1_000])
+def test_bare_fields_cost_little_beside_wide_tables(columns: int) -> None:
+    wide = ",".join(f"1 as timestamp_{index}" for index in range(columns))
+    names = " and ".join(f"tymestump_{index} = 1" for index in range(400))
+    text = f"with w as (select {wide}) select 1 from w a, w b, w c, edge_logs, unnest(metadata) m where {names}"
+
+    def translated() -> None:
+        forget_translations()
+        translate(text, tables=LOGS)
+
+    assert work_of(translated, refusals=(EndpointError,)) < 2_500_000

@@ -8,12 +8,15 @@
 - `pytest --clients tests/clients` (`make test-clients`) takes what makes clients with generators from npm, likewise.
 - `pytest --conformance tests/conformance` (`make test-conformance`) likewise takes conformance suites of others.
 - `pytest --postgres=FOLDER -m sql` takes what another version of PostgreSQL may answer differently: `sql` marks it.
+- `pytest --record-durations` writes how long each module took, by which later runs order them.
 
 Every run says in one line at its end what it left out and how to get it.
 """
 
 from __future__ import annotations
 
+import json
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,23 +41,6 @@ WAITING_DRILLS = (
     "faults/test_worker_drills.py",
     "faults/test_clock_steps.py",
 )
-# Modules that take a worker longest: begun last, one of them would leave the other workers without work.
-LONG_MODULES = (
-    "endpoints/results/test_redaction.py",
-    "endpoints/sql/sandbox/test_fuzzing.py",
-    "endpoints/admin/test_addresses.py",
-    "config/embedded/test_standbys.py",
-    "config/embedded/test_postgres_server.py",
-    "config/test_settings.py",
-    "endpoints/lql/test_semantics.py",
-    "endpoints/cache/test_outages.py",
-    "endpoints/defining/test_endpoint_files.py",
-    "endpoints/dialects/bigquery/test_fuzzing.py",
-    "logsources/test_hardening.py",
-    "endpoints/sandbox/test_second_wall.py",
-    "endpoints/sandbox/test_large_operands.py",
-    "endpoints/api/test_openapi_validity.py",
-)
 CLUSTER = ("cluster",)  # what is so on a cluster alone
 SHIPPERS = ("shippers",)  # they install packages from npm and PyPI
 CLIENTS = ("clients",)  # they install packages from npm
@@ -62,7 +48,9 @@ CONFORMANCE = ("conformance",)  # likewise
 # A test of these, with what it sets up, may take longer than `timeout` of pyproject.toml says.
 TAKE_LONG = (*INSTALLATIONS, *CLUSTER, *SHIPPERS, *CLIENTS, *CONFORMANCE)
 TAKE_LONG_SECONDS = 900
-IN_ORDER = (*INSTALLATIONS, *WAITING_DRILLS, *LONG_MODULES)  # the others follow at random
+IN_ORDER = (*INSTALLATIONS, *WAITING_DRILLS)  # the others follow, those that take long first
+# How many seconds a module took, on whichever machine, if more than one: `--record-durations` writes it.
+DURATIONS = TESTS / "durations.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +89,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--clients", action="store_true", help="also install generators of clients from npm and run them")
     group.addoption("--conformance", action="store_true", help="also install and run conformance suites of others")
     group.addoption("--require-all", action="store_true", help="fail when anything is left out for want of a tool")
+    group.addoption("--record-durations", action="store_true", help=f"write how long modules take to {DURATIONS.name}")
     group.addoption("--oracle-texts", type=int, default=500, help="random texts for GoogleSQL and us; default: 500")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_left_out] = Counter()
+    if config.getoption("record_durations") and not _is_worker(config):
+        config.pluginmanager.register(Durations(config.rootpath))
     config.addinivalue_line("markers", "stopped_by_policy(text): the browser says that its policy stopped this")
     config.addinivalue_line("markers", "one_server(reason): tells of one server what is otherwise on a cluster")
     config.addinivalue_line("markers", "sql: depends on the version of PostgreSQL, so it runs on the oldest one too")
@@ -153,9 +144,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @cache
 def _rank(module: Path) -> int:
-    """Return when the turn of a module's tests is: the last place that fits is the most exact one."""
+    """Return when the turn of a module's tests is: the last place that fits is the most exact one.
+
+    Modules of which none takes twice as long as another have the same turn, and stay in random order.
+    """
     fitting = [number for number, place in enumerate(IN_ORDER) if _is_below(module, (place,))]
-    return max(fitting, default=len(IN_ORDER))
+    seconds = _durations().get(module.relative_to(TESTS).as_posix(), 1.0) if module.is_relative_to(TESTS) else 1.0
+    return max(fitting, default=1_000 - int(math.log2(seconds)))
+
+
+@cache
+def _durations() -> dict[str, float]:
+    return json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
 
 
 def _reason_to_leave_out_module(module: Path, config: pytest.Config) -> str | None:
@@ -205,6 +205,24 @@ def scope(module: str) -> str:
     return module if is_alone else path.parts[0]
 
 
+# --- How long modules take: added up by the process that reports ------------------------------------------------------
+class Durations:
+    """A plugin that writes what the modules of a run took; those that do not run keep their figures."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._seconds: Counter[Path] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._seconds[self._root / report.nodeid.partition("::")[0]] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        ran = {module.relative_to(TESTS).as_posix(): round(took) for module, took in self._seconds.items()}
+        all_known = _durations() | ran
+        kept = {module: took for module, took in all_known.items() if took > 1 and (TESTS / module).exists()}
+        DURATIONS.write_text(json.dumps(dict(sorted(kept.items())), indent=1) + "\n")
+
+
 # --- What was left out: counted by the processes that collect, told by the one that reports ---------------------------
 def pytest_sessionfinish(session: pytest.Session) -> None:
     output = getattr(session.config, "workeroutput", None)
@@ -234,12 +252,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def _fails(config: pytest.Config) -> bool:
-    is_worker = hasattr(config, "workeroutput")
-    return config.getoption("require_all") and not is_worker and bool(_missing_tools(config.stash[_left_out]))
+    return config.getoption("require_all") and not _is_worker(config) and bool(_missing_tools(config.stash[_left_out]))
 
 
 def _missing_tools(left_out: Counter[str]) -> list[str]:
     return [name for name in TOOLS if left_out[name]]
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workeroutput")
 
 
 _SAID = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import pytest
@@ -115,9 +116,16 @@ def test_installations_begin_first_then_drills_that_wait_then_what_takes_long(
     suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(selection, "FOLDER_TOOLS", {})
-    in_order = ("browser", "faults", "faults/test_slow.py", "faults/test_calm.py", "rooms/test_long.py")
-    monkeypatch.setattr(selection, "IN_ORDER", in_order)
-    for path in ("rooms/test_long.py", "faults/test_calm.py", "faults/test_slow.py", "browser/test_page.py"):
+    monkeypatch.setattr(selection, "IN_ORDER", ("browser", "faults", "faults/test_slow.py", "faults/test_calm.py"))
+    seconds = {"rooms/test_long.py": 40, "rooms/test_longest.py": 90, "faults/test_calm.py": 200}
+    monkeypatch.setattr(selection, "_durations", lambda: seconds)
+    for path in (
+        "rooms/test_long.py",
+        "rooms/test_longest.py",
+        "faults/test_calm.py",
+        "faults/test_slow.py",
+        "browser/test_page.py",
+    ):
         suite.path.joinpath(path).parent.mkdir(exist_ok=True)
         suite.path.joinpath(path).write_text("def test_it():\n    pass\n")
     result = run(suite, "--collect-only", "-q", "-k", "not with_the_tool")
@@ -127,9 +135,34 @@ def test_installations_begin_first_then_drills_that_wait_then_what_takes_long(
         "faults/test_drill.py",
         "faults/test_slow.py",
         "faults/test_calm.py",
+        "rooms/test_longest.py",
         "rooms/test_long.py",
         "test_some.py",
     ]
+
+
+def test_a_run_records_how_long_its_modules_took(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = suite.path / "durations.json"
+    monkeypatch.setattr(selection, "DURATIONS", recorded)
+    before = {"test_some.py": 70, "faults/test_drill.py": 80, "test_gone.py": 90}
+    monkeypatch.setattr(selection, "_durations", lambda: before)
+    run(suite, "--installations=without")
+    assert not recorded.exists()
+    run(suite, "--installations=without", "--record-durations")  # nothing of it takes a second
+    assert json.loads(recorded.read_text()) == {"faults/test_drill.py": 80}
+
+
+def test_the_phases_of_a_module_s_tests_are_added_up(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "DURATIONS", suite.path / "durations.json")
+    monkeypatch.setattr(selection, "_durations", dict)
+    durations = selection.Durations(suite.path)
+    for name, when, seconds in (("test_a", "setup", 2.0), ("test_a", "call", 30.25), ("test_b", "call", 0.5)):
+        node = f"test_some.py::{name}"
+        durations.pytest_runtest_logreport(
+            pytest.TestReport(node, (node, 1, name), {}, "passed", None, when, duration=seconds)  # type: ignore[arg-type]
+        )
+    durations.pytest_sessionfinish()
+    assert json.loads(selection.DURATIONS.read_text()) == {"test_some.py": 33}
 
 
 @pytest.mark.parametrize(

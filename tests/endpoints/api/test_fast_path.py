@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 from urllib.parse import urlencode
 
@@ -120,11 +121,15 @@ def test_the_answer_is_that_of_the_way_through_django(
     assert ours.comparable == theirs.comparable
 
 
-def test_equal_calls_with_access_tokens_of_other_bonds_get_other_rows(endpoint: Endpoint) -> None:
+def test_equal_calls_with_access_tokens_of_other_bonds_get_other_rows(
+    db: None, django_capture_on_commit_callbacks: Callable[..., AbstractContextManager[Any]]
+) -> None:
+    with django_capture_on_commit_callbacks(execute=True):  # from now on the endpoint is remembered, and calls of it
+        save_endpoint(Endpoint(name="plain", sql="SELECT @word AS word"), [DeclaredParameter(name="word")])
     words = ["acme", "globex", "acme"]
     secrets = [issue_access_token(name=word, bound_arguments={"word": word}).secret for word in words]
-    bodies = [Answer(FastPath(_refuse), environ(secret, {"n": 1})).body for secret in secrets]
-    assert [json.loads(body)["result"] for body in bodies] == [[{"n": 1, "word": word}] for word in words]
+    bodies = [Answer(FastPath(_refuse), environ(secret, {"unknown": 1})).body for secret in secrets]
+    assert [json.loads(body)["result"] for body in bodies] == [[{"word": word}] for word in words]
 
 
 def test_a_known_entity_tag_is_answered_without_a_body(endpoint: Endpoint, secret: str) -> None:

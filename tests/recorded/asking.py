@@ -53,7 +53,7 @@ class Client:
         headers = {
             name: value for name, value in begun["headers"].items() if name not in {*VARYING_HEADERS, NO_PROMISE}
         }
-        body = _abridged(self._mask_given(request, headers, _body(content, headers)))
+        body = self._mask_given(request, headers, _body(content, headers))
         return {"status": begun["status"], "headers": _described(headers, begun["status"]), "body": body}
 
     def _environ(self, request: Request) -> dict[str, Any]:
@@ -162,4 +162,6 @@ def answers_to(
 
 
 def as_lines(answers: Mapping[str, Answer]) -> list[str]:
-    return [json.dumps({"name": name, **answer}, ensure_ascii=False) for name, answer in answers.items()]
+    """Return a line for each answer; of a long body it has the beginning, the length and a digest."""
+    described = ({"name": name, **answer, "body": _abridged(answer["body"])} for name, answer in answers.items())
+    return [json.dumps(line, ensure_ascii=False) for line in described]

@@ -20,6 +20,7 @@ FOLDER: Final = CASES / "recorded"
 RECORDING: Final = bool(os.environ.get("RECORD_ANSWERS"))
 # What a reader does not see.
 _HIDDEN: Final = ("script", "style", "head", "template", "noscript", "svg")
+_ICONS: Final = "material-symbols"  # of a font whose letters are pictures
 _WITHOUT_END: Final = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source"})
 
 
@@ -49,7 +50,8 @@ class _VisibleText(HTMLParser):
         self._hidden = 0
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        if tag in _HIDDEN or (self._hidden and tag not in _WITHOUT_END):
+        is_hidden = tag in _HIDDEN or _ICONS in (dict(attributes).get("class") or "")
+        if tag not in _WITHOUT_END and (is_hidden or self._hidden):
             self._hidden += 1
 
     def handle_endtag(self, tag: str) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 import pytest
+import structlog
 from django.core.wsgi import get_wsgi_application
 
 from endpoints.api.fast_path import FastPath
@@ -55,6 +56,7 @@ def test_calls_write_the_recorded_lines(
     secrets: Mapping[str, str], on_stderr: None, capfd: pytest.CaptureFixture[str]
 ) -> None:
     requests = {request.name: request for request in (*recorded_requests(), *requests_of_surfaces())}
+    structlog.contextvars.clear_contextvars()  # a command that ran in this process has left its own
     client = Client(FastPath(get_wsgi_application()), secrets)
     lines: list[str] = []
     for name in REQUESTS:

@@ -16,7 +16,6 @@ from tests.recorded.installation import (
     ORIGIN,
     insert_log_rows,
     issue_secrets,
-    make_issuing_possible,
     save_endpoints,
 )
 
@@ -41,5 +40,4 @@ def secrets(own_settings: None, insert_rows: Callable[..., None]) -> Mapping[str
     """The secret of each caller, in an installation with log rows and endpoints."""
     insert_log_rows(insert_rows)
     save_endpoints()
-    make_issuing_possible()
     return issue_secrets()

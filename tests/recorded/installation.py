@@ -120,7 +120,3 @@ def _save_compat_endpoint() -> None:
     own = Endpoint(name="recorded.bigquery", **{name: getattr(compat, name) for name in names})
     save_endpoint(own, [one.declared() for one in compat.parameters.all()])
     save_endpoint(stored, parameters)
-
-
-def make_issuing_possible() -> None:
-    """Let access tokens that may do so issue tokens for browsers."""

@@ -40,6 +40,8 @@ def citus_database(coordinator_url: str) -> Iterator[dict[str, str]]:
         url = _join(nodes, coordinator_url, name, passwords)
         host, port = nodes[0].info.host, nodes[0].info.port
         servers = database_urls(passwords, host=host, port=port)
+        assert servers.logs_database_url
+        assert servers.logs_gate_url
         yield {
             "LOGS_DATABASE_URL": servers.logs_database_url.removesuffix(LOGS_DATABASE) + name,
             "LOGS_GATE_URL": servers.logs_gate_url.removesuffix(LOGS_DATABASE) + name,

@@ -7,11 +7,12 @@ import io
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any, Final
 from uuid import uuid4
 
+import hypothesis
 import orjson
 import psycopg
 import pytest
@@ -21,6 +22,7 @@ from django.core.management import call_command
 from django.db import connections
 from django.test import Client
 from django.test.utils import setup_databases, teardown_databases
+from hypothesis import core
 from psycopg.pq import TransactionStatus
 
 from endpoints.access import change_marker as generation
@@ -40,6 +42,8 @@ from logsources.databases import owner_connection
 from logsources.models import LogSource
 from logsources.services import KNOWN_SOURCES
 from logsources.topology import read_topology
+from tests import moments
+from tests.drills import server as server  # a fixture
 
 LogRow = Mapping[str, Any]
 
@@ -47,6 +51,12 @@ LogRow = Mapping[str, Any]
 REDIS_OPTIONS: Final = dict(settings.CACHES["default"]["OPTIONS"])
 
 LIVING_SECONDS: Final = 60.0
+
+# A failing example can be pasted, and no property depends on how fast the machine is.
+hypothesis.settings.register_profile(
+    "suite", print_blob=True, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("suite")
 
 # Only tables that hold anything: to truncate all hundred partitions takes sixty times as long.
 EMPTY_LOG_TABLES = """
@@ -63,6 +73,17 @@ END $$
 """
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Hypothesis takes the seed of the run, so that `--randomly-seed=…` repeats its examples too."""
+    if core.global_force_seed is None:  # `--hypothesis-seed=…`
+        core.global_force_seed = session.config.getoption("randomly_seed", default=None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    moments.begin()
+
+
 def pytest_collection_finish() -> None:
     """Keep ten thousand tests out of each garbage collection: it would stop everything for half a second."""
     gc.collect()
@@ -76,7 +97,9 @@ def django_db_setup(request: pytest.FixtureRequest, django_db_blocker: Any) -> I
     with django_db_blocker.unblock():
         on_cluster = request.config.option.citus
         databases = setup_databases(
-            verbosity=request.config.option.verbose, interactive=False, aliases={"default"} if on_cluster else None
+            verbosity=request.config.option.verbose,
+            interactive=False,
+            aliases={"default"} if on_cluster else None,  # type: ignore[arg-type]  # the stubs want a mapping
         )
         if on_cluster:
             call_command("migrate", database="logs", verbosity=0)
@@ -100,18 +123,6 @@ def committed(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     """
     with django_db_blocker.unblock():
         yield
-
-
-@pytest.fixture(autouse=True)
-def fast_passwords(settings: Any) -> None:
-    """Hashing a password of the admin slowly, as it should be, would take a third of the admin's tests."""
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-
-
-@pytest.fixture(autouse=True)
-def static_files_on_demand(settings: Any) -> None:
-    """Each test client would look through every static file of every application: half of the suite's time."""
-    settings.WHITENOISE_AUTOREFRESH = True
 
 
 class OwnerSession:
@@ -140,14 +151,15 @@ class OwnerSession:
 
     def _as_new(self, connection: psycopg.Connection[Any] | None) -> psycopg.Connection[Any] | None:
         """Return the connection without settings, locks and temporary tables; none if a test has broken it."""
-        if connection is None or connection.info.transaction_status is not TransactionStatus.IDLE:
-            return None if connection is None else connection.close()
-        try:
-            connection.execute("DISCARD ALL")
-            connection.execute("SET TIME ZONE 'UTC'")
-        except psycopg.OperationalError:  # ended since, by a test or with the server
-            return connection.close()
-        return connection
+        if connection is None:
+            return None
+        with suppress(psycopg.OperationalError):  # ended since, by a test or with the server
+            if connection.info.transaction_status is TransactionStatus.IDLE:
+                connection.execute("DISCARD ALL")
+                connection.execute("SET TIME ZONE 'UTC'")
+                return connection
+        connection.close()
+        return None
 
 
 @pytest.fixture(scope="session")
@@ -237,16 +249,18 @@ def api(secret: str) -> ApiClient:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def time_for_redis() -> None:
-    """A machine that stands still for a quarter of a second is no Redis that hangs; `own_redis` has the real limit."""
-    # Before the first connection, which keeps the limit.
+def settings_of_the_run() -> None:
+    """What every test has otherwise than the service, before anything is connected or hashed."""
+    # A machine that stands still for a quarter of a second is no Redis that hangs; `own_redis` has the real limit.
     settings.CACHES["default"]["OPTIONS"] |= {"SOCKET_TIMEOUT": 20.0, "SOCKET_CONNECT_TIMEOUT": 20.0}
-
-
-@pytest.fixture(scope="session", autouse=True)
-def time_for_postgresql() -> None:
-    """A call waits longer for a connection than in the service: a new one takes a second on a busy machine."""
+    # A new connection takes a second on a busy machine.
     settings.ENDPOINTS_POOL_WAIT_SECONDS = 10.0
+    # Its thread would write what every test calls into the database, past the test's transaction.
+    settings.ENDPOINTS_AUDIT_DAYS = 0
+    # Hashing a password of the admin slowly, as it should be, would take a third of the admin's tests.
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    # Each test client would look through every static file of every application: half of the suite's time.
+    settings.WHITENOISE_AUTOREFRESH = True
 
 
 @pytest.fixture
@@ -254,12 +268,6 @@ def living_log_database(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log database that is slow to tell that it lives is none that hangs: for tests in which it does not hang."""
     monkeypatch.setattr(gate, "PROBE_SECONDS", LIVING_SECONDS)
     monkeypatch.setattr(gate.GateConnection, "probe_seconds", LIVING_SECONDS)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def no_audit_log() -> None:
-    """Its thread would write what every test calls into the database, past the test's transaction."""
-    settings.ENDPOINTS_AUDIT_DAYS = 0
 
 
 @pytest.fixture

@@ -17,15 +17,18 @@ from typing import Any
 
 import psycopg
 import pytest
+from django.conf import settings
 from django.db.utils import ConnectionHandler
+from psycopg.conninfo import conninfo_to_dict
 
 from config import embedded
 from config.embedded import places
 from config.embedded.postgres_server import PostgresServer
-from config.settings import DATABASES, _django_database
 from config.state_database.base import DatabaseWrapper
 
-DJANGO_OPTIONS = {name: DATABASES["default"][name] for name in ("ENGINE", "CONN_MAX_AGE", "CONN_HEALTH_CHECKS")}
+# As Django's settings have them, whose names of a connection's parts are not libpq's.
+DJANGO_OPTIONS = ("ENGINE", "CONN_MAX_AGE", "CONN_HEALTH_CHECKS")
+DJANGO_NAMES = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
 LONGEST_FREEZE_SECONDS = 30
 # What ends at a deadline of half a second, and else not within a minute, has ended by then on any machine.
 MUCH_LATER_SECONDS = 20
@@ -78,7 +81,7 @@ class DrillServer:
     def execute(self, statement: str) -> None:
         assert self.servers.superuser_url is not None
         with psycopg.connect(self.servers.superuser_url, autocommit=True) as connection:
-            connection.execute(statement)  # type: ignore[arg-type]
+            connection.execute(statement.encode())
 
     def _processes(self) -> list[int]:
         postmaster = PostgresServer(places.find_place(self._root)).process_id()
@@ -112,7 +115,10 @@ def server() -> DrillServer:
 def django_connection(server: DrillServer) -> DatabaseWrapper:
     """Return a connection to the server's service database, made as Django makes its own; the caller closes it."""
     assert server.servers.database_url is not None
-    handler = ConnectionHandler({"default": {**_django_database(server.servers.database_url), **DJANGO_OPTIONS}})
+    options = {name: settings.DATABASES["default"][name] for name in DJANGO_OPTIONS}
+    parts = conninfo_to_dict(server.servers.database_url)
+    named = {DJANGO_NAMES[part]: str(value) for part, value in parts.items()}
+    handler = ConnectionHandler({"default": {**options, **named, "OPTIONS": {"connect_timeout": 3}}})
     connection = handler["default"]
     assert isinstance(connection, DatabaseWrapper)
     return connection

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -171,7 +171,7 @@ def _reason_to_leave_out_module(module: Path, config: pytest.Config) -> str | No
 
 
 def _reason_to_leave_out(item: pytest.Item, config: pytest.Config) -> str | None:
-    needed = [mark.args[0] for mark in item.iter_markers("needs")]
+    needed: list[str] = [mark.args[0] for mark in item.iter_markers("needs")]
     needed += [tool for folder, tool in FOLDER_TOOLS.items() if _is_below(item.path, (folder,))]
     for name in needed:
         if not TOOLS[name].is_there():
@@ -191,7 +191,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     return SetUpScheduling(config, log)
 
 
-class SetUpScheduling(LoadScopeScheduling):
+class SetUpScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types
     """Hands a worker tests that share their set-up together: those of an installation, or of a module."""
 
     def _split_scope(self, nodeid: str) -> str:
@@ -211,7 +211,7 @@ class Durations:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._seconds: Counter[Path] = Counter()
+        self._seconds: dict[Path, float] = defaultdict(float)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._seconds[self._root / report.nodeid.partition("::")[0]] += report.duration
@@ -227,7 +227,8 @@ class Durations:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
-        output["left_out"] = dict(session.config.stash[_left_out])
+        left_out: Counter[str] = session.config.stash[_left_out]
+        output["left_out"] = dict(left_out)
 
 
 @pytest.hookimpl(optionalhook=True)

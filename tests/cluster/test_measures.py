@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -18,10 +18,15 @@ from logsources.rolling import PartitionAction, RolledSource
 from logsources.shards import WorkerFailed, filled_partitions, query_workers
 from logsources.tables import ColumnType, ExtractedColumnShape, TableShape
 from logsources.topology import CLUSTER, read_topology
+from tests.moments import now
 
 pytestmark = pytest.mark.django_db(databases=["default", "logs"])
 
-NOON = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
+
+def noon() -> datetime:
+    return now().replace(hour=12, minute=0, second=0, microsecond=0)
+
+
 TABLE = "l" * MAX_SOURCE_NAME_LENGTH  # its shards and their indexes get names that Citus shortens
 PROJECTS = ("acme", "globex", "initech", "umbrella")
 DAYS, HOURS = 2, 3
@@ -44,7 +49,7 @@ def table(owner: Connection[Any]) -> Iterator[str]:
 
 @pytest.fixture
 def rows(table: str, owner: Connection[Any]) -> str:
-    insert(owner, table, [NOON - timedelta(days=day, hours=hour) for day in range(DAYS) for hour in range(HOURS)])
+    insert(owner, table, [noon() - timedelta(days=day, hours=hour) for day in range(DAYS) for hour in range(HOURS)])
     owner.execute(sql.SQL("ANALYZE {}").format(sql.Identifier("logs", table)))
     return table
 
@@ -82,7 +87,7 @@ def one(owner: Connection[Any], query: str, *values: Any) -> Any:
 def test_rows_size_and_span_are_those_of_the_shards(rows: str, owner: Connection[Any]) -> None:
     measure = measure_sources(owner, [rows])[rows]
     assert (measure.rows, measure.is_counted) == ((len(PROJECTS) + 1) * DAYS * HOURS, True)
-    assert (measure.oldest, measure.newest) == (NOON - timedelta(days=DAYS - 1, hours=HOURS - 1), NOON)
+    assert (measure.oldest, measure.newest) == (noon() - timedelta(days=DAYS - 1, hours=HOURS - 1), noon())
     size = "SELECT sum(citus_total_relation_size(inhrelid))::bigint FROM pg_inherits WHERE inhparent = %s::regclass"
     assert measure.bytes == one(owner, size, f"logs.{rows}") > 0
 
@@ -97,16 +102,16 @@ def test_an_empty_source(table: str, owner: Connection[Any]) -> None:
 
 
 def test_the_newest_row_may_be_in_the_partition_of_all_other_days(rows: str, owner: Connection[Any]) -> None:
-    assert newest_rows(owner, [rows]) == {rows: NOON}
-    future = NOON + timedelta(days=4000)
+    assert newest_rows(owner, [rows]) == {rows: noon()}
+    future = noon() + timedelta(days=4000)
     insert(owner, rows, [future])
     assert newest_rows(owner, [rows]) == {rows: future}
 
 
 def test_edges_and_projects_of_a_partition(rows: str, owner: Connection[Any]) -> None:
-    today, default = partition_name(rows, NOON.date()), default_partition_name(rows)
-    assert rows_at(owner, CLUSTER, [today, default], End.NEWEST) == {today: NOON}
-    assert rows_at(owner, CLUSTER, [today, default], End.OLDEST) == {today: NOON - timedelta(hours=HOURS - 1)}
+    today, default = partition_name(rows, noon().date()), default_partition_name(rows)
+    assert rows_at(owner, CLUSTER, [today, default], End.NEWEST) == {today: noon()}
+    assert rows_at(owner, CLUSTER, [today, default], End.OLDEST) == {today: noon() - timedelta(hours=HOURS - 1)}
     assert projects_of(owner, CLUSTER, today, most=10) == list(PROJECTS)
     assert projects_of(owner, CLUSTER, today, most=2) == list(PROJECTS[:2])
     assert projects_of(owner, CLUSTER, default, most=10) == []
@@ -114,13 +119,13 @@ def test_edges_and_projects_of_a_partition(rows: str, owner: Connection[Any]) ->
 
 def test_partitions_with_rows(rows: str, owner: Connection[Any]) -> None:
     filled = filled_partitions(owner, CLUSTER, names(owner, rows))
-    assert filled == [partition_name(rows, NOON.date() - timedelta(days=day)) for day in reversed(range(DAYS))]
+    assert filled == [partition_name(rows, noon().date() - timedelta(days=day)) for day in reversed(range(DAYS))]
 
 
 def test_samples_come_from_every_shard_the_newest_rows_first(rows: str, owner: Connection[Any]) -> None:
     found = sample_rows(owner, rows, names(owner, rows), rows=5)
     assert {row["project"] for row in found} == {"", *PROJECTS}
-    assert {datetime.fromisoformat(row["timestamp"]) for row in found} == {NOON}
+    assert {datetime.fromisoformat(row["timestamp"]) for row in found} == {noon()}
     samples = recent_metadata(owner, rows, names(owner, rows))
     assert len(samples) == (len(PROJECTS) + 1) * DAYS * HOURS
     assert {sample[0]["of"] for sample in samples} == {"", *PROJECTS}
@@ -149,9 +154,9 @@ def test_each_partition_gets_a_covering_index(rows: str, owner: Connection[Any])
 
 
 def test_rows_that_get_a_partition_leave_no_copy_at_the_coordinator(table: str, owner: Connection[Any]) -> None:
-    moment = NOON - timedelta(days=5)
+    moment = noon() - timedelta(days=5)
     insert(owner, table, [moment])
-    changes = rolling.roll_source(owner, source(table), today=NOON.date())
+    changes = rolling.roll_source(owner, source(table), today=noon().date())
     day = partition_name(table, moment.date())
     assert [(change.partition_name, change.rows) for change in changes] == [(day, len(PROJECTS) + 1)]
     assert one(owner, "SELECT pg_relation_size(%s::regclass)", f"logs.{day}") == 0
@@ -159,11 +164,11 @@ def test_rows_that_get_a_partition_leave_no_copy_at_the_coordinator(table: str, 
 
 
 def test_expired_partitions_and_rows_are_dropped(rows: str, owner: Connection[Any]) -> None:
-    insert(owner, rows, [NOON - timedelta(days=4000)])
-    changes = rolling.roll_source(owner, source(rows, retention_days=0), today=NOON.date())
-    dropped = partition_name(rows, NOON.date() - timedelta(days=1))
+    insert(owner, rows, [noon() - timedelta(days=4000)])
+    changes = rolling.roll_source(owner, source(rows, retention_days=0), today=noon().date())
+    dropped = partition_name(rows, noon().date() - timedelta(days=1))
     assert [(change.partition_name, change.action) for change in changes] == [
         (dropped, PartitionAction.DROPPED),
         (default_partition_name(rows), PartitionAction.EMPTIED),
     ]
-    assert measure_sources(owner, [rows])[rows].oldest == NOON - timedelta(hours=HOURS - 1)
+    assert measure_sources(owner, [rows])[rows].oldest == noon() - timedelta(hours=HOURS - 1)

@@ -15,9 +15,7 @@ import pytest
 from psycopg.generators import fetch_many
 
 from config.deadlines import BoundedConnection, NoAnswer, answer_within
-from tests.drills import MUCH_LATER_SECONDS, DrillServer, server
-
-__all__ = ["server"]
+from tests.drills import MUCH_LATER_SECONDS, DrillServer
 
 
 @pytest.fixture

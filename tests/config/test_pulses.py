@@ -90,5 +90,8 @@ def test_systemd_hears_that_all_is_well(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_without_systemd_nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[object] = []
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+    monkeypatch.setattr(socket, "socket", opened.append)
     pulses.tell_systemd("WATCHDOG=1")
+    assert opened == []

@@ -48,7 +48,9 @@ def test_a_port_is_free_again_after_its_server(port: int) -> None:
 
 def test_two_ports_do_not_meet(port: int) -> None:
     with serve.claimed("127.0.0.1", port), serve.claimed("127.0.0.2", port, patience_seconds=0):
-        pass
+        for host in ("127.0.0.1", "127.0.0.2"):
+            with pytest.raises(serve.PortTaken), serve.claimed(host, port, patience_seconds=0):
+                pass
 
 
 def test_a_taken_port_is_one_line_and_a_status(port: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -22,16 +21,16 @@ from endpoints.models import AccessToken, Endpoint
 from endpoints.results.outcomes import Column, Statement
 from endpoints.sql.sandbox import SandboxTable, check_sandbox_query
 from tests.conftest import ApiClient
+from tests.moments import now
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sql]
-NOW = datetime.now(UTC)
 TABLES = ("edge_logs", "function_logs")  # the project as a field of the row, and inside metadata
 
 
 @pytest.fixture(autouse=True)
 def rows(insert_rows: Callable[..., None]) -> None:
     for table in TABLES:
-        insert_rows(table, [{"timestamp": NOW, "project": name, "id": f"of {name}"} for name in ("acme", "")])
+        insert_rows(table, [{"timestamp": now(), "project": name, "id": f"of {name}"} for name in ("acme", "")])
 
 
 @pytest.fixture
@@ -72,7 +71,7 @@ COLUMNS = (
 
 
 def sandbox_statement(table: str, *, sql: str = "", lql: str = "") -> Statement:
-    lowered = lower(parse_lql(lql), LQLTable(table, COLUMNS), now=NOW) if lql else None
+    lowered = lower(parse_lql(lql), LQLTable(table, COLUMNS), now=now()) if lql else None
     tables = [SandboxTable(table, tuple(column.name for column in COLUMNS))]
     if lowered is None:
         return check_sandbox_query(sql, tables=tables).statement({}, max_rows=10)

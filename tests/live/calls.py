@@ -63,7 +63,7 @@ class Caller:
     def query(self, endpoint: str, arguments: Mapping[str, Any] | None = None, **headers: str) -> Answer:
         """Call an endpoint; `accept="text/csv"` and the like are headers."""
         path = f"/api/endpoints/query/{quote(endpoint)}?{urlencode(arguments or {})}"
-        return self.request("GET", path, **headers)
+        return self.request("GET", path, body=None, **headers)
 
     def purge(self, endpoint: str) -> Answer:
         return self.request("DELETE", f"/api/endpoints/cache/{quote(endpoint)}")

@@ -81,12 +81,12 @@ def serve() -> None:
     app.before_request(answers.note)
     app.after_request(answers.apply)
 
-    @app.put("/changes")
+    @app.put("/changes")  # type: ignore[untyped-decorator]
     def change() -> tuple[str, int]:
         answers.changes = flask.request.json or {}
         return "", 204
 
-    @app.get("/requests")
+    @app.get("/requests")  # type: ignore[untyped-decorator]
     def tell() -> Any:
         return flask.jsonify(answers.seen)
 

@@ -170,7 +170,7 @@ class DebianMachine:
             (data / name).touch()
             self._give(data / name, "postgres")
             (data / name).chmod(0o600)
-        files = ["-keyout", data / "key.pem", "-out", data / "certificate.pem"]
+        files: list[str | Path] = ["-keyout", data / "key.pem", "-out", data / "certificate.pem"]
         subject = ["-subj", "/CN=debian", "-days", "2"]
         subprocess.run(
             ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject, *files],

@@ -79,7 +79,7 @@ class Replicated:
 def value(url: str, query: str) -> object:
     """Return the first value of a query's first row."""
     with psycopg.connect(url, autocommit=True) as connection:
-        row = connection.execute(query).fetchone()  # type: ignore[arg-type]
+        row = connection.execute(query).fetchone()
     assert row is not None
     return row[0]
 

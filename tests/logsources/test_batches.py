@@ -20,10 +20,10 @@ from logsources.rolling import RolledSource, partition_days
 from logsources.services import create_source
 from logsources.tables import TableShape
 from logsources.topology import read_topology
+from tests import moments
 
 pytestmark = pytest.mark.sql
 
-NOW = datetime.now(UTC).replace(microsecond=0)
 TABLE = "batched_rows"
 SOURCE = RolledSource(TableShape(TABLE, None), retention_days=30)
 
@@ -33,13 +33,24 @@ def table(logs: Connection[Any]) -> str:
     return create_source(name=TABLE, holds="rows", project_location="row field", retention_days=30).name
 
 
+def this_second() -> datetime:
+    return moments.now().replace(microsecond=0)
+
+
 def row(number: int, **fields: object) -> dict[str, Any]:
-    row = {"id": f"row-{number}", "timestamp": NOW.isoformat(), "project": "acme", "event_message": f"{number:03}"}
+    row = {
+        "id": f"row-{number}",
+        "timestamp": this_second().isoformat(),
+        "project": "acme",
+        "event_message": f"{number:03}",
+    }
     return {name: value for name, value in (row | fields).items() if value is not None}
 
 
-def load(rows: list[Any], *, skip_bad_rows: bool = False, now: datetime = NOW, sending: str = "") -> BatchReport:
-    batch = read_batch(orjson.dumps(rows), project_path=None, now=now, sending=sending)
+def load(
+    rows: list[Any], *, skip_bad_rows: bool = False, now: datetime | None = None, sending: str = ""
+) -> BatchReport:
+    batch = read_batch(orjson.dumps(rows), project_path=None, now=now or this_second(), sending=sending)
     with owner_connection() as conn:
         return load_batch(conn, SOURCE, batch, skip_bad_rows=skip_bad_rows, topology=read_topology(conn))
 
@@ -53,7 +64,7 @@ def messages(logs: Connection[Any]) -> list[str]:
 
 
 def test_a_batch_over_several_days_makes_their_partitions(logs: Connection[Any], table: str) -> None:
-    days = [NOW - timedelta(days=ago) for ago in (0, 3, 9)]
+    days = [this_second() - timedelta(days=ago) for ago in (0, 3, 9)]
     assert counts(load([row(number, timestamp=day.isoformat()) for number, day in enumerate(days)])) == (3, 0, 0)
     assert {day.date() for day in days} <= partition_days(logs, table)
     assert messages(logs) == ["000", "001", "002"]
@@ -88,7 +99,7 @@ def test_commits_to_disk_even_where_the_server_is_set_not_to(logs: Connection[An
         f" CREATE TRIGGER note BEFORE INSERT ON logs.{TABLE} FOR EACH ROW EXECUTE FUNCTION logs.note()"
     )
     try:
-        batch = read_batch(orjson.dumps([row(1)]), project_path=None, now=NOW)
+        batch = read_batch(orjson.dumps([row(1)]), project_path=None, now=this_second())
         with owner_connection() as conn:
             conn.execute("SET synchronous_commit TO off")
             load_batch(conn, SOURCE, batch, skip_bad_rows=False, topology=read_topology(conn))
@@ -102,23 +113,23 @@ def test_commits_to_disk_even_where_the_server_is_set_not_to(logs: Connection[An
 def test_the_same_body_later_is_known_again(logs: Connection[Any], table: str, missing: tuple[str, ...]) -> None:
     rows = [row(number, **dict.fromkeys(missing)) for number in range(3)]
     assert counts(load(rows)) == (3, 0, 0)
-    assert counts(load(rows, now=NOW + timedelta(minutes=59))) == (0, 3, 0)
+    assert counts(load(rows, now=this_second() + timedelta(minutes=59))) == (0, 3, 0)
     assert messages(logs) == ["000", "001", "002"]
 
 
-@pytest.mark.parametrize(
-    ("other", "loaded"), [({}, 0), ({"sending": "again"}, 3), ({"now": NOW + timedelta(hours=2)}, 3)]
-)
+@pytest.mark.parametrize(("other", "hours", "loaded"), [({}, 0, 0), ({"sending": "again"}, 0, 3), ({}, 2, 3)])
 def test_a_body_without_ids_and_timestamps_is_told_apart_by_sending_and_hour(
-    logs: Connection[Any], table: str, other: dict[str, Any], loaded: int
+    logs: Connection[Any], table: str, other: dict[str, Any], hours: int, loaded: int
 ) -> None:
     rows = [row(number, id=None, timestamp=None) for number in range(3)]
     load(rows)
-    assert counts(load(rows, **other)) == (loaded, 3 - loaded, 0)
+    later = this_second() + timedelta(hours=hours)
+    assert counts(load(rows, now=later, **other)) == (loaded, 3 - loaded, 0)
 
 
-@pytest.mark.parametrize("timestamp", [NOW.isoformat(), None], ids=["timed", "untimed"])
-def test_each_project_has_ids_of_its_own(logs: Connection[Any], table: str, timestamp: str | None) -> None:
+@pytest.mark.parametrize("timed", [True, False])
+def test_each_project_has_ids_of_its_own(logs: Connection[Any], table: str, timed: bool) -> None:
+    timestamp = this_second().isoformat() if timed else None
     rows = [row(1, timestamp=timestamp, project=project) for project in ("acme", "globex")]
     assert counts(load(rows)) == (2, 0, 0)
     assert counts(load([*rows, row(1, timestamp=timestamp, project="initech")])) == (1, 2, 0)
@@ -130,7 +141,7 @@ def test_rows_that_came_before_are_looked_up_in_the_key(
     logs.execute(
         f"INSERT INTO logs.{TABLE} (id, project, timestamp, event_message, metadata)"
         f" SELECT md5(n::text), 'acme', %s, '', '[]' FROM generate_series(1, 1000) AS n",
-        (NOW,),
+        (this_second(),),
     )
     logs.execute(f"ANALYZE logs.{TABLE}")
     plans: list[str] = []
@@ -143,8 +154,8 @@ def test_rows_that_came_before_are_looked_up_in_the_key(
 
     monkeypatch.setattr(Connection, "execute", explained)
     load([row(1, timestamp=None)])
-    assert [line for line in plans if f"using {TABLE}_p{NOW:%Y%m%d}_pkey" in line], plans
-    assert not [line for line in plans if "Seq Scan" in line and f"_p{NOW:%Y%m%d}" in line], plans
+    assert [line for line in plans if f"using {TABLE}_p{this_second():%Y%m%d}_pkey" in line], plans
+    assert not [line for line in plans if "Seq Scan" in line and f"_p{this_second():%Y%m%d}" in line], plans
 
 
 @pytest.mark.parametrize("missing", [(), ("id",), ("timestamp",), ("id", "timestamp")])

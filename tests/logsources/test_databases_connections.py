@@ -7,9 +7,6 @@ from psycopg.conninfo import conninfo_to_dict
 
 from logsources import databases
 from logsources.databases import owner_connection
-from tests.drills import server
-
-__all__ = ["server"]
 
 pytestmark = pytest.mark.django_db(databases=["default", "logs"])
 

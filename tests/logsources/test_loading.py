@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
@@ -20,10 +20,13 @@ from logsources.models import LogSource
 from logsources.rolling import partition_days
 from logsources.rows import read_row
 from logsources.services import create_source
+from tests.moments import now
 
 pytestmark = pytest.mark.sql
 
-TODAY = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
+
+def noon() -> datetime:
+    return now().replace(hour=12, minute=0, second=0, microsecond=0)
 
 
 @pytest.fixture
@@ -41,7 +44,7 @@ def nested(logs: Connection[Any]) -> LogSource:
 def line(number: int, **fields: object) -> bytes:
     row = {
         "id": f"row-{number}",
-        "timestamp": TODAY.isoformat(),
+        "timestamp": noon().isoformat(),
         "project": "acme",
         "event_message": f"message {number}",
     }
@@ -73,7 +76,7 @@ def test_made_ids_and_times_ascend_in_the_order_of_the_lines(
     logs: Connection[Any], plain: LogSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class SetBackClock(datetime):
-        readings = iter([TODAY, TODAY, TODAY + timedelta(seconds=1), *[TODAY] * 100])
+        readings = iter([noon(), noon(), noon() + timedelta(seconds=1), *[noon()] * 100])
 
         @classmethod
         def now(cls, tz: Any = None) -> datetime:
@@ -105,7 +108,7 @@ def test_loads_every_row_in_small_batches(logs: Connection[Any], plain: LogSourc
 def test_stores_metadata_wrapped_and_the_project_as_sent(logs: Connection[Any], plain: LogSource) -> None:
     load(plain, [line(1, metadata={"request": {"path": "/x"}})])
     stored = logs.execute("SELECT project, timestamp, event_message, metadata FROM logs.loaded_rows").fetchone()
-    assert stored == ("acme", TODAY, "message 1", [{"request": [{"path": "/x"}]}])
+    assert stored == ("acme", noon(), "message 1", [{"request": [{"path": "/x"}]}])
 
 
 def test_stores_the_project_that_metadata_has(logs: Connection[Any], nested: LogSource) -> None:
@@ -152,7 +155,7 @@ ROWS = st.fixed_dictionaries(
         "id": AWKWARD_TEXT.filter(bool),
         "project": AWKWARD_TEXT.filter(bool),
         "event_message": AWKWARD_TEXT,
-        "timestamp": st.timedeltas(timedelta(days=-20), timedelta(days=5)).map(lambda ago: (TODAY + ago).isoformat()),
+        "timestamp": st.timedeltas(timedelta(days=-20), timedelta(days=5)).map(lambda ago: (noon() + ago).isoformat()),
         "metadata": st.dictionaries(
             AWKWARD_TEXT, AWKWARD_TEXT | st.lists(AWKWARD_TEXT) | st.integers(-(2**63), 2**64 - 1), max_size=4
         ),
@@ -168,7 +171,7 @@ def test_a_loaded_row_reads_back_as_it_was_normalised(
     logs.execute("TRUNCATE logs.loaded_rows")
     assert load(plain, map(orjson.dumps, rows)).loaded == len(rows)
     stored = logs.execute("SELECT id, project, timestamp, event_message, metadata FROM logs.loaded_rows").fetchall()
-    wanted = [read_row(row, project_path=None, now=TODAY) for row in rows]
+    wanted = [read_row(row, project_path=None, now=noon()) for row in rows]
     by_id = {row.id: (row.project, row.timestamp, row.event_message, orjson.loads(row.metadata_json)) for row in wanted}
     assert {row_id: tuple(values) for row_id, *values in stored} == by_id
 
@@ -177,15 +180,15 @@ def test_a_loaded_row_reads_back_as_it_was_normalised(
 
 
 def test_makes_the_partitions_that_the_rows_need(logs: Connection[Any], plain: LogSource) -> None:
-    days = [TODAY - timedelta(days=ago) for ago in (0, 20, 3, 20, 10)]
+    days = [noon() - timedelta(days=ago) for ago in (0, 20, 3, 20, 10)]
     load(plain, [line(number, timestamp=day.isoformat()) for number, day in enumerate(days)])
     assert {day.date() for day in days} <= partition_days(logs, "loaded_rows")
     assert logs.execute("SELECT count(*) FROM logs.loaded_rows_default").fetchone() == (0,)
 
 
 def test_rows_of_days_without_partition_are_loaded_all_the_same(logs: Connection[Any], plain: LogSource) -> None:
-    old, recent = TODAY - timedelta(days=300), TODAY - timedelta(days=15)
-    days = [old, recent, old, recent - timedelta(days=1), TODAY]
+    old, recent = noon() - timedelta(days=300), noon() - timedelta(days=15)
+    days = [old, recent, old, recent - timedelta(days=1), noon()]
     report = load(plain, [line(number, timestamp=day.isoformat()) for number, day in enumerate(days)])
     assert report.loaded == len(ids(logs)) == 5
     assert old.date() not in partition_days(logs, "loaded_rows")
@@ -194,7 +197,7 @@ def test_rows_of_days_without_partition_are_loaded_all_the_same(logs: Connection
 def test_readers_are_not_held_up_while_a_load_runs(logs: Connection[Any], plain: LogSource) -> None:
     def lines() -> Iterator[bytes]:
         for ago in range(20):
-            yield line(ago, timestamp=(TODAY - timedelta(days=ago)).isoformat())
+            yield line(ago, timestamp=(noon() - timedelta(days=ago)).isoformat())
             logs.execute("SET lock_timeout = '2s'")
             assert logs.execute("SELECT count(*) FROM logs.loaded_rows").fetchone() == (0,)
 
@@ -220,7 +223,7 @@ def test_only_the_rows_that_are_there_already_are_left_out(logs: Connection[Any]
 
 
 def test_the_same_id_at_another_moment_is_another_row(plain: LogSource) -> None:
-    later = (TODAY + timedelta(microseconds=1)).isoformat()
+    later = (noon() + timedelta(microseconds=1)).isoformat()
     assert load(plain, [line(1), line(1, timestamp=later)]).loaded == 2
 
 
@@ -348,10 +351,10 @@ def test_two_loads_at_once_share_the_table(logs: Connection[Any], plain: LogSour
     def lines() -> Iterator[bytes]:
         yield line(1)
         # The other load commits its rows for days without a partition while this one runs.
-        days = (TODAY - timedelta(days=ago) for ago in (5, 6, 300))
+        days = (noon() - timedelta(days=ago) for ago in (5, 6, 300))
         assert load(plain, [line(9, timestamp=day.isoformat()) for day in days]).loaded == 3
-        yield line(2, timestamp=(TODAY - timedelta(days=5)).isoformat())
-        yield line(9, timestamp=(TODAY - timedelta(days=6)).isoformat())
+        yield line(2, timestamp=(noon() - timedelta(days=5)).isoformat())
+        yield line(9, timestamp=(noon() - timedelta(days=6)).isoformat())
 
     report = load(plain, lines(), batch_rows=1)
     assert (report.loaded, report.duplicates) == (2, 1)

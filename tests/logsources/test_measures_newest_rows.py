@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import psycopg
 import pytest
 
 from logsources.measures import newest_rows
+from tests.moments import now
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sql]
-NOW = datetime.now(UTC)
 
 
 @pytest.mark.parametrize(
@@ -29,9 +29,9 @@ NOW = datetime.now(UTC)
 def test_finds_the_newest_of_all(
     insert_rows: Any, log_database: psycopg.Connection[Any], ages: dict[str, float]
 ) -> None:
-    rows = [{"timestamp": NOW - timedelta(hours=hours), "project": project} for project, hours in ages.items()]
+    rows = [{"timestamp": now() - timedelta(hours=hours), "project": project} for project, hours in ages.items()]
     insert_rows("edge_logs", rows)
-    newest = NOW - timedelta(hours=min(ages.values()))
+    newest = now() - timedelta(hours=min(ages.values()))
     assert newest_rows(log_database, ["edge_logs"]) == {"edge_logs": newest}
 
 
@@ -45,11 +45,11 @@ def test_a_large_partition_is_not_read(log_database: psycopg.Connection[Any]) ->
         "INSERT INTO logs.edge_logs (id, project, timestamp, event_message, metadata)"
         " SELECT n::text, 'p' || n %% 7, %s - n * interval '1 millisecond', repeat('x', 200), '[]'"
         " FROM generate_series(0, 20000) AS n",
-        [NOW],
+        [now()],
     )
     log_database.execute("ANALYZE logs.edge_logs")
     before = _rows_read(log_database)
-    assert newest_rows(log_database, ["edge_logs"]) == {"edge_logs": NOW}
+    assert newest_rows(log_database, ["edge_logs"]) == {"edge_logs": now()}
     assert _rows_read(log_database) - before < 1000
 
 

@@ -169,6 +169,17 @@ class TestViews:
         assert read(gate, query, role=SANDBOX_READER, **session_settings) == [argument]
 
 
+ROLES_AND_RIGHTS = """
+    SELECT 'role', rolname::text, r::text FROM pg_roles AS r
+    UNION ALL SELECT 'member', roleid::regrole::text, m::text FROM pg_auth_members AS m
+    UNION ALL SELECT 'setting', setdatabase::text, s::text FROM pg_db_role_setting AS s
+    UNION ALL SELECT 'database', datname, datacl::text FROM pg_database
+    UNION ALL SELECT 'schema', nspname, nspacl::text FROM pg_namespace WHERE nspname !~ '^pg_(toast_)?temp'
+    UNION ALL SELECT 'relation', oid::text, relacl::text FROM pg_class WHERE relnamespace = 'logs'::regnamespace
+    UNION ALL SELECT 'default', oid::text, defaclacl::text FROM pg_default_acl
+    ORDER BY 1, 2, 3"""
+
+
 class TestGate:
     def test_inherits_nothing(self, logs, gate) -> None:
         login = gate.info.user
@@ -207,7 +218,10 @@ class TestGate:
 class TestEnsureRoles:
     def test_is_repeatable(self, logs) -> None:
         ensure_roles(logs, settings.LOGS_GATE)
+        before = logs.execute(ROLES_AND_RIGHTS).fetchall()
         ensure_roles(logs, settings.LOGS_GATE)
+        assert logs.execute(ROLES_AND_RIGHTS).fetchall() == before
+        assert len(before) > 20
 
     @pytest.mark.parametrize("user", ["", None])
     def test_refuses_gate_without_a_name(self, logs, user) -> None:

@@ -11,9 +11,7 @@ from django.db import OperationalError, connection, connections, transaction
 
 from config.deadlines import BoundedConnection, answer_within
 from config.state_database.base import HEALTH_CHECK_SECONDS, DatabaseWrapper
-from tests.drills import MUCH_LATER_SECONDS, DrillServer, django_connection, server, wait_for
-
-__all__ = ["server"]
+from tests.drills import MUCH_LATER_SECONDS, DrillServer, django_connection, wait_for
 
 
 @pytest.fixture

@@ -14,14 +14,14 @@ from django.db import connections
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from config.deadlines import answer_within
 from config.state_database.base import DatabaseWrapper
 from endpoints.access import known_records as directory_module
 from endpoints.access.known_records import KnownRecords, KnownToken
 from endpoints.errors import DatabaseUnavailable, EndpointNotFound
 from endpoints.models import AccessToken, Endpoint
-from tests.drills import DrillServer, django_connection, server, wait_for
-
-__all__ = ["server"]
+from tests.drills import DrillServer, django_connection, wait_for
+from tests.still_clock import StillClock
 
 TABLES = (Endpoint, AccessToken)
 # Long enough to tell a wait for the database from a slow machine.
@@ -34,6 +34,14 @@ def longer_deadlines(time_to_read: None, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(directory_module, "READ_SECONDS", READ_SECONDS)
     monkeypatch.setattr(directory_module, "RENEW_SECONDS", READ_SECONDS)
     monkeypatch.setattr(directory_module, "PAUSE_SECONDS", PAUSE_SECONDS)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> StillClock:
+    """The clock of what is fresh, and of the pause after an outage."""
+    clock = StillClock()
+    monkeypatch.setattr(directory_module, "monotonic", clock)
+    return clock
 
 
 @pytest.fixture
@@ -117,11 +125,10 @@ def test_reads_an_item_once_and_again_when_the_generation_is_another(
 
 
 def test_reads_an_item_again_when_it_is_old(
-    directory: KnownRecords, database: DatabaseWrapper, monkeypatch: pytest.MonkeyPatch
+    clock: StillClock, directory: KnownRecords, database: DatabaseWrapper
 ) -> None:
     known(directory)
-    monkeypatch.setattr(directory_module, "FRESH_SECONDS", 0.2)
-    time.sleep(0.3)
+    clock.now += directory_module.FRESH_SECONDS
     with queries(database, 2):
         known(directory)
         known(directory)
@@ -253,25 +260,30 @@ def test_serves_what_is_known_while_the_database_is_away_and_nothing_else(
 
 
 def test_of_many_threads_one_looks_whether_the_database_is_back(
-    directory: KnownRecords, server: DrillServer, monkeypatch: pytest.MonkeyPatch
+    clock: StillClock, directory: KnownRecords, server: DrillServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known(directory)
     monkeypatch.setattr(directory_module, "FRESH_SECONDS", 0)
+    asked: list[float] = []
 
-    def look(_: int) -> float:
+    def noted(seconds: float) -> AbstractContextManager[None]:
+        asked.append(seconds)
+        return answer_within(seconds)
+
+    monkeypatch.setattr(directory_module, "answer_within", noted)
+
+    def look(_: int) -> None:
         connections["default"] = own = django_connection(server)
-        started = time.monotonic()
         assert directory.endpoint("logs.test").name == "logs.test"
         own.close()
-        return time.monotonic() - started
 
     with server.frozen():
         known(directory)
-        time.sleep(PAUSE_SECONDS + 0.1)
+        clock.now += PAUSE_SECONDS
+        asked.clear()
         with ThreadPoolExecutor(6) as executor:
-            waits = sorted(executor.map(look, range(6)))
-    assert waits[-1] > READ_SECONDS - 0.1
-    assert waits[-2] < READ_SECONDS - 0.1
+            list(executor.map(look, range(6)))
+    assert asked == [READ_SECONDS]
 
 
 def test_of_many_threads_that_want_the_same_item_one_reads_it(directory: KnownRecords, server: DrillServer) -> None:
@@ -318,7 +330,7 @@ def test_a_use_noted_by_a_clock_that_was_ahead_counts_as_none(
 
 
 def test_notes_no_use_while_the_database_is_away_and_does_so_later(
-    directory: KnownRecords, outage: Callable[[], AbstractContextManager[None]]
+    clock: StillClock, directory: KnownRecords, outage: Callable[[], AbstractContextManager[None]]
 ) -> None:
     _, token = known(directory)
     with outage():
@@ -326,6 +338,6 @@ def test_notes_no_use_while_the_database_is_away_and_does_so_later(
         for _ in range(10):
             directory.note_use(token, now=timezone.now())
         assert time.monotonic() - started < 5 * READ_SECONDS
-    time.sleep(PAUSE_SECONDS)
+    clock.now += PAUSE_SECONDS
     directory.note_use(token, now=timezone.now())
     assert AccessToken.objects.get().last_used_at is not None

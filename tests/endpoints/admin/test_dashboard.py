@@ -23,10 +23,8 @@ from endpoints.log_database.gate import GatePool
 from endpoints.log_database.servers import LogServers
 from endpoints.models import Endpoint
 from logsources.models import LogSource
-from tests.drills import DrillServer, server
+from tests.drills import DrillServer
 from tests.endpoints.cache.own_redis import OwnRedis
-
-__all__ = ["server"]
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("redis_not_met_yet")]
 # The page has two seconds, and this machine may be busy.

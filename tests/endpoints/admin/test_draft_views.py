@@ -252,10 +252,10 @@ def test_refuses_a_run_that_is_not_as_described(admin_client: Client, word: str,
 def test_a_number_that_is_none_is_a_problem_of_its_field(admin_client: Client, number: Any) -> None:
     body = json.dumps({"draft": draft("SELECT 1 AS a", name="t", max_rows=number)})
     response = post(admin_client, "check", body)
-    if number == 10**30:
-        assert response.status_code in (200, 400)  # orjson reads it as a float, or not at all
-    if response.status_code == 200:
-        assert [one["field"] for one in response.json()["problems"]] == ["max_rows"]
+    assert response.status_code == 200
+    assert [(one["field"], one["message"]) for one in response.json()["problems"]] == [
+        ("max_rows", "Enter a whole number.")
+    ]
 
 
 @pytest.mark.parametrize("value", ["'; DROP TABLE logs.edge_logs; --", "\x00", "🦊", "$1", "x" * 10_000])
@@ -276,14 +276,12 @@ def test_refuses_a_body_over_the_limit_and_other_content_types(admin_client: Cli
 
 
 @pytest.mark.parametrize("word", WORDS)
-@pytest.mark.parametrize("method", ["get", "post", "put", "delete", "head"])
-def test_refuses_other_methods(admin_client: Client, word: str, method: str) -> None:
+def test_refuses_other_methods(admin_client: Client, word: str) -> None:
     wanted = "get" if word == "catalogue" else "post"
-    if method == wanted:
-        return
-    response = getattr(admin_client, method)(address(word), content_type="application/json")
-    assert response.status_code == 405
-    assert response["Allow"] == wanted.upper()
+    for method in {"get", "post", "put", "delete", "head"} - {wanted}:
+        response = getattr(admin_client, method)(address(word), content_type="application/json")
+        assert response.status_code == 405, method
+        assert response["Allow"] == wanted.upper(), method
 
 
 @pytest.mark.parametrize("word", WORDS)
@@ -323,7 +321,9 @@ def test_a_post_needs_the_csrf_token(admin_user: User, word: str) -> None:
     assert post(client, word, sent(word)).status_code == 403
     client.get(reverse("admin:endpoints_endpoint_add"))
     token = client.cookies["csrftoken"].value
-    assert post(client, word, sent(word), headers={"X-CSRFToken": token}).status_code in (200, 404)
+    # Nothing runs that could be cancelled.
+    status = 404 if word == "cancel" else 200
+    assert post(client, word, sent(word), headers={"X-CSRFToken": token}).status_code == status
 
 
 def test_the_permission_exists_under_its_name() -> None:

@@ -17,13 +17,13 @@ from endpoints.cache.usage.load_ends import flush
 from logsources import services
 from logsources.measures import Measure, MeasuredPartition
 from tests.logsources.conftest import insert, logs
+from tests.moments import now
 
 __all__ = ["insert", "logs"]  # fixtures
 
 pytestmark = pytest.mark.django_db(databases=["default", "logs"])
 LIST = "admin:logsources_logsource_changelist"
 CHANGE = "admin:logsources_logsource_change"
-NOW = datetime.now(UTC)
 
 
 @pytest.fixture
@@ -92,9 +92,11 @@ def test_without_redis_the_loads_are_unknown(admin_client, source, settings, red
 
 
 def test_the_sample_is_of_the_rows_loaded_last(admin_client, insert, source) -> None:
-    insert("measured", id="newer", timestamp=NOW, project="acme", metadata=[{"n": "loaded-first"}])
+    insert("measured", id="newer", timestamp=now(), project="acme", metadata=[{"n": "loaded-first"}])
     for n in range(5):
-        insert("measured", id=str(n), timestamp=NOW - timedelta(days=1), project="acme", metadata=[{"n": f"later-{n}"}])
+        insert(
+            "measured", id=str(n), timestamp=now() - timedelta(days=1), project="acme", metadata=[{"n": f"later-{n}"}]
+        )
     shown = page(admin_client, CHANGE, source.pk)
     assert "loaded-first" not in shown
     assert [shown.index(f"later-{n}") for n in range(5)] == sorted(
@@ -110,7 +112,7 @@ def test_an_empty_source_says_what_to_do(admin_client, source) -> None:
 
 
 def test_the_page_shows_rows_without_taking_them_for_markup(admin_client, insert, source) -> None:
-    insert("measured", timestamp=NOW, project="acme", metadata=[{"html": "<script>alert(1)</script>"}])
+    insert("measured", timestamp=now(), project="acme", metadata=[{"html": "<script>alert(1)</script>"}])
     shown = page(admin_client, CHANGE, source.pk)
     assert "&lt;script&gt;alert(1)" in shown
     assert "<script>alert" not in shown
@@ -130,7 +132,7 @@ def test_the_page_shows_rows_without_taking_them_for_markup(admin_client, insert
 def test_rows_of_every_project_are_for_who_may_write_endpoints(
     insert, source, permissions, sees_rows, explores
 ) -> None:
-    insert("measured", timestamp=NOW, project="acme", metadata=[{"whose": "customer-data"}])
+    insert("measured", timestamp=now(), project="acme", metadata=[{"whose": "customer-data"}])
     shown = page(operator(*permissions), CHANGE, source.pk)
     assert ("customer-data" in shown) is sees_rows
     assert ("Explore its rows" in shown) is explores
@@ -138,9 +140,9 @@ def test_rows_of_every_project_are_for_who_may_write_endpoints(
 
 
 def test_a_locked_table_keeps_nobody_waiting(admin_client, logs, insert, source, django_db_blocker) -> None:
-    insert("measured", timestamp=NOW, project="acme")
+    insert("measured", timestamp=now(), project="acme")
     logs.execute("BEGIN")
-    logs.execute(f"LOCK TABLE logs.measured_p{NOW:%Y%m%d} IN ACCESS EXCLUSIVE MODE")
+    logs.execute(f"LOCK TABLE logs.measured_p{now():%Y%m%d} IN ACCESS EXCLUSIVE MODE")
     try:
         assert "The log database did not answer in time" in page(admin_client, CHANGE, source.pk)
         assert "no answer in time" in page(admin_client, LIST)

@@ -13,9 +13,7 @@ from django.urls import reverse
 from config.state_database.base import DatabaseWrapper
 from endpoints.admin import middleware as module
 from endpoints.admin.middleware import PatienceMiddleware
-from tests.drills import DrillServer, django_connection, server
-
-__all__ = ["server"]
+from tests.drills import DrillServer, django_connection
 
 
 @pytest.fixture

@@ -14,9 +14,15 @@ from endpoints.defining.saving import save_endpoint
 from endpoints.models import Endpoint
 from tests.conftest import ApiClient
 from tests.files import PROJECT
+from tests.moments import now
 
 pytestmark = pytest.mark.django_db
-NOW = datetime.now(UTC).replace(microsecond=123456)
+
+
+def now_sharp() -> datetime:
+    return now().replace(microsecond=123456)
+
+
 TABLES = (
     "edge_logs postgres_logs function_edge_logs function_logs auth_logs realtime_logs storage_logs postgrest_logs"
     " pgbouncer_logs pg_cron_logs supavisor_logs auth_audit_logs etl_replication_logs multigres_logs pg_upgrade_logs"
@@ -37,7 +43,7 @@ def rows(insert_rows: Callable[..., None]) -> None:
         [
             {
                 "id": f"row-{status}-{minutes}",
-                "timestamp": NOW - timedelta(minutes=minutes),
+                "timestamp": now_sharp() - timedelta(minutes=minutes),
                 "event_message": f"GET | {status}",
                 "project": "default",
                 "metadata": [
@@ -65,7 +71,7 @@ def result(api: ApiClient, name: str = "logs.all", **arguments: str) -> list[dic
 
 def test_the_stored_query_answers_in_microseconds(api: ApiClient, compat: None, rows: None) -> None:
     newest, *_, oldest = result(api, iso_timestamp_end="")
-    assert newest["timestamp"] == micros(NOW - timedelta(minutes=1))
+    assert newest["timestamp"] == micros(now_sharp() - timedelta(minutes=1))
     assert len(str(oldest["timestamp"])) == 16
     assert newest["metadata"][0]["response"][0]["status_code"] == 200
 
@@ -79,7 +85,7 @@ def test_a_page_of_rows(api: ApiClient, compat: None, rows: None) -> None:
         (404, "default"),
         (500, "default"),
     ]
-    assert result(api, sql=sql)[0]["timestamp"] == micros(NOW - timedelta(minutes=2))
+    assert result(api, sql=sql)[0]["timestamp"] == micros(now_sharp() - timedelta(minutes=2))
 
 
 def test_a_chart(api: ApiClient, compat: None, rows: None) -> None:
@@ -123,7 +129,7 @@ def test_one_row_by_its_id(api: ApiClient, compat: None, rows: None) -> None:
 
 def test_fields_are_found_in_any_case(api: ApiClient, compat: None, rows: None, insert_rows: Any) -> None:
     metadata = [{"botManagement": [{"score": 30}], "level": "info"}]
-    insert_rows("auth_logs", [{"project": "default", "timestamp": NOW, "metadata": metadata}])
+    insert_rows("auth_logs", [{"project": "default", "timestamp": now_sharp(), "metadata": metadata}])
     sql = "select m.BotManagement.score, M.LEVEL as level from auth_logs cross join unnest(metadata) as m"
     assert result(api, sql=sql) == [{"score": 30, "level": "info"}]
     assert result(api, sql=sql.replace("BotManagement", "botmanagement")) == [{"score": None, "level": "info"}]
@@ -139,7 +145,7 @@ def test_a_misspelt_column_is_null_and_noted(api: ApiClient, compat: None, rows:
 def test_rows_of_another_project_tell_nothing_about_a_name(
     api: ApiClient, compat: None, rows: None, insert_rows: Any
 ) -> None:
-    insert_rows("edge_logs", [{"project": "other", "timestamp": NOW, "metadata": [{"event_massage": "back"}]}])
+    insert_rows("edge_logs", [{"project": "other", "timestamp": now_sharp(), "metadata": [{"event_massage": "back"}]}])
     sql = "select event_massage from edge_logs cross join unnest(metadata) m limit 1"
     assert "X-Result-Notes" in api.query("logs.all", {"project": "default", "sql": sql})
     other = api.query("logs.all", {"project": "other", "sql": sql})
@@ -193,7 +199,7 @@ def test_pg_cron_logs_are_the_lines_of_pg_cron_in_the_database_logs(
         [
             {
                 "id": id,
-                "timestamp": NOW - timedelta(minutes=number),
+                "timestamp": now_sharp() - timedelta(minutes=number),
                 "event_message": f"cron job {number}",
                 "project": "default",
                 "metadata": [{"parsed": [fields]}],
@@ -213,7 +219,7 @@ def test_what_is_not_supported_is_named_with_its_place(api: ApiClient, compat: N
 
 
 def test_lql_answers_in_microseconds_too(api: ApiClient, compat: None, rows: None) -> None:
-    assert result(api, lql="m.response.status_code:500")[0]["timestamp"] == micros(NOW - timedelta(minutes=3))
+    assert result(api, lql="m.response.status_code:500")[0]["timestamp"] == micros(now_sharp() - timedelta(minutes=3))
 
 
 def test_the_values_of_an_lql_chart_are_called_count_whatever_they_are(
@@ -249,7 +255,7 @@ def counts_of(api: ApiClient, project: str, interval: str = "1hr") -> int:
 def test_usage_counts_rows_of_the_project_and_rows_whose_url_matches_it_each_once(
     api: ApiClient, compat: None, insert_rows: Callable[..., None]
 ) -> None:
-    moment = NOW - timedelta(minutes=2)
+    moment = now_sharp() - timedelta(minutes=2)
     insert_rows(
         "edge_logs",
         [
@@ -267,7 +273,7 @@ def test_usage_counts_rows_of_the_project_and_rows_whose_url_matches_it_each_onc
 
 
 def test_the_window_may_be_unix_times_of_any_unit(api: ApiClient, compat: None, rows: None) -> None:
-    start, end = micros(NOW - timedelta(minutes=2, seconds=30)), micros(NOW - timedelta(seconds=90))
+    start, end = micros(now_sharp() - timedelta(minutes=2, seconds=30)), micros(now_sharp() - timedelta(seconds=90))
     for to_unit in (lambda t: t // 10**6, lambda t: t // 10**3, lambda t: t, lambda t: t * 1000):
         found = result(api, iso_timestamp_start=str(to_unit(start)), iso_timestamp_end=str(to_unit(end)))
         assert [row["id"] for row in found] == ["row-404-2"]
@@ -276,7 +282,7 @@ def test_the_window_may_be_unix_times_of_any_unit(api: ApiClient, compat: None, 
 def test_a_missing_project_is_the_default_and_a_bond_of_the_access_token_wins_over_it(
     api: ApiClient, compat: None, rows: None, insert_rows: Callable[..., None]
 ) -> None:
-    insert_rows("edge_logs", [gateway_row("of acme", NOW - timedelta(minutes=5), project="acme")])
+    insert_rows("edge_logs", [gateway_row("of acme", now_sharp() - timedelta(minutes=5), project="acme")])
     bound = ApiClient(issue_access_token(name="acme", bound_arguments={"project": "acme"}).secret)
 
     def ids(caller: ApiClient, **arguments: str) -> list[str]:

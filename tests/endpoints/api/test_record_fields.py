@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pandas as pd
@@ -24,10 +24,16 @@ from endpoints.models import Endpoint
 from endpoints.results.outcomes import ResultFormat
 from endpoints.sql.parameters import DeclaredParameter
 from tests.conftest import ApiClient
+from tests.moments import now
 
 pytestmark = pytest.mark.django_db
 NAME = "test.fields"
-NOON = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0) - timedelta(days=1)
+
+
+def noon() -> datetime:
+    return now().replace(hour=12, minute=0, second=0, microsecond=0) - timedelta(days=1)
+
+
 SQL = "with edge_logs as (select * from logs.edge_logs where project = @project) select id from edge_logs order by id"
 PARAMETERS = [DeclaredParameter("project", required=True)]
 # More than one chunk of rows.
@@ -50,7 +56,7 @@ def logs(insert_rows: Callable[..., None]) -> None:
     insert_rows(
         "edge_logs",
         [
-            {"id": f"{number:03}", "project": "acme", "timestamp": NOON - timedelta(seconds=number)}
+            {"id": f"{number:03}", "project": "acme", "timestamp": noon() - timedelta(seconds=number)}
             | {
                 "metadata": [
                     {"request": [{"method": method}], "response": [{"status_code": status}]}
@@ -133,7 +139,7 @@ def test_redaction_sees_the_value(
     metadata = [
         {"request": [{"method": 'from "203.0.113.7"'}], "response": [{"status_code": 1}], "tags": ["203.0.113.8"]}
     ]
-    insert_rows("edge_logs", [{"id": "999", "project": "acme", "timestamp": NOON, "metadata": metadata}])
+    insert_rows("edge_logs", [{"id": "999", "project": "acme", "timestamp": noon(), "metadata": metadata}])
     for format in ("csv", "parquet"):
         response = api.query(
             NAME, {"project": "acme", "format": format, language: text}, **{"SVC_ENDPOINT_REDACT_PII": "true"}
@@ -166,9 +172,9 @@ def test_a_draft_has_values(logs: None, language: str, text: str) -> None:
 
 
 def test_a_download_of_the_explorer_has_values(logs: None) -> None:
-    exploration = Exploration("edge_logs", "acme", NOON - timedelta(hours=1), NOON + timedelta(hours=1), lql=LQL)
+    exploration = Exploration("edge_logs", "acme", noon() - timedelta(hours=1), noon() + timedelta(hours=1), lql=LQL)
     for suffix in ("csv", "parquet"):
-        file = explore_download(exploration, suffix, rows=1_000, run_id="a-run-of-a-test", now=NOON)
+        file = explore_download(exploration, suffix, rows=1_000, run_id="a-run-of-a-test", now=noon())
         check(frame_of(file.run.body, suffix))
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from endpoints.access.access_tokens import issue_access_token
 from endpoints.models import Endpoint
 from tests.conftest import ApiClient
+from tests.moments import now
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sql]
-NOW = datetime.now(UTC)
 IN_METADATA = {
     "function_edge_logs": "project_ref",
     "function_logs": "project_ref",
@@ -33,7 +33,7 @@ def rows(insert_rows) -> None:
         for number, project in enumerate(("acme", "globex", "acme")):
             path = IN_METADATA.get(table)
             row = {
-                "timestamp": NOW - timedelta(minutes=number),
+                "timestamp": now() - timedelta(minutes=number),
                 "event_message": f"{table} of {project} from 203.0.113.{number}",
                 "metadata": [{path: project} if path else {}],
             }
@@ -58,7 +58,7 @@ def test_joins_the_tables(api, rows) -> None:
 
 def test_counts_requests_of_chart_counts_and_dates(api, insert_rows) -> None:
     metadata = [{"request": [{"url": "https://acme.example.org/rest/v1/x", "path": "/rest/v1/x"}]}]
-    insert_rows("edge_logs", [{"timestamp": NOW, "project": "acme", "metadata": metadata}])
+    insert_rows("edge_logs", [{"timestamp": now(), "project": "acme", "metadata": metadata}])
     arguments = {"interval": "daily", "project": "acme"}
     sql = (
         "select sum(total_rest_requests)::int as n from chart_counts where timestamp > (select window_start from dates)"

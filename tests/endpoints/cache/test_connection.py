@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from endpoints.cache import CacheUnavailable, connection
 from endpoints.cache.connection import RedisLeftAlone, Script, ask, ask_and_wait, ask_for, ask_for_all, ask_script
 from tests.endpoints.cache.own_redis import OwnRedis
+from tests.still_clock import StillClock
 
 ONE_WAIT_SECONDS = 0.25
 PATIENCE_SECONDS = 0.5  # what a busy machine may add to it
@@ -104,10 +105,18 @@ def test_hung_redis_is_noticed_while_waiting(own_redis: OwnRedis) -> None:
     assert monotonic() - began < 1.25 + PATIENCE_SECONDS
 
 
-def test_one_thread_a_second_tries_again(own_redis: OwnRedis) -> None:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> StillClock:
+    """The clock of the pause in which a Redis that failed is left alone."""
+    clock = StillClock()
+    monkeypatch.setattr(connection, "monotonic", clock)
+    return clock
+
+
+def test_one_thread_a_second_tries_again(own_redis: OwnRedis, clock: StillClock) -> None:
     own_redis.pause()
     seconds_of("PING")
-    sleep(connection.BREAK_SECONDS)
+    clock.now += connection.BREAK_SECONDS
 
     def probe(_: int) -> bool:
         try:
@@ -122,7 +131,7 @@ def test_one_thread_a_second_tries_again(own_redis: OwnRedis) -> None:
         assert sum(pool.map(probe, range(20))) == 1
 
 
-def test_redis_is_used_again_once_it_is_back(own_redis: OwnRedis) -> None:
+def test_redis_is_used_again_once_it_is_back(own_redis: OwnRedis, clock: StillClock) -> None:
     ask_for("SET", "name", "value")
     own_redis.kill()
     with capture_logs() as logs:
@@ -130,7 +139,7 @@ def test_redis_is_used_again_once_it_is_back(own_redis: OwnRedis) -> None:
             with pytest.raises(CacheUnavailable):
                 ask_for("GET", "name")
         own_redis.start()
-        sleep(connection.BREAK_SECONDS)
+        clock.now += connection.BREAK_SECONDS
         for _ in range(5):
             assert ask_for("GET", "name") is None
     events = [line["event"] for line in logs if line["event"].startswith("cache_")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -169,7 +168,7 @@ def test_an_expired_result_is_renewed(ask: Ask, endpoint: Endpoint) -> None:
     endpoint.cache_seconds = 1
     save_endpoint(endpoint, [DeclaredParameter("project")])
     first = ask()
-    time.sleep(1.1)
+    age_results(endpoint, seconds=2)
     second = ask()
     assert (second.state, ask().state) == ("miss", "hit")
     assert second.outcome.body != first.outcome.body
@@ -181,7 +180,7 @@ def test_an_expired_result_is_better_than_none_and_marked(
     endpoint.cache_seconds = 1
     save_endpoint(endpoint, [DeclaredParameter("project")])
     first = ask()
-    time.sleep(1.1)
+    age_results(endpoint, seconds=2)
     no_log_database()
     served = ask()
     assert served.state == "stale"

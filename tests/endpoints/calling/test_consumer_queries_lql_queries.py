@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -15,20 +15,20 @@ from endpoints.defining.saving import save_endpoint
 from endpoints.errors import InvalidLQL, InvalidParameters, RequestTooLarge, SandboxDisabled
 from endpoints.log_database.publishing import drop_schemas, sandbox_schema
 from endpoints.models import Endpoint
+from tests.moments import now
 
 Ask = Callable[..., list[dict[str, object]]]
-NOW = datetime.now(UTC)
 
 
 @pytest.fixture
 def ask(insert_rows) -> Ask:
     rows = [
-        {"id": "new", "project": "acme", "timestamp": NOW, "event_message": "GET | 500", "metadata": [{"n": 5}]},
-        {"id": "old", "project": "acme", "timestamp": NOW - timedelta(days=2), "metadata": [{"n": "x"}]},
-        {"id": "other", "project": "globex", "timestamp": NOW, "event_message": "GET | 500"},
+        {"id": "new", "project": "acme", "timestamp": now(), "event_message": "GET | 500", "metadata": [{"n": 5}]},
+        {"id": "old", "project": "acme", "timestamp": now() - timedelta(days=2), "metadata": [{"n": "x"}]},
+        {"id": "other", "project": "globex", "timestamp": now(), "event_message": "GET | 500"},
     ]
     insert_rows("edge_logs", rows)
-    insert_rows("auth_logs", [{"id": "auth", "project": "acme", "timestamp": NOW}])
+    insert_rows("auth_logs", [{"id": "auth", "project": "acme", "timestamp": now()}])
 
     def ask(lql: str, endpoint: str = "logs.all", **arguments: str) -> list[dict[str, object]]:
         call = Call({"project": "acme", **arguments}, sandbox_lql=lql)
@@ -69,7 +69,7 @@ def test_reads_the_table_it_names(ask: Ask) -> None:
 def test_sees_only_the_rows_of_the_call(ask: Ask) -> None:
     assert ids(ask("500")) == ["new"]
     assert ids(ask("500", project="globex")) == ["other"]
-    assert ids(ask("-none", iso_timestamp_end=(NOW - timedelta(days=1)).isoformat())) == ["old"]
+    assert ids(ask("-none", iso_timestamp_end=(now() - timedelta(days=1)).isoformat())) == ["old"]
 
 
 def test_counts_relative_times_from_the_call(ask: Ask) -> None:

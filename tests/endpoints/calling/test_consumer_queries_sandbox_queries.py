@@ -29,9 +29,9 @@ from endpoints.guarantees import forget_answer
 from endpoints.log_database.publishing import drop_schemas, publish_sandbox, sandbox_schema
 from endpoints.models import Endpoint
 from endpoints.sql.parameters import DeclaredParameter
+from tests.moments import now
 
 pytestmark = pytest.mark.django_db
-NOW = datetime.now(UTC)
 POISON = "a secret of globex"
 
 
@@ -41,13 +41,13 @@ def rows(insert_rows) -> None:
     insert_rows(
         "edge_logs",
         [
-            {"timestamp": NOW - timedelta(minutes=n), "project": "acme", "id": f"a{n}", "event_message": f"{n + 1}"}
+            {"timestamp": now() - timedelta(minutes=n), "project": "acme", "id": f"a{n}", "event_message": f"{n + 1}"}
             | {"metadata": [{"ok": True}]}
             for n in range(3)
         ]
         + [
             {
-                "timestamp": NOW - timedelta(minutes=n),
+                "timestamp": now() - timedelta(minutes=n),
                 "project": "globex",
                 "id": f"g{n}",
                 "event_message": POISON,
@@ -70,7 +70,7 @@ def test_sees_the_rows_of_its_project(rows) -> None:
 
 
 def test_sees_the_rows_of_its_window(rows) -> None:
-    since = (NOW - timedelta(seconds=90)).isoformat()
+    since = (now() - timedelta(seconds=90)).isoformat()
     assert ask("select id from edge_logs order by id", iso_timestamp_start=since) == [{"id": "a0"}, {"id": "a1"}]
 
 
@@ -311,7 +311,7 @@ def test_no_predicate_is_tried_on_rows_of_another_project(rows, predicate) -> No
 
 
 def test_no_predicate_is_tried_on_rows_that_a_table_without_tenant_leaves_out(insert_rows) -> None:
-    insert_rows("edge_logs", [{"timestamp": NOW, "project": "p", "id": id_} for id_ in ("7", "poison")])
+    insert_rows("edge_logs", [{"timestamp": now(), "project": "p", "id": id_} for id_ in ("7", "poison")])
     # The condition of the table costs more than the consumer's, which PostgreSQL would therefore try first.
     slow = "with a as (select id from logs.edge_logs where md5(id) ~ ('^' || left(md5(@id), 9))) select id from a"
     endpoint = Endpoint(name="test.no-tenant", sql=slow, sandboxing=True)

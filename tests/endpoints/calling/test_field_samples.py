@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -17,9 +16,9 @@ from endpoints.calling.producing import publish, sandbox_of
 from endpoints.dialects.field_paths import FieldPath, FieldUse
 from endpoints.log_database.sessions import ReaderSession
 from endpoints.models import Endpoint
+from tests.moments import now
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sql]
-NOW = datetime.now(UTC)
 
 
 def field(*steps: str | int, any_case: str = "", table: str = "edge_logs") -> FieldUse:
@@ -39,8 +38,8 @@ def session_of(log_database: psycopg.Connection[Any]) -> Callable[[str], ReaderS
 @pytest.fixture
 def rows(insert_rows: Any) -> None:
     metadata = [{"request": [{"path": "/", "it's": 1, 'a"b': None}], "Level": "info"}]
-    insert_rows("edge_logs", [{"project": "acme", "timestamp": NOW, "metadata": metadata}])
-    insert_rows("edge_logs", [{"project": "globex", "timestamp": NOW, "metadata": [{"secret": 1}]}])
+    insert_rows("edge_logs", [{"project": "acme", "timestamp": now(), "metadata": metadata}])
+    insert_rows("edge_logs", [{"project": "globex", "timestamp": now(), "metadata": [{"secret": 1}]}])
 
 
 def test_fields_that_no_row_has_are_absent(rows: None, session_of: Any) -> None:
@@ -76,7 +75,7 @@ def test_a_minute_is_remembered_for_each_session(
     rows: None, session_of: Any, insert_rows: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert absent_fields([field("late")], session_of("acme")) == (field("late"),)
-    insert_rows("edge_logs", [{"project": "acme", "timestamp": NOW, "metadata": [{"late": 1}]}])
+    insert_rows("edge_logs", [{"project": "acme", "timestamp": now(), "metadata": [{"late": 1}]}])
 
     def refuse(*arguments: object, **named: object) -> None:
         raise AssertionError("asked again")

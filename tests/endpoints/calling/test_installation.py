@@ -25,11 +25,11 @@ from endpoints.log_database.gate import GatePool
 from endpoints.log_database.servers import LogServers
 from logsources.models import LogSource
 from tests.endpoints.cache.own_redis import REFUSES_WRITES, OwnRedis
+from tests.moments import now
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("redis_not_met_yet")]
 # The page has two seconds, and this machine may be busy.
 SOON_SECONDS = 20.0  # without a deadline it would never answer
-NOW = datetime.now(UTC)
 
 
 def states() -> dict[str, str]:
@@ -73,7 +73,7 @@ def test_what_a_clock_ahead_has_noted_is_no_sign_of_life(own_redis: OwnRedis) ->
     installation.note_worker(now=time.time() + 86_400)
     assert (states()["Beat"], states()["Worker"]) == ("down", "unknown")
     every = IntervalSchedule.objects.get(every=60)
-    PeriodicTask.objects.create(name="other", task="x", interval=every, last_run_at=NOW)
+    PeriodicTask.objects.create(name="other", task="x", interval=every, last_run_at=now())
     assert states()["Beat"] == "running"
 
 
@@ -187,7 +187,7 @@ def test_a_pool_in_use_is_busy_and_not_down(
 
 def test_sources_are_told_by_name_with_their_newest_row(own_redis: OwnRedis, insert_rows: Any) -> None:
     rows = [
-        {"timestamp": NOW - timedelta(hours=hours), "project": project}
+        {"timestamp": now() - timedelta(hours=hours), "project": project}
         for project, hours in (("a", 50), ("b", 3), ("", 7))
     ]
     insert_rows("edge_logs", rows)
@@ -195,7 +195,7 @@ def test_sources_are_told_by_name_with_their_newest_row(own_redis: OwnRedis, ins
     assert sources is not None
     assert [source.name for source in sources] == sorted(LogSource.objects.values_list("name", flat=True))
     newest = {source.name: source.newest for source in sources}
-    assert newest["edge_logs"] == NOW - timedelta(hours=3)
+    assert newest["edge_logs"] == now() - timedelta(hours=3)
     assert newest["auth_logs"] is None
 
 

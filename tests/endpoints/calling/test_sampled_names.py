@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -13,9 +12,9 @@ from endpoints.calling import sampled_names
 from endpoints.calling.sampled_names import forget_names, sampled_paths
 from endpoints.errors import DatabaseUnavailable
 from endpoints.log_database.shared_work import SharedWork
+from tests.moments import now
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sql]
-NOW = datetime.now(UTC)
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +30,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def insert(insert_rows: Any, metadata: Any, source: str = "edge_logs", project: str = "acme") -> None:
-    insert_rows(source, [{"project": project, "timestamp": NOW, "metadata": metadata}])
+    insert_rows(source, [{"project": project, "timestamp": now(), "metadata": metadata}])
 
 
 def test_paths_of_all_sources_are_found(insert_rows: Any) -> None:

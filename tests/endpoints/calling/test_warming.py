@@ -17,6 +17,7 @@ from endpoints.defining.saving import save_endpoint
 from endpoints.defining.upkeep import WARMING_TASK, delete_endpoints, warming_schedule_name
 from endpoints.models import Endpoint
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
+from tests.endpoints.conftest import age_results
 
 pytestmark = pytest.mark.django_db
 SQL = "SELECT @key AS key, 10 / @divisor AS quotient, random()::text AS run"
@@ -40,7 +41,7 @@ def warm(endpoint: Endpoint) -> WarmRun:
 
 
 def grow_old(endpoint: Endpoint) -> None:
-    time.sleep(1.1)  # more than half of warm_every_seconds: no longer fresh enough to be left alone
+    age_results(endpoint, seconds=2)  # more than half of warm_every_seconds: no longer fresh enough to be left alone
 
 
 def test_renews_what_was_asked_for(endpoint: Endpoint) -> None:

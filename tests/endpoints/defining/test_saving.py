@@ -175,7 +175,7 @@ def test_a_query_that_takes_too_long_to_plan_is_told(monkeypatch: pytest.MonkeyP
     log_database.execute("LOCK TABLE logs.edge_logs IN ACCESS EXCLUSIVE MODE")
     (message,) = refusal(draft("SELECT id FROM edge_logs", statement_timeout_seconds=1))["sql"]
     log_database.execute("ROLLBACK")
-    assert "lock timeout" in message or "ran longer than 1 s" in message
+    assert "ran longer than 1 s" in message
 
 
 def test_the_version_freezes_parameters_and_result_columns() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -19,9 +19,9 @@ from endpoints.exploring.queryable_names import CatalogueSource, catalogue, forg
 from endpoints.log_database.shared_work import SharedWork
 from logsources.introspection import SAMPLE_ROWS, partitions_by_table, read_tail, recent_metadata
 from logsources.shards import Piece
+from tests.moments import now
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sql]
-NOW = datetime.now(UTC)
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def test_lists_the_paths_of_recent_rows(insert_rows: Any) -> None:
     insert_rows(
         "edge_logs",
         [
-            {"timestamp": NOW - timedelta(days=n % 3), "project": "a", "metadata": [{"request": [{"path": f"/{n}"}]}]}
+            {"timestamp": now() - timedelta(days=n % 3), "project": "a", "metadata": [{"request": [{"path": f"/{n}"}]}]}
             for n in range(6)
         ],
     )
@@ -73,7 +73,7 @@ def test_lists_the_paths_of_recent_rows(insert_rows: Any) -> None:
 
 def test_it_is_read_once_a_minute(insert_rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert source("edge_logs").metadata_paths == ()
-    insert_rows("edge_logs", [{"timestamp": NOW, "project": "a", "metadata": [{"late": 1}]}])
+    insert_rows("edge_logs", [{"timestamp": now(), "project": "a", "metadata": [{"late": 1}]}])
     assert source("edge_logs").metadata_paths == ()
     monkeypatch.setattr(queryable_names, "KEPT_SECONDS", 0.0)
     assert [path.path for path in source("edge_logs").metadata_paths] == ["late"]
@@ -84,11 +84,11 @@ def test_the_sample_is_bounded_and_of_the_newest_partitions(log_database: psycop
         "INSERT INTO logs.edge_logs (id, project, timestamp, event_message, metadata)"
         " SELECT n::text, 'a', %s - n * interval '20 seconds', '', jsonb_build_array(jsonb_build_object('n', n))"
         " FROM generate_series(0, 6000) AS n",
-        [NOW],
+        [now()],
     )
     samples = recent_metadata(log_database, "edge_logs", partitions_by_table(log_database)["edge_logs"])
     assert len(samples) == SAMPLE_ROWS
-    today = (NOW - NOW.replace(hour=0, minute=0, second=0, microsecond=0)).total_seconds() / 20
+    today = (now() - now().replace(hour=0, minute=0, second=0, microsecond=0)).total_seconds() / 20
     assert min(sample[0]["n"] for sample in samples) <= max(today, SAMPLE_ROWS)
 
 

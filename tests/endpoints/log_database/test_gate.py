@@ -34,10 +34,8 @@ from endpoints.log_database.sessions import ReaderSession
 from endpoints.log_database.streaming import open_rows
 from endpoints.results.outcomes import OverBudget, Statement
 from logsources.roles import QUERY_READER, SANDBOX_READER, ensure_roles
-from tests.drills import LONGEST_FREEZE_SECONDS, MUCH_LATER_SECONDS, DrillServer, server, wait_for
+from tests.drills import LONGEST_FREEZE_SECONDS, MUCH_LATER_SECONDS, DrillServer, wait_for
 from tests.live.calls import until
-
-__all__ = ["server"]
 
 WAIT_SECONDS = 0.8  # for a connection, as the service has it
 PATIENT_SECONDS = 60.0  # for a living server on any machine

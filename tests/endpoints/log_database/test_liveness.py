@@ -11,10 +11,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from endpoints.log_database import liveness as liveness_module
 from endpoints.log_database.liveness import ALIVE_FOR, DEAD_FOR, PROBE_SECONDS, Liveness
-from tests.drills import DrillServer, server
+from tests.drills import DrillServer
 from tests.still_clock import StillClock
-
-__all__ = ["server"]
 
 PATIENT = 20.0  # seconds for a server that lives, however busy the machine
 

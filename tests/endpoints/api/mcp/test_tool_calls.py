@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -27,9 +27,9 @@ from tests.conftest import ApiClient
 from tests.endpoints.api.mcp.agents import WITH_HANDSHAKE, Agent
 from tests.endpoints.conftest import age_results
 from tests.files import CASES
+from tests.moments import now
 
 pytestmark = pytest.mark.django_db
-NOW = datetime.now(UTC)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def rows(insert_rows: Callable[..., None]) -> None:
         message = f"{project} {number} from 203.0.113.{number}"
         insert_rows(
             "edge_logs",
-            [{"timestamp": NOW - timedelta(minutes=number), "project": project, "event_message": message}],
+            [{"timestamp": now() - timedelta(minutes=number), "project": project, "event_message": message}],
         )
 
 

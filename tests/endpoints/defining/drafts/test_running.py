@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -38,9 +38,9 @@ from endpoints.log_database.servers import log_servers
 from endpoints.models import Endpoint
 from endpoints.results.outcomes import Column
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
+from tests.moments import now
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sql]
-NOW = datetime.now(UTC)
 RUN = "5f0c1f0e-run-of-a-test"
 PROJECT = DeclaredParameter("project", required=True)
 LOGS = """WITH edge_logs AS (
@@ -56,7 +56,7 @@ def rows(insert_rows: Any) -> None:
     insert_rows(
         "edge_logs",
         [
-            {"timestamp": NOW - timedelta(minutes=n), "project": project, "id": f"{project}{n}"}
+            {"timestamp": now() - timedelta(minutes=n), "project": project, "id": f"{project}{n}"}
             | {"event_message": f"from 203.0.113.{n}", "metadata": [{"n": n}]}
             for n in range(3)
             for project in ("acme", "globex")

@@ -14,8 +14,11 @@ from django.core.management import CommandError, call_command
 from psycopg import Connection
 
 from logsources.generation import SOURCE_NAMES
+from tests.moments import now
 
-UNTIL = datetime.now(UTC).replace(microsecond=0)
+
+def this_second() -> datetime:
+    return now().replace(microsecond=0)
 
 
 def run(**options: Any) -> tuple[str, str]:
@@ -47,12 +50,12 @@ def test_fills_all_nine_log_sources(log_database: Connection[Any]) -> None:
 
 
 def test_the_same_seed_and_end_add_nothing_the_second_time(log_database: Connection[Any]) -> None:
-    options = {"rows": 60, "seed": "s", "until": UNTIL.isoformat(), "days": 2}
+    options = {"rows": 60, "seed": "s", "until": this_second().isoformat(), "days": 2}
     run(**options)
     stdout, stderr = run(**options)
     assert sum(counts(log_database).values()) == 60
     assert stdout.count(": 0 rows loaded, ") == 9
-    assert stderr == f"To get the same rows again: --seed s --until {UNTIL.isoformat()}\n"
+    assert stderr == f"To get the same rows again: --seed s --until {this_second().isoformat()}\n"
 
 
 def test_without_a_seed_other_rows_come_and_the_seed_is_shown(log_database: Connection[Any]) -> None:

@@ -236,3 +236,16 @@ def test_every_file_that_development_md_names_is_there() -> None:
     named = re.findall(r"[`' ]((?:endpoints|logsources|config|tests|docs|fixtures)/[\w./]*\w/?)(?![\w*{])", text)
     assert len(named) > 30
     assert [name for name in named if not (PROJECT / name).exists()] == []
+
+
+def test_development_md_says_what_each_dependency_is_for() -> None:
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    extras = [each for name, needed in project["optional-dependencies"].items() if name != "dev" for each in needed]
+    packages = {re.split(r"[\[<>=]", each)[0] for each in (*project["dependencies"], *extras)} - {project["name"]}
+    text = (PROJECT / "docs" / "development.md").read_text()
+    table = text[text.index("## Dependencies") : text.index("## Documentation")]
+    cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| ")]
+    listed = {word for cell in cells for word in re.findall(r"[a-z][\w-]*", re.sub(r"\(.*\)", "", cell))}
+    # `drf-spectacular, -sidecar` stands for both.
+    listed |= {f"drf-spectacular-{word}" for word in listed} | {f"opentelemetry-{word}" for word in listed}
+    assert packages - listed == set()

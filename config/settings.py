@@ -313,6 +313,7 @@ CORS_EXPOSE_HEADERS = [
 # --- API framework ----------------------------------------------------------------------------------------------------
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["endpoints.api.authentication.AccessTokenAuthentication"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "endpoints.api.negotiation.NoNegotiation",
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "endpoints.api.replies.handle_exception",

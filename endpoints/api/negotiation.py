@@ -10,7 +10,10 @@ import re
 from collections.abc import Iterator
 from enum import IntEnum
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.request import Request
 
 from endpoints.errors import InvalidParameters, NotAcceptable
 from endpoints.results.encoding import offered_formats
@@ -24,6 +27,17 @@ _SENT_PARAMETERS: Final = {"charset": "utf-8"}  # of the Content-Type of every a
 _RANGES: Final = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*(?:"|\\?$))+', re.DOTALL)
 _PARAMETERS: Final = re.compile(r';[ \t]*([^=;"\s]+)=("(?:[^"\\]|\\.)*"|[^;]*)')
 _QUALITY: Final = re.compile(r"[0-9]?(?:\.[0-9]*)?", re.ASCII)
+
+
+class NoNegotiation(BaseContentNegotiation):
+    """Leaves the Accept header to the view (DEFAULT_CONTENT_NEGOTIATION_CLASS): its formats are no renderers, and who
+    calls is checked before anything is said of formats."""
+
+    def select_parser(self, request: Request, parsers: Any) -> Any:
+        return parsers[0]
+
+    def select_renderer(self, request: Request, renderers: Any, format_suffix: Any = None) -> Any:
+        return renderers[0], renderers[0].media_type
 
 
 class _Precision(IntEnum):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 from io import BytesIO
-from typing import Any, cast
+from typing import cast
 
 import orjson
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.http.multipartparser import MultiPartParserError
 from django.views.decorators.csrf import csrf_exempt
-from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -25,23 +24,12 @@ from endpoints.calling.purging import purge_cache
 from endpoints.errors import InvalidRequest, RouteNotFound
 
 
-class _NoNegotiation(BaseContentNegotiation):
-    """Leaves the Accept header to the view, whose formats are not REST framework's renderers."""
-
-    def select_parser(self, request: Request, parsers: Any) -> Any:
-        return parsers[0]
-
-    def select_renderer(self, request: Request, renderers: Any, format_suffix: Any = None) -> Any:
-        return renderers[0], renderers[0].media_type
-
-
 class AnsweringView(APIView):
     """A view that answers every method itself: who calls is checked before anything is said of methods or formats."""
 
     schema = None
     authentication_classes = ()
     permission_classes = ()
-    content_negotiation_class = _NoNegotiation
 
     def answer(self, request: HttpRequest, **of_route: str) -> HttpResponseBase:
         """Return the answer, or the one error body."""

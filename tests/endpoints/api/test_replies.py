@@ -368,3 +368,19 @@ def test_an_unknown_address_is_a_404_in_the_one_body_for_every_method(path: str,
 def test_a_health_check_by_post_is_not_asked_for_a_form(db: None) -> None:
     client = Client(enforce_csrf_checks=True)
     assert [client.post(path).status_code for path in ("/livez", "/health", "/metrics")] == [200, 200, 404]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("DELETE", "/api/endpoints/cache/logs.all", 403),
+        ("DELETE", "/api/calls/none", 404),
+        ("GET", "/api/openapi.json", 200),
+    ],
+)
+def test_a_route_of_one_form_asks_first_who_calls_and_leaves_accept_alone(
+    api: ApiClient, method: str, path: str, status: int
+) -> None:
+    for accept in ("image/png", "text/csv", "nonsense"):
+        assert Client().generic(method, path, headers={"Accept": accept}).status_code == 401
+        assert api.generic(method, path, headers={"Accept": accept}).status_code == status

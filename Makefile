@@ -61,7 +61,7 @@ test-clients: .venv/dev.stamp ## make a TypeScript client with generators from n
 test-conformance: .venv/dev.stamp ## install the conformance suite of MCP from npm and run it against the service
 	@$(BIN)/python -m pytest --conformance tests/conformance $(ARGS)
 
-faults: .venv/dev.stamp ## see that a test notices each fault of tests/seeded_faults, ten minutes (ARGS='-k cache')
+faults: .venv/dev.stamp ## see that a test notices each fault of tests/seeded_faults (ARGS='-k cache')
 	@$(BIN)/python -m tests.seeded_faults $(ARGS)
 
 record: .venv/dev.stamp ## write the recorded answers anew; look at the difference, commit it alone, say why

@@ -18,21 +18,22 @@ _MOMENT: Final = re.compile(
     # " 02:00" was "+02:00" before the query string was decoded
     r"(?: ?(?:[Zz]|UTC)|(?P<sign> ?[+-]| )(?P<zone_hours>[0-9]{2})(?::?(?P<zone_minutes>[0-9]{2}))?)?)?"
 )
-_USUAL: Final = ("--T::", "-- ::", "--")  # what stands between the digits of year, month, day, hour, minute
+# What Python's own reader, which is ten times as fast, takes as it is meant: of others it reads some that are no time,
+# such as 10:00:00:2026 and 10:00:00.123456zZ.
+_USUAL: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-5][0-9])?)?"
+)
 _UNIX_TIME_DIGITS: Final = frozenset({10, 13, 16, 19})
 
 
 def read_moment(text: str) -> datetime:
     """Return the moment of a text, in UTC: ISO 8601, or a Unix time."""
-    if text[4:17:3] in _USUAL:  # for which Python's own reader is ten times as fast
+    if _USUAL.fullmatch(text):
         try:
             moment = datetime.fromisoformat(text)
             if moment.tzinfo is UTC:
                 return moment
-            if moment.tzinfo is None:
-                return moment.replace(tzinfo=UTC)
-            if (text[-6] in "+-" or text[-5] in "+-") and text[-2] < "6":  # Python also takes +02:00:30 and +02:99
-                return moment.astimezone(UTC)
+            return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
         except (ValueError, OverflowError):
             pass  # 24:00, a leap second, or what is told there
     elif len(text) in _UNIX_TIME_DIGITS and text.isdigit() and text.isascii():

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from django.core.management.base import CommandError
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from endpoints.admin.draft_json import Malformed
@@ -177,6 +177,12 @@ USUAL = st.builds(
 
 
 @given(st.one_of(USUAL, st.lists(st.sampled_from(PIECES), max_size=12).map("".join)))
+@example("2026-11-25T10:00:00:2026")  # this and the next ones are read by Python
+@example("2026-11-25T10:00:Z")
+@example("2026-11-25T10:00:00zZ")
+@example("2026-11-25T10:00:00.123456zZ")
+@example("2026-11-25T10:00:00.123456123456W+02:00")
+@example("2026-11-25 10:00:00+02.20")
 def test_the_fast_way_reads_what_the_slow_way_reads(text: str) -> None:
     assert outcome(read_moment, text) == outcome(lambda text: _other_moment(text.strip(" ")), text)
 

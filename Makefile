@@ -10,6 +10,9 @@ ARGS ?=
 WORKERS ?= 4
 
 BIN := .venv/bin
+# Compiled modules are kept, whatever the shell says: each worker would rewrite the asserts of all modules in each run,
+# which takes longer than to import them.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 PIP := -m pip --disable-pip-version-check --quiet install --require-hashes
 # pip installs uv, and uv everything else: Debian 12's pip takes no line of a lock for a requirement with an extra, such
 # as coverage[toml], once there is a newer release.
@@ -33,10 +36,10 @@ demo: .venv/demo.stamp ## run the whole service here with sample rows until Ctrl
 	  --replicas $(REPLICAS)
 
 test: .venv/dev.stamp ## run the tests on embedded servers, without drills and browser (ARGS='-k name')
-	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) --installations=without $(ARGS)
+	@$(PYTEST) --numprocesses=$(WORKERS) --installations=without $(ARGS)
 
 test-all: .venv/dev.stamp ## run every test: whole installations, broken on purpose, and a browser too
-	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) $(ARGS)
+	@$(PYTEST) --numprocesses=$(WORKERS) $(ARGS)
 
 # What a log database on a cluster must answer as one server does, and what is so there alone.
 CITUS_TESTS := tests/cluster tests/endpoints/test_stored_queries.py tests/endpoints/test_stored_queries_usage_counts.py \
@@ -47,19 +50,19 @@ CITUS_TESTS := tests/cluster tests/endpoints/test_stored_queries.py tests/endpoi
 
 test-citus: .venv/dev.stamp ## run the suite's answers on the cluster of CITUS_COORDINATOR_URL (ARGS='-k name')
 	@if [ -z "$$CITUS_COORDINATOR_URL" ]; then echo "Skipped: CITUS_COORDINATOR_URL names no cluster for tests."; \
-	else $(BIN)/python -m pytest --citus $(CITUS_TESTS) $(ARGS); fi
+	else $(PYTEST) --citus $(CITUS_TESTS) $(ARGS); fi
 
 test-oracle: .venv/dev.stamp ## compare the BigQuery dialect with GoogleSQL, ten minutes (TEXTS=20000)
-	@$(BIN)/python -m pytest tests/endpoints/dialects/bigquery/test_oracle.py --oracle-texts=$(TEXTS)
+	@$(PYTEST) tests/endpoints/dialects/bigquery/test_oracle.py --oracle-texts=$(TEXTS)
 
 test-shippers: .venv/dev.stamp ## install real log shippers from npm, PyPI and Debian and run them against the service
-	@$(BIN)/python -m pytest --shippers tests/shippers $(ARGS)
+	@$(PYTEST) --shippers tests/shippers $(ARGS)
 
 test-clients: .venv/dev.stamp ## make a TypeScript client with generators from npm, check its types and run it
-	@$(BIN)/python -m pytest --clients tests/clients $(ARGS)
+	@$(PYTEST) --clients tests/clients $(ARGS)
 
 test-conformance: .venv/dev.stamp ## install the conformance suite of MCP from npm and run it against the service
-	@$(BIN)/python -m pytest --conformance tests/conformance $(ARGS)
+	@$(PYTEST) --conformance tests/conformance $(ARGS)
 
 faults: .venv/dev.stamp ## see that a test notices each fault of tests/seeded_faults (ARGS='-k cache')
 	@$(BIN)/python -m tests.seeded_faults $(ARGS)

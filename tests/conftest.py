@@ -47,7 +47,7 @@ from tests.drills import server as server  # a fixture
 
 LogRow = Mapping[str, Any]
 
-# As the service has them; the suite's own Redis gets more time (`time_for_redis`).
+# As the service has them; the suite's own Redis gets more time (`settings_of_the_run`).
 REDIS_OPTIONS: Final = dict(settings.CACHES["default"]["OPTIONS"])
 
 LIVING_SECONDS: Final = 60.0

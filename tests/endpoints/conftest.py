@@ -51,12 +51,14 @@ def shipper(log_database: psycopg.Connection[Any]) -> Client:
 
 
 @pytest.fixture
-def no_log_database() -> Iterator[Callable[[], None]]:
+def no_log_database(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
     """Return what points the gate at nothing; afterwards it is as before."""
     before = settings.LOGS_GATE
 
     def take_away() -> None:
         close_log_servers()
+        # Nobody is slow here: whoever waits for a connection waits in vain.
+        monkeypatch.setattr(settings, "ENDPOINTS_POOL_WAIT_SECONDS", 0.2)
         settings.LOGS_GATE = {**before, "host": "/nowhere", "connect_timeout": 1}
 
     yield take_away

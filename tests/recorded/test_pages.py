@@ -27,7 +27,7 @@ MASKS: Final = {
     "<clock>": re.compile(r"\b\d\d:\d\d:\d\d\b"),
     "<size>": re.compile(r"\b\d+(?:\.\d+)? (?:bytes|[KM]B)\b"),
     "<number> partitions": re.compile(r"\b\d+ partitions"),
-    "in <time>": re.compile(r"\bin \d+ (?:second|minute|hour)s?\b"),
+    "in <time>": re.compile(r"\bin \d+ (?:second|minute|hour)s?\b|^now$"),
     "/<id>/": re.compile(r"/\d+/"),
     "<uuid>": re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"),
     "<token id>": re.compile(r"\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{12}\b"),

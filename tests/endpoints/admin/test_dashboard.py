@@ -159,8 +159,6 @@ def own_log_database(server: DrillServer, settings: Any, monkeypatch: pytest.Mon
 def test_a_log_database_that_hangs_keeps_nobody_waiting(
     admin_client: Client, endpoint: Endpoint, own_log_database: DrillServer
 ) -> None:
-    # A server that nothing has been set up on: it answers, and is of no use.
-    assert "Log database is down" in page(admin_client)
     with own_log_database.frozen():
         started = time.monotonic()
         text = page(admin_client)

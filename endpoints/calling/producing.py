@@ -172,13 +172,10 @@ def refusal_of(query: PreparedQuery, failure: StatementFailed) -> EndpointError:
     return refusal
 
 
-def run_sandboxed(
-    endpoint: Version, prepare: Callable[[Sandbox], PreparedQuery], awaited: int | None
-) -> tuple[PreparedQuery, Rows]:
-    """Run what is prepared over the sandbox of this version; return both. Raises an EndpointError, and OverBudget."""
+def run_sandboxed(endpoint: Version, prepare: Callable[[Sandbox], PreparedQuery]) -> Rows:
+    """Run what is prepared over the sandbox of this version. Raises an EndpointError, and OverBudget."""
     refuse_unguarded_sandbox()
-    query = prepare(sandbox_of(endpoint))
-    return query, _run_prepared(endpoint, query, PreparedQuery.run, awaited)
+    return _run_prepared(endpoint, prepare(sandbox_of(endpoint)), PreparedQuery.run, None)
 
 
 def _run_where_published(endpoint: Version, query: PreparedQuery, run: Run[T], awaited: int | None) -> T:

@@ -99,7 +99,7 @@ def next_page(tail: Tail, caller: Caller | None) -> Outcome:
 
     def run(prepare: Callable[[Sandbox], PreparedQuery]) -> Rows:
         with turn(caller, is_sandbox_query=True, statement_seconds=endpoint.statement_timeout_seconds):
-            return run_sandboxed(endpoint, prepare, None)[1]
+            return run_sandboxed(endpoint, prepare)
 
     return page_of(tail, run)
 

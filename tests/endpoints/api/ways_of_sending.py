@@ -6,7 +6,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -80,7 +80,6 @@ class Sent:
     method: str = "POST"
     query: str = ""
     broken: bytes = b'{"project": "acme"'
-    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_load(self) -> bool:

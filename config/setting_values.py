@@ -32,8 +32,8 @@ def switch(name: str, *, default: bool) -> bool:
 def check_spans() -> None:
     """Raise ImproperlyConfigured unless the packages of the extra `otel` are installed."""
     try:
-        for name in ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http.trace_exporter"):
-            import_module(name)
+        for name in ("sdk.trace", "exporter.otlp.proto.http.trace_exporter", "instrumentation.wsgi"):
+            import_module(f"opentelemetry.{name}")
     except ImportError as error:
         raise ImproperlyConfigured(
             "ENDPOINTS_SPANS needs packages that are not installed here: install those of requirements.lock."

@@ -1,37 +1,35 @@
-"""Spans for a collector of OpenTelemetry: each request, its look-up in the cache, its statements. Off by default.
+"""Spans for a collector of OpenTelemetry: of requests by its WSGI instrumentation, of statements by the service.
 
-Only a process with ENDPOINTS_SPANS imports this module, which needs the extra `otel`. Spans follow the semantic
-conventions of HTTP servers and of databases. None has an argument, SQL, a row value, an address or the text of an
-exception, which may quote any of them. A thread of the SDK's sends them in batches (OTLP over HTTP); those that do not
-fit into its queue are dropped, so a collector that hangs delays no call.
+Only a process with ENDPOINTS_SPANS imports this module, which needs the extra `otel`. No span has an argument, SQL, a
+row value, an address or the text of an exception, which may quote any of them. A thread of the SDK's sends them in
+batches (OTLP over HTTP); those that do not fit into its queue are dropped, so a collector that hangs delays no call.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing.util import Finalize
 from typing import Any, Final
 
-import orjson
-from opentelemetry import context, trace
+from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.instrumentation.wsgi import OpenTelemetryMiddleware
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
-from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind, StatusCode, TraceFlags, TraceState
+from opentelemetry.trace import SpanKind, StatusCode
 
 from config import tracing
-from config.tracing import HEADER, TraceParent, read_traceparent
 
 Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 SERVICE_NAME: Final = "log-query-endpoints"
-MAX_TRACESTATE_CHARACTERS: Final = 512  # so many must be passed on at least (W3C Trace Context, section 3.3.1.5)
-_TRACESTATE: Final = "HTTP_TRACESTATE"
 _STOPPING_PRIORITY: Final = 10  # any number: without one a finalizer is not called at the end of a process
-_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
 # The first that matches names the span: few names, whatever clients ask for.
 _ROUTES: Final = (
     (re.compile(r"(?:/api)?/endpoints/query/"), "/api/endpoints/query/{endpoint}"),
@@ -42,12 +40,10 @@ _ROUTES: Final = (
     (re.compile(r"/api/openapi\.json/?$"), "/api/openapi.json"),
 )
 _PROBES: Final = re.compile(r"/(?:livez|health|readyz|metrics)/?")  # they would be most of the spans
-# Headers of an answer that tell of it, and the attribute that has them.
-_TOLD: Final[Mapping[str, str]] = {
-    "X-Request-ID": "endpoints.request_id",
-    "X-Cache": "endpoints.cache",
-    "X-Result-Rows": "endpoints.rows",
-}
+# Of an environ (WSGI, PEP 3333) the instrumentation sees these, a known method, and the route in place of the path.
+_SEEN: Final = ("SERVER_PROTOCOL", "wsgi.url_scheme", tracing.HEADER, "HTTP_TRACESTATE")
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
+_ANSWER: Final = "endpoints.answer"
 
 
 def observe(application: Application, *, version: str) -> Application:
@@ -55,164 +51,90 @@ def observe(application: Application, *, version: str) -> Application:
     named = {"service.name": SERVICE_NAME, "service.version": version}
     # What the operator has named comes first: OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES.
     resource = Resource.create({**named, **OTELResourceDetector().detect().attributes})
-    processor = BatchSpanProcessor(OTLPSpanExporter())
-    spans = Spans(processor, resource)
+    # Its sampler is OTEL_TRACES_SAMPLER's; by default the caller's flag decides, and without a caller all are.
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     # The web server's processes are forked, and end without atexit.
-    Finalize(None, spans.end, exitpriority=_STOPPING_PRIORITY)
-    tracing.observer = spans
-    return ObservedRequests(application, spans)
+    Finalize(None, provider.shutdown, exitpriority=_STOPPING_PRIORITY)
+    return make_spans(application, provider)
 
 
-class Spans:
-    """Makes spans in the current thread's context: the `Observer` of `config.tracing`."""
-
-    def __init__(self, processor: SpanProcessor, resource: Resource) -> None:
-        # Its sampler is OTEL_TRACES_SAMPLER's; by default the caller's flag decides, and without a caller all are.
-        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        self._provider.add_span_processor(processor)
-        self.tracer = self._provider.get_tracer(SERVICE_NAME)
-
-    def end(self) -> None:
-        """Send what is left."""
-        self._provider.shutdown()
-
-    @contextmanager
-    def span(self, name: str) -> Iterator[Callable[..., None]]:
-        with self._current(name, SpanKind.INTERNAL, {}) as span:
-            yield lambda **attributes: span.set_attributes(_named(attributes))
-
-    @contextmanager
-    def statement(self, connection: Any) -> Iterator[None]:
-        server = connection.info
-        attributes = {
-            "db.system.name": "postgresql",
-            "db.namespace": server.dbname,
-            "db.operation.name": "SELECT",
-            "server.address": server.host,
-            "server.port": server.port,
-        }
-        with self._current(f"SELECT {server.dbname}", SpanKind.CLIENT, attributes):
-            yield
-
-    def note(self, **attributes: str | int) -> None:
-        trace.get_current_span().set_attributes(_named(attributes))
-
-    @contextmanager
-    def _current(self, name: str, kind: SpanKind, attributes: Mapping[str, str | int]) -> Iterator[Span]:
-        if not trace.get_current_span().get_span_context().is_valid:
-            yield trace.INVALID_SPAN  # a probe's statement, or one of a thread of the service's own, is of no request
-            return
-        with self.tracer.start_as_current_span(
-            name, kind=kind, attributes=attributes, record_exception=False, set_status_on_exception=False
-        ) as span:
-            try:
-                yield span
-            except BaseException as error:
-                _note_failure(span, error)
-                raise
-
-
-class ObservedRequests:
-    """A WSGI application around all others: a span of each request, the current one while it is answered.
+def make_spans(application: Application, provider: TracerProvider) -> Application:
+    """Return the application with a span of the provider's for each request; each statement gets one from now on.
 
     An answer that is given later (config.exchanges) is over for its span when the thread gives it away.
     """
+    os.environ.setdefault("OTEL_SEMCONV_STABILITY_OPT_IN", "http")  # the stable names of HTTP's attributes
+    tracing.statement = partial(_span_of_statement, provider.get_tracer(SERVICE_NAME))
+    instrumented = OpenTelemetryMiddleware(
+        lambda seen, start_response: seen[_ANSWER](start_response), tracer_provider=provider
+    )
 
-    def __init__(self, application: Application, spans: Spans) -> None:
-        self._application = application
-        self._spans = spans
+    def observed(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        if _PROBES.fullmatch(environ["PATH_INFO"]):
+            return application(environ, start_response)
+        answers: list[Iterable[bytes]] = []
+        errors: list[BaseException] = []
 
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        path = environ["PATH_INFO"]
-        if _PROBES.fullmatch(path):
-            return self._application(environ, start_response)
-        span = self._start(environ, path)
-        token = context.attach(trace.set_span_in_context(span))
-        answered: list[Any] = []
+        def answer(start_response: Any) -> Iterable[bytes]:
+            span = trace.get_current_span()
+            if (ids := span.get_span_context()).is_valid:
+                # Everything behind reads this header: log lines and statements then have the ids of this span.
+                environ[tracing.HEADER] = f"00-{ids.trace_id:032x}-{ids.span_id:016x}-{ids.trace_flags:02x}"
+            try:
+                answers.append(application(environ, start_response))
+            except BaseException as error:  # noqa: BLE001  # raised below: the instrumentation would tell its text
+                _note_failure(span, error)
+                errors.append(error)
+            return ()
 
-        def keep(*arguments: Any) -> Any:
-            answered[:] = arguments
-            return start_response(*arguments)
+        deque(instrumented({**_seen(environ), _ANSWER: answer}, start_response), maxlen=0)
+        if errors:
+            raise errors[0]
+        return answers[0]
 
+    return observed
+
+
+def _seen(environ: dict[str, Any]) -> dict[str, Any]:
+    method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+    route = next((route for pattern, route in _ROUTES if pattern.match(path)), "")
+    return {
+        **{name: environ[name] for name in _SEEN if name in environ},
+        "REQUEST_METHOD": method if method in _METHODS else "_OTHER",
+        "PATH_INFO": route,
+        "RAW_URI": route or "/",
+    }
+
+
+@contextmanager
+def _span_of_statement(tracer: trace.Tracer, connection: Any) -> Iterator[None]:
+    if not trace.get_current_span().get_span_context().is_valid:
+        yield  # a probe's statement, or one of a thread of the service's own, is of no request
+        return
+    server = connection.info
+    attributes = {
+        "db.system.name": "postgresql",
+        "db.namespace": server.dbname,
+        "db.operation.name": "SELECT",
+        "server.address": server.host,
+        "server.port": server.port,
+    }
+    with tracer.start_as_current_span(
+        f"SELECT {server.dbname}",
+        kind=SpanKind.CLIENT,
+        attributes=attributes,
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as span:
         try:
-            body = self._application(environ, keep)
-            if span.is_recording() and answered:
-                _note_answer(span, int(answered[0][:3]), answered[1], body)
-            return body
+            yield
         except BaseException as error:
             _note_failure(span, error)
             raise
-        finally:
-            context.detach(token)
-            span.end()
-
-    def _start(self, environ: dict[str, Any], path: str) -> Span:
-        method = environ["REQUEST_METHOD"] if environ["REQUEST_METHOD"] in _METHODS else "_OTHER"
-        attributes = {"http.request.method": method, "url.scheme": environ["wsgi.url_scheme"]}
-        route = next((route for pattern, route in _ROUTES if pattern.match(path)), "")
-        if route:
-            attributes |= {"http.route": route, "url.path": path}
-        name = f"{method} {route}" if route else method
-        span = self._spans.tracer.start_span(
-            name, context=_parent(environ), kind=SpanKind.SERVER, attributes=attributes
-        )
-        if span.is_recording():
-            # Everything behind reads this header: log lines and statements then have the ids of this span.
-            environ[HEADER] = str(_as_traceparent(span.get_span_context()))
-        return span
 
 
-def _parent(environ: Mapping[str, Any]) -> context.Context:
-    parent = read_traceparent(environ.get(HEADER, ""))
-    if parent is None:
-        return context.Context()  # an empty one: the thread's own may have a span that is not this request's
-    sent = environ.get(_TRACESTATE, "")
-    state = TraceState.from_header([sent]) if len(sent) <= MAX_TRACESTATE_CHARACTERS else TraceState()
-    remote = SpanContext(
-        int(parent.trace_id, 16),
-        int(parent.span_id, 16),
-        is_remote=True,
-        trace_flags=TraceFlags(TraceFlags.SAMPLED if parent.is_sampled else TraceFlags.DEFAULT),
-        trace_state=state,
-    )
-    return trace.set_span_in_context(NonRecordingSpan(remote), context.Context())
-
-
-def _as_traceparent(span: SpanContext) -> TraceParent:
-    return TraceParent(
-        trace.format_trace_id(span.trace_id), trace.format_span_id(span.span_id), span.trace_flags.sampled
-    )
-
-
-def _named(attributes: Mapping[str, str | int]) -> dict[str, str | int]:
-    return {f"endpoints.{name}": value for name, value in attributes.items()}
-
-
-def _note_answer(span: Span, status: int, headers: Iterable[tuple[str, str]], body: Iterable[bytes]) -> None:
-    span.set_attribute("http.response.status_code", status)
-    for name, value in headers:
-        if name in _TOLD:
-            span.set_attribute(_TOLD[name], int(value) if value.isdecimal() and name == "X-Result-Rows" else value)
-    if status < 400:
-        return
-    code = _error_code(body) or str(status)
-    span.set_attribute("endpoints.error", code)
-    if status >= 500:  # a refused request is no failure of this service
-        span.set_attribute("error.type", code)
-        span.set_status(StatusCode.ERROR)
-
-
-def _error_code(body: Iterable[bytes]) -> str:
-    """Return the code in the one error body, "" for another one, such as a page of the admin."""
-    if not isinstance(body, list):
-        return ""
-    try:
-        return str(orjson.loads(b"".join(body))["error"]["code"])
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return ""
-
-
-def _note_failure(span: Span, error: BaseException) -> None:
+def _note_failure(span: trace.Span, error: BaseException) -> None:
     """Note the kind of an exception and PostgreSQL's SQLSTATE, never its text."""
     span.set_status(StatusCode.ERROR)
     span.set_attribute("error.type", type(error).__qualname__)

@@ -1,7 +1,7 @@
 """A caller's trace (W3C Trace Context): read strictly, in every log line of its request, and with its statements.
 
 What a caller sends is never trusted for more than its form: an invalid header counts as none. Spans are a matter of
-`config.spans`, which puts itself in here as `observer` when it is switched on.
+`config.spans`, which puts itself in here as `statement` when it is switched on.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from config import logs
 
@@ -21,7 +21,6 @@ HEADER: Final = "HTTP_TRACEPARENT"  # as WSGI names it, PEP 3333
 _TRACEPARENT: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.ASCII)
 _THIS_VERSION: Final = "00"
 _FORBIDDEN_VERSION: Final = "ff"
-_SAMPLED: Final = 0x01
 
 trace_id_of_request: Final[ContextVar[str]] = ContextVar("trace_id_of_request", default="")
 
@@ -32,27 +31,10 @@ class TraceParent:
 
     trace_id: str
     span_id: str
-    is_sampled: bool
-
-    def __str__(self) -> str:
-        """Return the header for the next hop, in the version that this service knows."""
-        return f"{_THIS_VERSION}-{self.trace_id}-{self.span_id}-{self.is_sampled:02x}"
 
 
-class Observer(Protocol):
-    """Who makes spans of what the service does, in the thread that does it."""
-
-    def span(self, name: str) -> AbstractContextManager[Callable[..., None]]:
-        """Make a span of what happens inside; what is entered notes attributes of it."""
-
-    def statement(self, connection: Any) -> AbstractContextManager[None]:
-        """Make a span of a statement on this connection."""
-
-    def note(self, **attributes: str | int) -> None:
-        """Note attributes of the span that this thread is in."""
-
-
-observer: Observer | None = None  # set once, before a process answers its first request
+# Makes a span of a statement on this connection; set once, before a process answers its first request.
+statement: Callable[[Any], AbstractContextManager[None]] | None = None
 
 
 def read_traceparent(header: str) -> TraceParent | None:
@@ -60,12 +42,12 @@ def read_traceparent(header: str) -> TraceParent | None:
     match = _TRACEPARENT.fullmatch(header.strip(" \t"))
     if match is None:
         return None
-    version, trace_id, span_id, flags, rest = match.groups()
+    version, trace_id, span_id, _, rest = match.groups()
     if version == _FORBIDDEN_VERSION or (version == _THIS_VERSION and rest is not None):
         return None
     if not trace_id.strip("0") or not span_id.strip("0"):
         return None
-    return TraceParent(trace_id, span_id, is_sampled=bool(int(flags, 16) & _SAMPLED))
+    return TraceParent(trace_id, span_id)
 
 
 def follow(environ: Mapping[str, Any]) -> Token[str] | None:

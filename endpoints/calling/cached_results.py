@@ -17,7 +17,6 @@ from typing import Any, Final
 
 from django.conf import settings
 
-from config import tracing
 from endpoints import cache
 from endpoints.access.secrets import Caller
 from endpoints.access.token_limits import turn
@@ -115,12 +114,7 @@ def serve(
     policy = _shared(cache_policy(endpoint), request, caller)
     if awaited or not takes_stale:
         policy = replace(policy, awaited=awaited, takes_stale=takes_stale)
-    if tracing.observer is None:
-        served = _serve(endpoint, key, request, caller, policy, environ)
-    else:
-        with tracing.observer.span("cache") as note:
-            served = _serve(endpoint, key, request, caller, policy, environ)
-            note(cache=served.state.value)
+    served = _serve(endpoint, key, request, caller, policy, environ)
     usage.note_call(key, request, kind=served.state.value, keep_seconds=endpoint.cache_seconds)
     return served
 

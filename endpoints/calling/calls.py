@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from config import logs, tracing
+from config import logs
 from config.deadlines import answer_within
 from endpoints.access.known_records import KNOWN_RECORDS
 from endpoints.access.secrets import Caller
@@ -248,8 +248,6 @@ def run_endpoint(
     """
     endpoint = find_endpoint(reference, caller=caller)
     logs.bind(endpoint=endpoint.name, endpoint_version=endpoint.version)
-    if tracing.observer is not None:
-        tracing.observer.note(endpoint=endpoint.name, version=endpoint.version)
     _, request, ignored = recall_request(endpoint, call, caller)
     stream = None
     if takes_streams and endpoint.stream_rows and call.format in STREAMED_FORMATS and request.page is None:

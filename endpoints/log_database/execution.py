@@ -194,8 +194,7 @@ def run_once(
         arming = session_settings_statement(session, statement.sql, topology=connection.topology, awaited=awaited)
         if trace_id := tracing.trace_id_of_request.get():
             arming = with_trace(arming, trace_id)
-        if attend is None and tracing.observer is not None:
-            attend = tracing.observer.statement
+        attend = attend or tracing.statement
         sent = (statement.sql, statement.arguments)
         keep = _keeping(connection, statement, session) if may_keep and connection.topology.keeps_statements else None
         budget = fetch_budget(session, max_bytes)

@@ -92,8 +92,14 @@ _TERMINAL_COLOUR = re.compile(r"\x1b\[[0-9;]{0,12}m\Z")
 _BARE_BEFORE = re.compile(r"(?:\A\s*|[=,\[]|(?<![(+\\])(?<![(+] )\\?[\"'])\Z")
 _BARE_AFTER = re.compile(r"(?:\s*\Z|[\],;&\"'\\\s)]|/[0-9])")
 
-# The closing quote is optional: so a literal without one is found once, not again from each quote inside it.
-_STRING_LITERAL = re.compile(r'"(?>(?:[^"\\]++|\\.)*)(?>(?P<closed>"(?>(?P<key>[ \t\r\n]*+:)?))?)', re.DOTALL)
+# All up to the next string that may contain an address, and that string: Python is called for no other. Both are
+# optional, as is the closing quote, so that a match begins where the last one ended and each character is read once.
+_PLAIN_TEXT = r'(?>(?:[^"\\@%.:]++|\.(?![0-9]++\.[0-9]++\.[0-9])|:(?!:|(?:[0-9A-Fa-f]{1,4}:){5}))*)'
+_NEXT_STRING = re.compile(
+    rf'(?>(?P<before>[^"]*+(?>(?:"(?>[^"\\@%.:]*+"|{_PLAIN_TEXT}")[^"]*+)*)))'
+    r'(?P<literal>"(?>(?:[^"\\]++|\\.)*)(?>(?P<closed>"(?>(?P<key>[ \t\r\n]*+:)?))?))?',
+    re.DOTALL,
+)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -105,9 +111,9 @@ _GROUPS = re.compile(r":(?::|(?:[0-9A-Fa-f]{1,4}:){5})")
 
 def redact_text(text: str) -> str:
     """Return the text with every address replaced; redacting a second time changes nothing."""
-    if not _may_contain_address(text):
-        return text
     for _ in range(_PASSES):
+        if not _may_contain_address(text):
+            break
         redacted = _redact_once(text)
         if redacted == text:
             break
@@ -121,7 +127,7 @@ def redact_json(document: str) -> str:
     Object keys, numbers and white space are copied, never decoded. Raises ValueError on a string without its end or
     with a malformed escape.
     """
-    return _STRING_LITERAL.sub(_literal_replacement, document)
+    return _NEXT_STRING.sub(_literal_replacement, document)
 
 
 def json_may_contain_address(document: str) -> bool:
@@ -152,17 +158,17 @@ def _redact_once(text: str) -> str:
 
 
 def _literal_replacement(match: re.Match[str]) -> str:
-    literal = match.group()
+    literal = match["literal"]
+    if literal is None or match["key"] is not None:
+        return match.group()
     if match["closed"] is None:
         raise ValueError("The JSON text ends inside a string.")
-    if match["key"] is not None:
-        return literal
     value: str = json.loads(literal, strict=False) if "\\" in literal else literal[1:-1]
     redacted = redact_text(value)
     if redacted == value:
-        return literal
+        return match.group()
     # Half a surrogate pair cannot be encoded as UTF-8, but it can be escaped.
-    return json.dumps(redacted, ensure_ascii=_SURROGATE.search(redacted) is not None)
+    return match["before"] + json.dumps(redacted, ensure_ascii=_SURROGATE.search(redacted) is not None)
 
 
 def _redact_emails(text: str) -> str:

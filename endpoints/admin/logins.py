@@ -16,7 +16,6 @@ from django.core.validators import MaxLengthValidator
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, UnreadablePostError
 from django.template.loader import render_to_string
-from django.urls import reverse
 from django.utils import timezone
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
@@ -25,6 +24,7 @@ from unfold.forms import AuthenticationForm
 from endpoints.access.logins import PASSWORD_TURNS, PasswordsBusy, find_lock_out, lift_lock_outs, lock_out_of
 from endpoints.admin.draft_json import Json
 from endpoints.admin.json_views import Refusal
+from endpoints.admin.middleware import LOGIN
 
 logger = structlog.get_logger(__name__)
 
@@ -77,7 +77,7 @@ class PasswordsBusyMiddleware:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if request.method != "POST" or request.path_info != reverse("admin:login"):
+        if request.method != "POST" or request.path_info != LOGIN:
             return self._get_response(request)
         with suppress(UnreadablePostError):  # Django answers it
             request.POST.keys()  # reads the body: a turn waits for no client

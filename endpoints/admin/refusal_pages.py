@@ -12,7 +12,8 @@ from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
+
+from endpoints.admin.middleware import is_admin
 
 _PAGES: Final[dict[type[Exception], tuple[int, str]]] = {
     PermissionDenied: (403, "endpoints/no_permission.html"),
@@ -31,8 +32,7 @@ class RefusalPagesMiddleware:
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         page = next((page for kind, page in _PAGES.items() if isinstance(exception, kind)), None)
-        is_admin = request.path.startswith(reverse("admin:index"))
-        if page is None or not is_admin or not admin.site.has_permission(request):
+        if page is None or not is_admin(request) or not admin.site.has_permission(request):
             return None
         status, template = page
         return render(request, template, admin.site.each_context(request), status=status)

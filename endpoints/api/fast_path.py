@@ -1,15 +1,16 @@
-"""Plain GETs of the query route are answered before Django, which costs as much as a cached answer itself.
+"""Plain calls of the query route are answered before Django, which costs more than a cached answer itself.
 
 Everything else goes to Django: its request, middleware, REST framework's view and response. A plain call needs none of
-them: it has no body, no session and no browser of another origin; its host is one that Django has allowed; and it uses
-HTTPS if that is required. Both ways end in `query.answer_query`, and their answers are the same to the last header.
+them: it is a GET without a body or a POST of JSON, of no session and no browser of another origin; its host is one that
+Django has allowed; and it uses HTTPS if that is required. Both ways end in `query.answer_query`, and their answers are
+the same to the last header.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from http import HTTPStatus
 from time import perf_counter
 from typing import Any, Final
@@ -21,6 +22,8 @@ from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.security import SecurityMiddleware
 
 from config import logs, tracing
+from endpoints.api.arguments import JSON, RawArguments, read_body
+from endpoints.api.bodies import read_content
 from endpoints.api.middleware import log_request, settle_request_id
 from endpoints.api.query import QueryRequest, answer_query
 from endpoints.api.replies import Reply
@@ -43,7 +46,7 @@ class FastPath:
         self._django = django
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        route = _ROUTE.fullmatch(environ["PATH_INFO"]) if environ["REQUEST_METHOD"] == "GET" else None
+        route = _ROUTE.fullmatch(environ["PATH_INFO"])
         if route is None or not _is_plain(environ):
             return self._django(environ, start_response)
         return _answer(environ, route[1], start_response)
@@ -51,18 +54,25 @@ class FastPath:
 
 def _answer(environ: dict[str, Any], reference: str, start_response: StartResponse) -> Iterable[bytes]:
     started = perf_counter()
+    method = environ["REQUEST_METHOD"]
     request_id = settle_request_id(environ)
     logs.begin(request_id=request_id)
     followed = tracing.follow(environ) if tracing.HEADER in environ else None
     try:
-        reply = answer_query(QueryRequest(environ, reference, request_id))
+        reply = answer_query(
+            QueryRequest(environ, reference, request_id, partial(_read_json, environ) if method == "POST" else None)
+        )
         start_response(_STATUS_LINES[reply.status], _headers(reply, request_id, is_secure=_is_secure(environ)))
-        log_request("GET", environ["PATH_INFO"], status=reply.status, started=started)
+        log_request(method, environ["PATH_INFO"], status=reply.status, started=started)
     finally:
         logs.begin()
         if followed is not None:
             tracing.leave(followed)
     return [reply.body] if reply.later is None else reply.later
+
+
+def _read_json(environ: Mapping[str, Any]) -> RawArguments:
+    return read_body(JSON, read_content(environ))
 
 
 def _headers(reply: Reply, request_id: str, *, is_secure: bool) -> list[tuple[str, str]]:
@@ -74,9 +84,13 @@ def _headers(reply: Reply, request_id: str, *, is_secure: bool) -> list[tuple[st
 
 
 def _is_plain(environ: Mapping[str, Any]) -> bool:
+    if environ["REQUEST_METHOD"] == "GET":
+        is_plain = environ.get("CONTENT_LENGTH", "") in ("", "0")
+    else:
+        is_plain = environ["REQUEST_METHOD"] == "POST" and environ.get("CONTENT_TYPE") == JSON
     return (
-        not environ.get("SCRIPT_NAME")
-        and environ.get("CONTENT_LENGTH", "") in ("", "0")
+        is_plain
+        and not environ.get("SCRIPT_NAME")
         and "HTTP_TRANSFER_ENCODING" not in environ
         and "HTTP_ORIGIN" not in environ
         and _is_allowed_host(environ.get("HTTP_HOST", ""))

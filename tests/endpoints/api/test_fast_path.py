@@ -1,7 +1,8 @@
-"""Plain GETs answered before Django: the same answers, the same log line, and only what is plain."""
+"""Plain calls answered before Django: the same answers, the same log line, and only what is plain."""
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 from collections.abc import Callable, Iterator
@@ -81,6 +82,11 @@ def environ(secret: str | None, arguments: dict[str, Any], *, path: str = PATH, 
     return made if secret is None else {**made, "HTTP_X_API_KEY": secret}
 
 
+def posted(body: bytes, **extra: str) -> dict[str, Any]:
+    told = {"REQUEST_METHOD": "POST", "CONTENT_TYPE": "application/json", "CONTENT_LENGTH": str(len(body))}
+    return {**told, "wsgi.input": io.BytesIO(body), **extra}
+
+
 CALLS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "rows": ({"n": 1, "word": "Zürich"}, {}),
     "no arguments": ({}, {}),
@@ -102,6 +108,17 @@ CALLS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a request id that is not fit": ({}, {"HTTP_X_REQUEST_ID": "<script>"}),
     "an empty accept header": ({}, {"HTTP_ACCEPT": ""}),
     "HTTPS": ({}, {"wsgi.url_scheme": "https"}),
+    "posted": ({}, posted(b'{"n": 4, "word": "Z\xc3\xbcrich"}')),
+    "posted beside the query string": ({"n": 5}, posted(b'{"n": 4, "word": "x"}')),
+    "nothing posted": ({}, posted(b"")),
+    "posted, no JSON": ({}, posted(b"{")),
+    "posted, no object": ({}, posted(b"[]")),
+    "posted, cut short": ({}, posted(b"{}", CONTENT_LENGTH="3")),
+    "posted, too large": ({}, posted(b"{}", CONTENT_LENGTH="99999999")),
+    "posted, a length that is none": ({}, posted(b"{}", CONTENT_LENGTH="x")),
+    "posted in a coding there is not": ({}, posted(b"{}", HTTP_CONTENT_ENCODING="br")),
+    "posted in gzip": ({}, posted(gzip.compress(b'{"n": 6}', mtime=0), HTTP_CONTENT_ENCODING="gzip")),
+    "posted without an access token": ({}, posted(b"{", HTTP_X_API_KEY="")),
 }
 
 
@@ -113,12 +130,18 @@ def test_the_answer_is_that_of_the_way_through_django(
     settings.SECURE_HSTS_SECONDS = 3600 if https_only else 0
     arguments, extra = CALLS[name]
     django = get_wsgi_application()
-    ours = Answer(FastPath(_refuse), environ(secret, arguments, **extra))
-    theirs = Answer(django, environ(secret, arguments, **extra))
+    ours, theirs = (
+        Answer(application, environ(secret, arguments, **{**extra, **_unread(extra)}))
+        for application in (FastPath(_refuse), django)
+    )
     if name == "a request id that is not fit":
         for answer in (ours, theirs):
             answer.body = answer.body.replace(answer.headers.pop("X-Request-ID").encode(), b"")
     assert ours.comparable == theirs.comparable
+
+
+def _unread(extra: dict[str, Any]) -> dict[str, Any]:
+    return {"wsgi.input": io.BytesIO(extra["wsgi.input"].getvalue())} if "wsgi.input" in extra else {}
 
 
 def test_equal_calls_with_access_tokens_of_other_bonds_get_other_rows(
@@ -144,7 +167,12 @@ def test_a_known_entity_tag_is_answered_without_a_body(endpoint: Endpoint, secre
 
 
 NOT_PLAIN: dict[str, dict[str, Any]] = {
-    "another method": {"REQUEST_METHOD": "POST"},
+    "another method": {"REQUEST_METHOD": "PUT", "CONTENT_TYPE": "application/json"},
+    "a form": {**posted(b"n=1"), "CONTENT_TYPE": "application/x-www-form-urlencoded"},
+    "JSON of another charset": {**posted(b"{}"), "CONTENT_TYPE": "application/json; charset=latin-1"},
+    "a body of no type": {"REQUEST_METHOD": "POST", "CONTENT_LENGTH": "2"},
+    "posted in chunks": {**posted(b"{}"), "HTTP_TRANSFER_ENCODING": "chunked"},
+    "posted by a page of another origin": {**posted(b"{}"), "HTTP_ORIGIN": "https://elsewhere.example.org"},
     "HEAD": {"REQUEST_METHOD": "HEAD"},
     "OPTIONS": {"REQUEST_METHOD": "OPTIONS"},
     "a body": {"CONTENT_LENGTH": "2", "wsgi.input": io.BytesIO(b"{}")},

@@ -71,17 +71,8 @@ _COUNTERS: Final = 4
 
 # (name in Redis, its period in seconds) and the place of the counter in it
 _Place = tuple[str, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class CountedCall:
-    """What counts of a call; `at` is unix seconds."""
-
-    endpoint_id: str
-    at: float
-    status: int
-    milliseconds: float
-    cache: str
+# What counts of a call: endpoint, minute since 1970, status, use of the cache, bucket of its duration.
+_Counted = tuple[str, int, int, str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +109,14 @@ def activity(endpoint_ids: Sequence[str], *, now: float) -> dict[str, Activity]:
     }
 
 
-def count_commands(calls: Iterable[CountedCall]) -> list[list[Part]]:
-    """Return the commands that add these calls."""
-    additions: Counter[_Place] = Counter(place for call in calls for place in _places(call))
+def _count_commands(calls: Iterable[tuple[str, RecentCall]]) -> list[list[Part]]:
+    counted: Counter[_Counted] = Counter(
+        (endpoint_id, int(call.at) // 60, call.status, call.cache, bucket_of(call.milliseconds))
+        for endpoint_id, call in calls
+    )
+    additions: Counter[_Place] = Counter()
+    for call, count in counted.items():
+        additions.update(dict.fromkeys(_places(*call), count))
     by_name: dict[tuple[str, int], list[Part]] = {}
     for (name, period, place), count in additions.items():
         by_name.setdefault((name, period), []).extend(("INCRBY", "u32", f"#{place}", count))
@@ -130,19 +126,18 @@ def count_commands(calls: Iterable[CountedCall]) -> list[list[Part]]:
     return commands
 
 
-def _places(call: CountedCall) -> list[_Place]:
-    day, second = divmod(int(call.at), _DAY_SECONDS)
-    minutes, first = keys.minutes_name(call.endpoint_id, day), second // 60 * _COUNTERS
+def _places(endpoint_id: str, minute: int, status: int, cache: str, bucket: int) -> list[_Place]:
+    day, minute_of_day = divmod(minute, MINUTES)
+    minutes, first = keys.minutes_name(endpoint_id, day), minute_of_day * _COUNTERS
     counted = [_CALLS]
-    if call.status >= 400:
-        counted.append(_FAILED if call.status >= 500 else _REFUSED)
-    elif call.cache in ("hit", "stale"):
+    if status >= 400:
+        counted.append(_FAILED if status >= 500 else _REFUSED)
+    elif cache in ("hit", "stale"):
         counted.append(_CACHED)
     places = [(minutes, _DAY_SECONDS, first + counter) for counter in counted]
-    if not 400 <= call.status < 500:
-        hour, second = divmod(int(call.at), _HOUR_SECONDS)
-        place = second // 60 * BUCKETS + bucket_of(call.milliseconds)
-        places.append((keys.durations_name(call.endpoint_id, hour), _HOUR_SECONDS, place))
+    if not 400 <= status < 500:
+        hour, minute_of_hour = divmod(minute, 60)
+        places.append((keys.durations_name(endpoint_id, hour), _HOUR_SECONDS, minute_of_hour * BUCKETS + bucket))
     return places
 
 
@@ -238,9 +233,7 @@ def _commands(noted: list[tuple[str, RecentCall]]) -> list[list[Part]]:
     by_endpoint: dict[str, list[RecentCall]] = {}
     for endpoint_id, call in noted:
         by_endpoint.setdefault(endpoint_id, []).append(call)
-    commands = count_commands(
-        CountedCall(endpoint_id, call.at, call.status, call.milliseconds, call.cache) for endpoint_id, call in noted
-    )
+    commands = _count_commands(noted)
     for endpoint_id, calls in by_endpoint.items():
         name = keys.calls_name(endpoint_id)
         commands += [

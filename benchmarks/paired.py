@@ -26,6 +26,9 @@ from statistics import median
 from typing import Any, Final
 from urllib.parse import urlencode
 
+import psycopg
+from redis import Redis
+
 PROJECT: Final = Path(__file__).resolve().parent.parent
 BURSTS: Final = 6  # of each contestant in a run
 ROWS: Final = 20_000
@@ -33,6 +36,11 @@ QUERY: Final = "/api/endpoints/query/"
 LOGS: Final = f"{QUERY}logs.all?project=acme"
 LOAD: Final = "/api/logs?source=edge_logs"
 JSON: Final = {"Content-Type": "application/json"}
+MISSES: Final = "bench.misses"
+MISSED_SQL: Final = (
+    "SELECT id, timestamp, event_message, metadata, @n AS n FROM edge_logs WHERE project = 'acme'"
+    " ORDER BY timestamp DESC, id LIMIT 100"
+)
 SANDBOX_SQL: Final = (
     "select m.value -> 'response' ->> 'status_code' as status, count(*) as n from edge_logs"
     " cross join jsonb_array_elements(metadata) as m(value) group by 1 order by 2 desc, 1 limit 20"
@@ -52,7 +60,7 @@ def _load(rows: int, number: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of call: its path, calls a burst, and its body, if it has one; %d becomes the call's number."""
+    """One kind of call: its path, in which {} becomes the call's number, calls a burst, and its body, if it has one."""
 
     path: str
     calls: int
@@ -65,12 +73,13 @@ class Kind:
             return "POST", self.path, _load(self.rows, number), JSON
         if self.posted:
             return "POST", self.path, self.posted.encode(), JSON
-        return "GET", f"{self.path}&{urlencode({'sql': self.sql})}" if self.sql else self.path, None, {}
+        return "GET", f"{self.path}&{urlencode({'sql': self.sql})}" if self.sql else self.path.format(number), None, {}
 
 
 KINDS: Final = {
     "cached": Kind(f"{QUERY}usage.api-counts?interval=hourly&project=acme", 300),
     "uncached": Kind(LOGS, 60),
+    "miss": Kind(f"{QUERY}{MISSES}?n={{}}", 40),  # 200 kB, cached for a caller who never comes
     "redacted": Kind(LOGS, 20),
     "sandbox": Kind(LOGS, 40, sql=SANDBOX_SQL),
     "lql": Kind(f"{LOGS}&lql=m.response.status_code%3A%3E%3D500%20s%3Aevent_message", 40),
@@ -138,14 +147,16 @@ def serve() -> None:
     """Run an installation of the tree in the working folder, say where it is, and stop it at the end of stdin."""
     sys.path[0] = str(Path.cwd())
     from tests.live.installation import Installation
-    from tests.live.replicated import server_processes
 
     settings = {"shared_buffers": "256MB", "fsync": "off", "synchronous_commit": "off"}
     with Installation(rows=ROWS, days=7, server_settings=settings) as installation:
-        servers = installation.servers
+        installation.save(MISSES, MISSED_SQL, parameters={"n": "integer"}, cache_seconds=600)
+        with psycopg.connect(installation.environment["DATABASE_URL"]) as connection:
+            backend = connection.info.backend_pid
+        postmaster = int(Path(f"/proc/{backend}/stat").read_text().rpartition(")")[2].split()[1])
+        redis = int(Redis.from_url(installation.environment["REDIS_URL"]).info("server")["process_id"])
         secret = installation.console.do("issue", name="loads", may_load=True, no_endpoints=True)
-        processes = [installation.web.id, server_processes(servers._postgres)[0], servers._redis_process()]
-        said = {"port": installation.port, "processes": processes}
+        said: dict[str, Any] = {"port": installation.port, "processes": [installation.web.id, postmaster, redis]}
         said["secrets"] = {"query": installation.secret, "load": secret}
         sys.stdout.write(json.dumps(said) + "\n")
         sys.stdout.flush()

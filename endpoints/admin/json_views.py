@@ -15,8 +15,8 @@ from django.http import HttpRequest, HttpResponse
 
 from endpoints.admin.draft_json import Json, Malformed, operator_json, problem_json, read_object
 from endpoints.cache import CacheUnavailable
-from endpoints.defining.drafts import DraftCancelled, DraftFailed, InvalidDraft
-from endpoints.errors import CacheNotReachable, EndpointError, StoredQueryFailed
+from endpoints.defining.drafts import DraftFailed, InvalidDraft
+from endpoints.errors import CacheNotReachable, CallCancelled, EndpointError, StoredQueryFailed
 
 Handler = Callable[[HttpRequest], Json]
 
@@ -33,7 +33,7 @@ class Refusal(Exception):
 
 
 # What a handler may raise.
-FAILURES: Final = (Refusal, Malformed, InvalidDraft, DraftFailed, DraftCancelled, CacheUnavailable, EndpointError)
+FAILURES: Final = (Refusal, Malformed, InvalidDraft, DraftFailed, CacheUnavailable, EndpointError)
 _HEADERS: Final = {"Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-store"}
 
 
@@ -92,8 +92,8 @@ def _failure(error: Exception) -> tuple[int, dict[str, Any]]:
         case InvalidDraft():
             problems = [problem_json(problem) for problem in error.problems]
             return 422, _error("invalid_draft", "The draft cannot be tried because of these problems.", problems)
-        case DraftCancelled():
-            return 409, _error("draft_cancelled", str(error))
+        case CallCancelled():
+            return 409, _error("draft_cancelled", "The run was cancelled.")
         case DraftFailed():
             body = _consumer_error(error.error) | {"operator": operator_json(error.operator)}
             # 500 would blame the service for a fault of the draft.

@@ -16,7 +16,7 @@ from psycopg.pq.abc import PGresult
 
 from config.deadlines import answer_within
 from endpoints.errors import DatabaseUnavailable
-from endpoints.log_database.execution import Attendance, on_primary, run_once
+from endpoints.log_database.execution import on_primary, run_once
 from endpoints.log_database.gate import GateConnection, GatePool, roll_back
 from endpoints.log_database.round_trips import Transaction, column_types
 from endpoints.log_database.sessions import ReaderSession, session_settings_statement
@@ -207,7 +207,7 @@ def _type_name(oid: int) -> str:
 
 
 # --- Trials -----------------------------------------------------------------------------------------------------------
-# Statements tried for an operator: run like those of a call, attended while they run, their columns with types.
+# Statements tried for an operator: run like those of a call, their columns with types.
 @dataclass(frozen=True, slots=True)
 class Trial:
     """What a tried statement returned; `columns` name the types of `rows.columns`."""
@@ -216,9 +216,7 @@ class Trial:
     columns: tuple[Column, ...]
 
 
-def try_statement(
-    statement: Statement, session: ReaderSession, *, max_rows: int, max_bytes: int, attend: Attendance
-) -> Trial:
+def try_statement(statement: Statement, session: ReaderSession, *, max_rows: int, max_bytes: int) -> Trial:
     """Run one statement that asks for at most `max_rows + 1` rows and return the first `max_rows`.
 
     In the one armed, read-only transaction that `run_statement` uses. Raises as `run_statement` does.
@@ -226,7 +224,7 @@ def try_statement(
 
     def attempt(pool: GatePool) -> Transaction:
         # Tried once: kept as a prepared statement it would only push out those of calls.
-        return run_once(pool, statement, session, max_bytes, may_keep=False, attend=attend)
+        return run_once(pool, statement, session, max_bytes, may_keep=False)
 
     started = perf_counter()
     _, result, rows = on_primary(attempt, again=attempt, session=session)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from time import perf_counter
 from typing import Final, TypeVar
 
@@ -49,8 +49,6 @@ LONGEST_KEPT_QUERY: Final = 2_500  # characters
 
 T = TypeVar("T")
 Attempt = Callable[[GatePool], T]
-# Entered with the connection for as long as the statement runs on it.
-Attendance = Callable[[GateConnection], AbstractContextManager[None]]
 
 logger = structlog.get_logger(__name__)
 
@@ -182,7 +180,6 @@ def run_once(
     *,
     awaited: int | None = None,
     may_keep: bool = True,
-    attend: Attendance | None = None,
 ) -> Transaction:
     """Run a statement on one connection of the pool; it may stay prepared there.
 
@@ -194,14 +191,11 @@ def run_once(
         arming = session_settings_statement(session, statement.sql, topology=connection.topology, awaited=awaited)
         if trace_id := tracing.trace_id_of_request.get():
             arming = with_trace(arming, trace_id)
-        attend = attend or tracing.statement
         sent = (statement.sql, statement.arguments)
         keep = _keeping(connection, statement, session) if may_keep and connection.topology.keeps_statements else None
         budget = fetch_budget(session, max_bytes)
         try:
-            if attend is None:
-                return run_transaction(connection, arming, sent, keep=keep, budget=budget)
-            with attend(connection):
+            with nullcontext() if tracing.statement is None else tracing.statement(connection):
                 return run_transaction(connection, arming, sent, keep=keep, budget=budget)
         except OverBudget:
             with suppress(psycopg.Error):  # without it PostgreSQL would look for more rows, to its timeout

@@ -9,7 +9,6 @@ cancel_draft_run  ends a run of another request, thread or process
 
 from __future__ import annotations
 
-from endpoints.defining.drafts.cancelling import RUN_ID, DraftCancelled, cancel_draft_run
 from endpoints.defining.drafts.checking import DraftReport, check_draft
 from endpoints.defining.drafts.draft import Draft, InvalidDraft, Position, Problem, Severity
 from endpoints.defining.drafts.running import (
@@ -19,15 +18,14 @@ from endpoints.defining.drafts.running import (
     OperatorDetail,
     SentArgument,
     SentStatement,
+    cancel_draft_run,
     explain_draft,
     run_draft,
     run_over_draft,
 )
 
 __all__ = [
-    "RUN_ID",
     "Draft",
-    "DraftCancelled",
     "DraftFailed",
     "DraftPlan",
     "DraftReport",

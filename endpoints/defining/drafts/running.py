@@ -14,6 +14,7 @@ from django.conf import settings
 
 from config.deadlines import answer_within
 from endpoints.cache import QueryRequest
+from endpoints.cache.running_calls import RunningCall, cancel_calls
 from endpoints.calling.consumer_queries import prepare_lql
 from endpoints.calling.prepared_queries import (
     PreparedQuery,
@@ -24,7 +25,6 @@ from endpoints.calling.prepared_queries import (
 )
 from endpoints.calling.producing import prepare_consumers_query, refuse_unguarded_sandbox
 from endpoints.calling.query_requests import Call, read_request
-from endpoints.defining.drafts.cancelling import RunAttendance, cancellable_run
 from endpoints.defining.drafts.draft import (
     Draft,
     InvalidDraft,
@@ -138,6 +138,7 @@ def runnable(draft: Draft) -> Draft:
 # --- Running ----------------------------------------------------------------------------------------------------------
 # As much as a page can show quickly; the counts are those of the whole result.
 PARTITIONS_WITHIN_SECONDS: Final = 5.0
+_DRAFTS: Final = "drafts"  # among running calls, in place of the prefix of an access token, which is hexadecimal
 MAX_SHOWN_ROWS: Final = 5_000
 MAX_SHOWN_BYTES: Final = 8 * 1024 * 1024
 
@@ -191,13 +192,12 @@ def run_draft(
 
     The body has the format of the call; what is no JSON is no page to look at, and is never cut.
 
-    Raises InvalidDraft, DraftFailed, DraftCancelled, and every EndpointError that a consumer can get.
+    Raises InvalidDraft, DraftFailed, and every EndpointError that a consumer can get, CallCancelled among them.
     """
     started = perf_counter()
-    with _one_of_few():
+    with _one_of_few(), _cancellable(run_id):
         prepared = draft_statement(draft, call, counting)
-        with _attended(prepared, run_id) as attendance:
-            trial = _try(prepared, attendance)
+        trial = _try(prepared)
     rows = prepared.query.without_budget(trial.rows)
     columns = trial.columns[: len(rows.columns)]
     notes = prepared.query.notes(rows) if noted else ()
@@ -220,13 +220,12 @@ def explain_draft(draft: Draft, *, call: Call, run_id: str) -> DraftPlan:
 
     Raises as `run_draft` does.
     """
-    with _one_of_few():
+    with _one_of_few(), _cancellable(run_id):
         prepared = draft_statement(draft, call)
         explain, partitions = _explaining()
         statement = prepared.query.statement
         explained = replace(prepared.query, statement=Statement(explain + statement.sql, statement.arguments))
-        with _attended(prepared, run_id) as attendance:
-            trial = _try(replace(prepared, query=explained), attendance, moved_by=len(explain))
+        trial = _try(replace(prepared, query=explained), moved_by=len(explain))
     ((explanation,),) = trial.rows.rows
     return DraftPlan(read_plan(explanation, partitions=partitions), _sent(prepared))
 
@@ -258,21 +257,26 @@ def _explaining() -> tuple[str, Mapping[str, tuple[str, ...]]]:
         raise DatabaseUnavailable from error
 
 
+def cancel_draft_run(run_id: str) -> bool:
+    """Cancel the run, in any process; return whether there was one. Raises CacheUnavailable."""
+    return cancel_calls(run_id, caller=_DRAFTS)
+
+
 @contextmanager
-def _attended(prepared: DraftStatement, run_id: str) -> Iterator[RunAttendance]:
-    timeout = prepared.query.session.statement_timeout_seconds
-    with cancellable_run(run_id, timeout_seconds=timeout) as attendance:
-        yield attendance
+def _cancellable(run_id: str) -> Iterator[None]:
+    """Make what happens inside a call that `cancel_draft_run` ends; without Redis it runs to its timeout."""
+    with RunningCall(_DRAFTS, {"HTTP_X_REQUEST_ID": run_id}) as run:
+        run.end_if_unwanted()  # from now on it can be cancelled
+        yield
 
 
-def _try(prepared: DraftStatement, attendance: RunAttendance, *, moved_by: int = 0) -> Trial:
+def _try(prepared: DraftStatement, *, moved_by: int = 0) -> Trial:
     try:
         return try_statement(
             prepared.query.statement,
             prepared.query.session,
             max_rows=prepared.query.max_rows,
             max_bytes=prepared.query.max_bytes,
-            attend=attendance.attend,
         )
     except OverBudget as error:
         raise over_budget(prepared.query.language) from error

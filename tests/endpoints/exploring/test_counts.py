@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from endpoints.defining.drafts import DraftCancelled, cancel_draft_run
-from endpoints.errors import InvalidLQL, QueryTimeout
+from endpoints.defining.drafts import cancel_draft_run
+from endpoints.errors import CallCancelled, InvalidLQL, QueryTimeout
 from endpoints.exploring import counts
 from endpoints.exploring.counts import FieldCounts, explore_severities, explore_top_values
 from endpoints.exploring.exploring import Exploration, InvalidExploration, explore_histogram
@@ -176,7 +176,7 @@ def test_a_long_query_is_cancelled(insert_rows: Any) -> None:
 
     canceller = threading.Thread(target=cancel)
     canceller.start()
-    with pytest.raises(DraftCancelled):
+    with pytest.raises(CallCancelled):
         top(replace(DAY, lql=SLOW), "id")
     canceller.join()
 

@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import psycopg
@@ -16,18 +15,18 @@ import pytest
 from django.conf import settings
 from django.core.cache import cache
 
+from endpoints.cache import CacheUnavailable, running_calls
 from endpoints.cache.connection import ask_for
 from endpoints.calling.query_requests import Call
 from endpoints.defining.drafts import (
     Draft,
-    DraftCancelled,
     DraftRun,
     cancel_draft_run,
-    cancelling,
     explain_draft,
     run_draft,
+    running,
 )
-from endpoints.errors import Overloaded
+from endpoints.errors import CallCancelled
 from endpoints.log_database import servers
 from endpoints.log_database.execution import run_statement
 from endpoints.log_database.gate import GatePool
@@ -84,16 +83,16 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
 
 @pytest.mark.parametrize("attempt", [run_draft, explain_draft])
 def test_a_run_is_cancelled_and_soon_gone_from_postgresql(superuser: psycopg.Connection[Any], attempt: Any) -> None:
-    running = Background(lambda: attempt(Draft(sql=SLEEP), call=Call(), run_id=RUN))
+    run = Background(lambda: attempt(Draft(sql=SLEEP), call=Call(), run_id=RUN))
     wait_until(lambda: sessions(superuser, "a draft that sleeps") == 1)
     assert cancel_draft_run(RUN)
     wait_until(lambda: sessions(superuser, "a draft that sleeps") == 0, seconds=MUCH_LATER_SECONDS)
-    assert isinstance(running.join(), DraftCancelled)
+    assert isinstance(run.join(), CallCancelled)
     assert not cancel_draft_run(RUN)
 
 
 def test_a_run_is_cancelled_from_another_process(superuser: psycopg.Connection[Any]) -> None:
-    running = Background(lambda: run_draft(Draft(sql=SLEEP), call=Call(), run_id=RUN))
+    run = Background(lambda: run_draft(Draft(sql=SLEEP), call=Call(), run_id=RUN))
     wait_until(lambda: sessions(superuser, "a draft that sleeps") == 1)
     program = (
         "import django; django.setup();"
@@ -102,34 +101,28 @@ def test_a_run_is_cancelled_from_another_process(superuser: psycopg.Connection[A
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings"}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "True"
-    assert isinstance(running.join(), DraftCancelled)
+    assert isinstance(run.join(), CallCancelled)
 
 
 @pytest.mark.parametrize("run_id", ["nobody-knows-this", "x", "", "*", "../../x", "a" * 101, "a b c d e f", "ü" * 10])
 def test_there_is_nothing_to_cancel_under_another_id(superuser: psycopg.Connection[Any], run_id: str) -> None:
-    running = Background(lambda: run_draft(Draft(sql="SELECT pg_sleep(0.6), 1 AS a"), call=Call(), run_id=RUN))
+    run = Background(lambda: run_draft(Draft(sql="SELECT pg_sleep(0.6), 1 AS a"), call=Call(), run_id=RUN))
     wait_until(lambda: sessions(superuser, "pg_sleep(0.6)") == 1)
     assert not cancel_draft_run(run_id)
-    assert isinstance(running.join(), DraftRun)
-
-
-@pytest.mark.parametrize("run_id", ["", "short", "a b c d e f", "a" * 101])
-def test_refuses_to_run_under_an_id_that_could_not_be_cancelled(run_id: str) -> None:
-    with pytest.raises(ValueError, match="run id"):
-        run_draft(Draft(sql="SELECT 1 AS a"), call=Call(), run_id=run_id)
+    assert isinstance(run.join(), DraftRun)
 
 
 def test_a_wish_that_comes_before_the_statement_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    waiting = cancelling.RunAttendance.attend
+    prepare = running.draft_statement
 
-    def late(self: Any, connection: Any) -> Any:
+    def late(*arguments: Any) -> Any:
         assert cancel_draft_run(RUN)
-        return waiting(self, connection)
+        return prepare(*arguments)
 
-    monkeypatch.setattr(cancelling.RunAttendance, "attend", late)
-    running = Background(lambda: run_draft(Draft(sql=SLEEP), call=Call(), run_id=RUN))
-    assert isinstance(running.join(), DraftCancelled)
-    assert running.seconds < MUCH_LATER_SECONDS
+    monkeypatch.setattr(running, "draft_statement", late)
+    run = Background(lambda: run_draft(Draft(sql=SLEEP), call=Call(), run_id=RUN))
+    assert isinstance(run.join(), CallCancelled)
+    assert run.seconds < MUCH_LATER_SECONDS
 
 
 def test_a_cancelled_run_leaves_its_connection_to_nobody(
@@ -140,56 +133,47 @@ def test_a_cancelled_run_leaves_its_connection_to_nobody(
     try:
         session = ReaderSession(role=QUERY_READER, search_path="", statement_timeout_seconds=5, tenant="")
         for _ in range(5):
-            running = Background(lambda: run_draft(Draft(sql=SLEEP), call=Call(), run_id=RUN))
+            run = Background(lambda: run_draft(Draft(sql=SLEEP), call=Call(), run_id=RUN))
             wait_until(lambda: sessions(superuser, "a draft that sleeps") == 1)
             assert cancel_draft_run(RUN)
             # The next call waits for the pool's only connection and must not be hit.
             rows = run_statement(Statement("SELECT pg_sleep(0.05), 7 AS a"), session, max_rows=1).rows
             assert rows[0][1] == 7
-            assert isinstance(running.join(), DraftCancelled)
+            assert isinstance(run.join(), CallCancelled)
     finally:
         pool.close()
 
 
 def test_a_call_of_a_consumer_cannot_be_cancelled(superuser: psycopg.Connection[Any]) -> None:
     session = ReaderSession(role=QUERY_READER, search_path="", statement_timeout_seconds=5, tenant="")
-    running = Background(
+    run = Background(
         lambda: run_statement(Statement("SELECT pg_sleep(0.5), 'of a consumer' AS a"), session, max_rows=1)
     )
     wait_until(lambda: sessions(superuser, "of a consumer") == 1)
     assert not cancel_draft_run(RUN)
-    assert running.join().rows[0][1] == "of a consumer"
+    assert run.join().rows[0][1] == "of a consumer"
 
 
 def test_nothing_is_left_in_redis_after_a_run() -> None:
     run_draft(Draft(sql="SELECT 1 AS a"), call=Call(), run_id=RUN)
-    assert ask_for("KEYS", "lqe:draft-*") == []
+    assert ask_for("KEYS", "lqe:calls:drafts:*") == []
 
 
 def test_a_run_with_the_id_of_a_cancelled_one_is_not_cancelled(superuser: psycopg.Connection[Any]) -> None:
     cancelled = Background(lambda: run_draft(Draft(sql=SLEEP), call=Call(), run_id=RUN))
     wait_until(lambda: sessions(superuser, "a draft that sleeps") == 1)
     assert cancel_draft_run(RUN)
-    assert isinstance(cancelled.join(), DraftCancelled)
+    assert isinstance(cancelled.join(), CallCancelled)
     assert run_draft(Draft(sql="SELECT pg_sleep(0.5), 1 AS a"), call=Call(), run_id=RUN).row_count == 1
 
 
 def test_a_draft_runs_without_redis(monkeypatch: pytest.MonkeyPatch) -> None:
     def unavailable(*command: Any) -> Any:
-        raise cancelling.CacheUnavailable("Redis does not answer")
+        raise CacheUnavailable("Redis does not answer")
 
-    monkeypatch.setattr(cancelling, "ask_for", unavailable)
+    monkeypatch.setattr(running_calls, "ask_for", unavailable)
+    monkeypatch.setattr(running_calls, "ask_for_all", unavailable)
     assert run_draft(Draft(sql="SELECT pg_sleep(0.3), 1 AS a"), call=Call(), run_id=RUN).row_count == 1
-    with pytest.raises(cancelling.CacheUnavailable):
+    with pytest.raises(CacheUnavailable):
         cancel_draft_run(RUN)
     cache.clear()
-
-
-def test_a_run_that_nobody_could_cancel_is_refused(no_threads: Callable[[], AbstractContextManager[None]]) -> None:
-    with (
-        servers.log_servers().primary().connection() as connection,
-        no_threads(),
-        pytest.raises(Overloaded),
-        cancelling.RunAttendance(RUN).attend(connection),
-    ):
-        pytest.fail("it was run")

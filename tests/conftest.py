@@ -32,7 +32,7 @@ from endpoints.auditing import call_queue
 from endpoints.auditing.call_log import CALL_LOG, RECORDER, CallLog
 from endpoints.cache import connection
 from endpoints.cache.usage.flushing import FLUSHER
-from endpoints.calling import calls, field_samples, sampled_names
+from endpoints.calling import calls, catalogue, field_samples
 from endpoints.log_database import gate
 from endpoints.log_database.load_pool import close_load_pool
 from endpoints.log_database.servers import close_log_servers
@@ -288,12 +288,13 @@ def audit_log(db: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Itera
 @pytest.fixture(autouse=True)
 def time_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that stands still for half a second is no database that hangs."""
-    for module in (directory, services, calls, sampled_names):
+    for module in (directory, services, calls, catalogue):
         monkeypatch.setattr(module, "READ_SECONDS", 20.0)
     monkeypatch.setattr(directory, "RENEW_SECONDS", 20.0)
     monkeypatch.setattr(field_samples, "SAMPLE_SECONDS", 20.0)
-    first = SharedWork("first field names", sampled_names._sample, seconds=20.0, in_background=True)
-    monkeypatch.setattr(sampled_names, "_first", first)
+    # In the test's own thread, which sees what the test has not committed.
+    reading = SharedWork("catalogue", catalogue._read_and_keep, seconds=20.0)
+    monkeypatch.setattr(catalogue, "_reading", reading)
 
 
 @pytest.fixture(autouse=True)
@@ -302,7 +303,7 @@ def empty_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     cache.clear()
     # One process saves, purges and calls here: nobody needs to wait until others have heard of it.
     monkeypatch.setattr(connection, "TRUSTED_SECONDS", 0.0)
-    sampled_names.forget_names()
+    catalogue.forget_catalogue()
     field_samples.forget_samples()
     KNOWN_SOURCES.forget()  # the test before may have made log sources, and its end has taken them back
     yield

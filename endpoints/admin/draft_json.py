@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
+from endpoints.calling.catalogue import CatalogueSource
 from endpoints.calling.query_requests import Call
 from endpoints.defining.drafts import (
     Draft,
@@ -22,7 +23,6 @@ from endpoints.defining.drafts import (
     SentStatement,
 )
 from endpoints.definition import SETTINGS_IN_DRAFTS
-from endpoints.exploring.queryable_names import CatalogueSource
 from endpoints.log_database.plans import PlanNode
 from endpoints.results.outcomes import Column
 from endpoints.sql.parameters import DeclaredParameter, ParameterType

@@ -105,8 +105,8 @@ from endpoints.admin.draft_json import (
 )
 from endpoints.admin.history import COMPARE_URL_NAME
 from endpoints.admin.json_views import Handler, Refusal, json_view, own_run_id, read_body
+from endpoints.calling.catalogue import catalogue
 from endpoints.defining.drafts import Draft, cancel_draft_run, check_draft, explain_draft, run_draft
-from endpoints.exploring.queryable_names import catalogue
 from endpoints.models import Endpoint
 from endpoints.sql.formatting import NotFormattable, format_sql
 

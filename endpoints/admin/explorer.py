@@ -57,10 +57,11 @@ from endpoints.exploring.exploring import (
     explore_rows,
     explored_sources,
 )
-from endpoints.exploring.queryable_names import SAMPLE_ROWS, source_fields
+from endpoints.exploring.queryable_names import source_fields
 from endpoints.lql.counting import LEVELS_BY_SEVERITY
 from endpoints.lql.rules import LEVELS
 from endpoints.lql.writing import NotFilterable, WrittenNumber, add_filter
+from logsources.introspection import SAMPLE_ROWS
 from logsources.moments import read_moment
 
 

@@ -12,8 +12,8 @@ from itertools import islice
 from typing import Final
 from urllib.parse import quote
 
+from endpoints.calling.catalogue import known_paths, likely_paths
 from endpoints.calling.field_samples import absent_fields, present_fields
-from endpoints.calling.sampled_names import likely_paths, sampled_paths
 from endpoints.dialects.field_paths import FieldPath, FieldUse, UsedFields
 from endpoints.log_database.round_trips import null_columns
 from endpoints.log_database.sessions import ReaderSession
@@ -53,7 +53,7 @@ def lql_notes(rules: Rules, table: LQLTable, rows: Rows, session: ReaderSession)
 
 def _similar(absent: FieldPath, session: ReaderSession) -> str:
     """Return the question for the likeliest path that a sampled row has."""
-    likely = likely_paths(".".join(map(str, absent.steps)), sampled_paths())[:_MOST_SUGGESTED]
+    likely = likely_paths(".".join(map(str, absent.steps)), known_paths())[:_MOST_SUGGESTED]
     uses = [FieldUse((replace(absent, steps=tuple(path.split("."))),)) for path in likely]
     found = present_fields(uses, session)
     return f", did you mean {path_of(['m', *map(str, found[0].paths[0].steps)])}?" if found else ""

@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 import structlog
 
-from endpoints.calling.sampled_names import likely_paths
+from endpoints.calling.catalogue import likely_paths
 from endpoints.defining.drafts import DraftFailed
 from endpoints.errors import EndpointError
 from endpoints.exploring.exploring import Exploration, check_range, run_exploration, search_starts

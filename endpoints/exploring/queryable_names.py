@@ -1,4 +1,4 @@
-"""What an operator can write into a stored query: log tables, their columns, and the paths inside their metadata."""
+"""What a query over a log source can name: its columns, the paths inside its metadata, its projects."""
 
 from __future__ import annotations
 
@@ -6,153 +6,30 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from time import monotonic
 from typing import Any, Final
 
 import psycopg
 import structlog
-from django.db import OperationalError
-from psycopg import Connection, errors
+from psycopg import Connection
 
 from config.deadlines import answer_within
+from endpoints.calling.catalogue import catalogue
 from endpoints.errors import DatabaseUnavailable
 from endpoints.exploring.exploring import InvalidExploration, explored_columns
-from endpoints.log_database.shared_work import SharedWork
 from endpoints.results.outcomes import Column
 from logsources.databases import owner_connection
-from logsources.introspection import (
-    SAMPLE_ROWS,
-    MetadataPath,
-    columns_by_table,
-    common_paths,
-    partitions_by_table,
-    recent_metadata,
-)
+from logsources.introspection import MetadataPath, partitions_by_table
 from logsources.measures import End, projects_of, row_of_source
-from logsources.models import LogSource, ProjectLocation
+from logsources.models import LogSource
 from logsources.partitions import default_partition_name
-from logsources.roles import LOGS_SCHEMA
-from logsources.shards import WorkerFailed, filled_partitions
+from logsources.shards import filled_partitions
 from logsources.topology import Topology, read_topology
-
-KEPT_SECONDS: Final = 60.0
-READ_SECONDS: Final = 5.0  # people type in these pages meanwhile
-
-logger = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogueColumn:
-    """A column of a log table; `path` is where in the metadata an extracted one comes from, "" for the others."""
-
-    name: str
-    type: str
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogueSource:
-    """A log source as the editor completes it."""
-
-    name: str
-    holds: str
-    project: str
-    columns: tuple[CatalogueColumn, ...]
-    metadata_paths: tuple[MetadataPath, ...]
-
-    @property
-    def table(self) -> str:
-        """The table's qualified name."""
-        return f"{LOGS_SCHEMA}.{self.name}"
-
-    def column_of(self, path: str) -> str:
-        """Return the extracted column with the same value as a path, "" if there is none."""
-        return next((column.name for column in self.columns if path and column.path == path), "")
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    read_at: float  # time.monotonic()
-    sources: tuple[CatalogueSource, ...]
-
-
-_kept: _Kept | None = None
-
-
-def catalogue() -> tuple[CatalogueSource, ...]:
-    """Return every log source, at most a minute old. Raises DatabaseUnavailable if that takes too long."""
-    kept = _kept
-    if kept is None or monotonic() - kept.read_at >= KEPT_SECONDS:
-        kept = _reading.result()
-    return kept.sources
-
-
-def forget_catalogue() -> None:
-    """Make the next caller read it again."""
-    global _kept
-    _kept = None
-    _reading.forget()
-
-
-def _read_and_keep() -> _Kept:
-    global _kept
-    read_at = monotonic()
-    try:
-        with answer_within(READ_SECONDS):
-            kept = _Kept(read_at, tuple(_read()))
-    except (psycopg.OperationalError, OperationalError) as error:
-        raise DatabaseUnavailable from error
-    _kept = kept
-    return kept
-
-
-# One request at a time reads the tables.
-_reading = SharedWork("catalogue", _read_and_keep, seconds=READ_SECONDS)
-
-
-def _read() -> list[CatalogueSource]:
-    sources = LogSource.objects.prefetch_related("extracted_columns")
-    with owner_connection() as connection:
-        columns, partitions = columns_by_table(connection), partitions_by_table(connection)
-        return [
-            CatalogueSource(
-                name=source.name,
-                holds=source.holds,
-                project=_project(source),
-                columns=_columns(source, columns.get(source.name, ())),
-                metadata_paths=_paths(connection, source.name, partitions.get(source.name, ())),
-            )
-            for source in sources
-        ]
-
-
-def _project(source: LogSource) -> str:
-    if source.project_location == ProjectLocation.METADATA:
-        return f"`{source.project_path}` inside metadata"
-    return "row field `project`"
-
-
-def _columns(source: LogSource, columns: tuple[tuple[str, str], ...]) -> tuple[CatalogueColumn, ...]:
-    paths = {column.name: column.path for column in source.extracted_columns.all()}
-    return tuple(CatalogueColumn(name, type_, paths.get(name, "")) for name, type_ in columns)
-
-
-def _paths(connection: Connection[Any], table: str, partitions: tuple[str, ...]) -> tuple[MetadataPath, ...]:
-    try:
-        return common_paths(recent_metadata(connection, table, partitions))
-    except (errors.QueryCanceled, errors.LockNotAvailable, errors.UndefinedTable, WorkerFailed) as error:
-        # Busy, or a partition dropped at this moment: completion without paths is better than none.
-        logger.warning("metadata_not_sampled", table=table, sqlstate=error.sqlstate)
-        return ()
-
-
-# --- Explored fields --------------------------------------------------------------------------------------------------
-# What a query over a log source can name: its columns, the paths inside its metadata, its projects.
-__all__ = ["MAX_PROJECTS", "SAMPLE_ROWS", "Fields", "source_fields"]
 
 MAX_PROJECTS: Final = 500
 PROJECTS_SECONDS: Final = 1.0
 _FILLED_PARTITIONS: Final = 3  # whose projects are listed
+
+logger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from django.http import HttpResponse
 from django.test import Client, RequestFactory
 from django.urls import resolve, reverse
 
-from endpoints.exploring.queryable_names import forget_catalogue
+from endpoints.calling.catalogue import forget_catalogue
 from endpoints.models import Endpoint
 from tests.live.calls import until
 

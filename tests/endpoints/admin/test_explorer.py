@@ -11,7 +11,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 
-from endpoints.exploring.queryable_names import forget_catalogue
+from endpoints.calling.catalogue import forget_catalogue
 
 pytestmark = pytest.mark.django_db
 RUN_ID = "0f1e2d3c-4b5a-6978"

@@ -1,4 +1,4 @@
-"""What the editor completes: log tables, columns with types, and the paths that recent rows really have."""
+"""What editors complete and calls suggest: log tables, columns with types, the paths that recent rows really have."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 from django.db import connections
 from psycopg import sql
 
+from endpoints.calling import catalogue as module
+from endpoints.calling.catalogue import CatalogueSource, catalogue, forget_catalogue, known_paths
 from endpoints.errors import DatabaseUnavailable
-from endpoints.exploring import queryable_names
-from endpoints.exploring.queryable_names import CatalogueSource, catalogue, forget_catalogue
 from endpoints.log_database.shared_work import SharedWork
 from logsources.introspection import SAMPLE_ROWS, partitions_by_table, read_tail, recent_metadata
 from logsources.shards import Piece
@@ -28,9 +28,10 @@ pytestmark = [pytest.mark.django_db, pytest.mark.sql]
 def fresh_catalogue(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     forget_catalogue()
     # None of another test's failures, which count for a moment.
-    monkeypatch.setattr(
-        queryable_names, "_reading", SharedWork("catalogue", queryable_names._read_and_keep, seconds=60.0)
-    )
+    reading = SharedWork("catalogue", module._read_and_keep, seconds=60.0)
+    monkeypatch.setattr(reading, "begin", reading.result)  # a renewal is over before the caller goes on
+    monkeypatch.setattr(module, "_reading", reading)
+    monkeypatch.setattr(module, "READ_SECONDS", 60.0)
     yield
     forget_catalogue()
 
@@ -75,7 +76,7 @@ def test_it_is_read_once_a_minute(insert_rows: Any, monkeypatch: pytest.MonkeyPa
     assert source("edge_logs").metadata_paths == ()
     insert_rows("edge_logs", [{"timestamp": now(), "project": "a", "metadata": [{"late": 1}]}])
     assert source("edge_logs").metadata_paths == ()
-    monkeypatch.setattr(queryable_names, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(module, "KEPT_SECONDS", 0.0)
     assert [path.path for path in source("edge_logs").metadata_paths] == ["late"]
 
 
@@ -121,7 +122,7 @@ def test_all_who_ask_at_once_wait_for_one_reading_and_get_its_failure(monkeypatc
         assert may_end.wait(20)
         raise psycopg.OperationalError("the log database hangs")
 
-    monkeypatch.setattr(queryable_names, "_read", hang)
+    monkeypatch.setattr(module, "_read", hang)
     with ThreadPoolExecutor(20) as pool:
         calls = [pool.submit(catalogue) for _ in range(20)]
         assert began.wait(20)
@@ -132,11 +133,49 @@ def test_all_who_ask_at_once_wait_for_one_reading_and_get_its_failure(monkeypatc
 
 def test_a_reading_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     def slow() -> list[CatalogueSource]:
-        with queryable_names.owner_connection() as connection:
+        with module.owner_connection() as connection:
             connection.execute("SELECT pg_sleep(3)")
         return []
 
-    monkeypatch.setattr(queryable_names, "_read", slow)
-    monkeypatch.setattr(queryable_names, "READ_SECONDS", 0.3)
+    monkeypatch.setattr(module, "_read", slow)
+    monkeypatch.setattr(module, "READ_SECONDS", 0.3)
     with pytest.raises(DatabaseUnavailable):
         catalogue()
+
+
+# --- Names for callers ------------------------------------------------------------------------------------------------
+def insert(insert_rows: Any, metadata: Any, source: str = "edge_logs", project: str = "acme") -> None:
+    insert_rows(source, [{"project": project, "timestamp": now(), "metadata": metadata}])
+
+
+def test_paths_of_all_sources_are_known(insert_rows: Any) -> None:
+    insert(insert_rows, [{"request": [{"cf": [{"botManagement": [{"score": 1}]}]}], "level": "info"}])
+    insert(insert_rows, [{"reqId": "1"}], source="function_logs", project="globex")
+    assert set(known_paths()) == {"level", "request.cf.botManagement.score", "reqId"}
+
+
+def test_they_are_kept_for_some_minutes(insert_rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    insert(insert_rows, [{"reqId": "1"}])
+    assert known_paths() == ("reqId",)
+    insert(insert_rows, [{"tenantId": "1"}])
+    assert known_paths() == ("reqId",)
+    later = module.monotonic() + module.NAMES_SECONDS
+    monkeypatch.setattr(module, "monotonic", lambda: later)
+    known_paths()  # has them renewed
+    assert set(known_paths()) == {"reqId", "tenantId"}
+
+
+def test_there_are_none_if_rows_cannot_be_read(insert_rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    insert(insert_rows, [{"reqId": "1"}])
+
+    def refuse() -> None:
+        raise psycopg.OperationalError("no connection")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "owner_connection", refuse)
+        assert known_paths() == ()
+    module._reading.forget()
+    assert known_paths() == ()  # it is tried again after a while, not by the next call
+    later = module.monotonic() + module.TRIED_AGAIN_SECONDS
+    monkeypatch.setattr(module, "monotonic", lambda: later)
+    assert known_paths() == ("reqId",)

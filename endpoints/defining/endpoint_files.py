@@ -32,19 +32,14 @@ from endpoints.definition import SETTINGS, Definition
 from endpoints.sql.parameters import DeclaredParameter, ParameterType
 
 # --- Endpoint file lines ----------------------------------------------------------------------------------------------
-# Places in the file of an endpoint: the line of a setting, of a parameter, of a line of its SQL.
 FIRST_LINE: Final = "/* endpoint"
 LAST_LINE: Final = "*/"
 _LINE_ENDS: Final = re.compile(r"\r\n?")
-_PARAMETER: Final = re.compile(r"\s*\[\[\s*parameters\s*\]\]")
 
 
 @dataclass(frozen=True, slots=True)
 class FileLines:
-    """The header, its opening comment included, and what follows the line that ends it.
-
-    Lines are counted from 1 in the whole file; None stands for what the file leaves out.
-    """
+    """The header, its opening comment included, and what follows the line that ends it."""
 
     header: Sequence[str]
     rest: Sequence[str]
@@ -58,44 +53,12 @@ class FileLines:
     def sql(self) -> str:
         return "\n".join(self.rest)
 
-    def of_setting(self, name: str) -> int | None:
-        """Return the line that gives a setting its value."""
-        return self._line_of(name, start=1, stop=self._first_table())
-
-    def of_table(self, name: str) -> int | None:
-        """Return the line of a key or ``[table]`` anywhere in the header."""
-        return self._line_of(name, start=1, stop=len(self.header))
-
-    def of_parameter(self, number: int, *, among: int) -> int:
-        """Return the line on which a parameter begins: the one of that number, from 0, of so many."""
-        return self._parameter_starts(among)[number] + 1
-
-    def of_parameter_key(self, number: int, key: str, *, among: int) -> int:
-        """Return the line of a key of a parameter, or the one on which the parameter begins."""
-        starts = self._parameter_starts(among)
-        later = starts[number + 1 :]
-        stop = (later[0] if later else 0) or len(self.header)
-        return self._line_of(key, start=starts[number], stop=stop) or starts[number] + 1
-
     def of_sql(self, line: int, column: int) -> tuple[int, int]:
-        """Return line and column in the file of a place in its SQL, which begins with its first letter."""
+        """Return line and column in the file, from 1, of a place in its SQL, which begins with its first letter."""
         blank = next((number for number, text in enumerate(self.rest) if text.strip()), 0)
         first = self.rest[blank] if self.rest else ""
         indent = len(first) - len(first.lstrip()) if line == 1 else 0
         return len(self.header) + 1 + blank + line, indent + column
-
-    def _first_table(self) -> int:
-        tables = (number for number, line in enumerate(self.header) if line.lstrip().startswith("["))
-        return next(tables, len(self.header))
-
-    def _parameter_starts(self, count: int) -> list[int]:
-        starts = [number for number, line in enumerate(self.header) if _PARAMETER.match(line)]
-        # Such a line is also inside a text, or all are written as one list: then only the file is known.
-        return starts if len(starts) == count else [0] * count
-
-    def _line_of(self, key: str, *, start: int, stop: int) -> int | None:
-        assigns = re.compile(rf"""\s*["']?{re.escape(key)}["']?\s*[=.]|\s*\[+\s*{re.escape(key)}\b""")
-        return next((n + 1 for n, line in enumerate(self.header) if start <= n < stop and assigns.match(line)), None)
 
 
 def find_lines(text: str) -> FileLines:
@@ -111,7 +74,7 @@ _WANTED: Final[Mapping[type, str]] = {bool: "true or false", int: "an integer", 
 
 
 class FileProblem(NamedTuple):
-    """What is wrong in a file; line and column count from 1, and are None if the whole file or line is meant."""
+    """What is wrong in a file; line and column count from 1, and are None where the message names the place."""
 
     line: int | None
     message: str
@@ -192,14 +155,14 @@ def _escaped(text: str) -> str:
 
 
 def read_endpoint_file(text: str) -> Definition:
-    """Return what a file contains. Raises EndpointFileError with every problem and its line."""
+    """Return what a file contains. Raises EndpointFileError with every problem."""
     lines = find_lines(text)
     if not lines.begin_as_they_should:
         raise EndpointFileError((FileProblem(1, f"the file of an endpoint must begin with the line `{FIRST_LINE}`"),))
     if not lines.header_ends:
         raise EndpointFileError((FileProblem(1, f"the header needs an end: a line with only `{LAST_LINE}`"),))
     document = _read_header(lines.header)
-    problems = sorted(_problems(document, lines), key=lambda problem: problem.line or 0)
+    problems = [FileProblem(None, message) for message in _faults(document)]
     if not lines.sql.strip():
         problems.append(FileProblem(len(lines.header) + 1, "there is no SQL after the header"))
     if problems:
@@ -225,33 +188,31 @@ def _read_header(header: Sequence[str]) -> dict[str, Any]:
         raise EndpointFileError((FileProblem(line, f"the header is not TOML: {message}"),)) from error
 
 
-def _problems(document: Mapping[str, Any], lines: FileLines) -> Iterator[FileProblem]:
-    for key, value in document.items():
-        line = lines.of_setting(key)
-        if key == "parameters":
-            yield from _parameters_problems(value, lines)
-        elif key not in SETTINGS:
-            yield FileProblem(line, f"there is no setting `{key}`{_near(key, (*SETTINGS, 'parameters'))}")
-        elif type(value) is not SETTINGS[key].type:
-            yield FileProblem(line, f"`{key}` must be {_WANTED[SETTINGS[key].type]}")
+def _faults(document: Mapping[str, Any]) -> Iterator[str]:
     if "name" not in document:
-        yield FileProblem(1, "the header lacks `name`")
+        yield "the header lacks `name`"
+    for key, value in document.items():
+        if key == "parameters":
+            yield from _faults_of_parameters(value)
+        elif key not in SETTINGS:
+            yield f"there is no setting `{key}`{_near(key, (*SETTINGS, 'parameters'))}"
+        elif type(value) is not SETTINGS[key].type:
+            yield f"`{key}` must be {_WANTED[SETTINGS[key].type]}"
 
 
-def _parameters_problems(value: Any, lines: FileLines) -> Iterator[FileProblem]:
+def _faults_of_parameters(value: Any) -> Iterator[str]:
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-        line = lines.of_table("parameters")
-        yield FileProblem(line, "each parameter must begin with a line [[parameters]]")
+        yield "each parameter must begin with a line [[parameters]]"
         return
-    for number, fields_of_one in enumerate(value):
-        for key, given in fields_of_one.items():
-            line = lines.of_parameter_key(number, key, among=len(value))
+    for number, given in enumerate(value, start=1):
+        which = f"parameter {number} ({given.get('name', 'without a name')})"
+        if "name" not in given:
+            yield f"{which}: it lacks `name`"
+        for key, one in given.items():
             if key not in _PARAMETER_KEYS:
-                yield FileProblem(line, f"a parameter has no `{key}`{_near(key, _PARAMETER_KEYS)}")
-            elif reason := _parameter_reason(key, given):
-                yield FileProblem(line, reason)
-        if "name" not in fields_of_one:
-            yield FileProblem(lines.of_parameter(number, among=len(value)), "the parameter lacks `name`")
+                yield f"{which}: a parameter has no `{key}`{_near(key, _PARAMETER_KEYS)}"
+            elif reason := _parameter_reason(key, one):
+                yield f"{which}: {reason}"
 
 
 def _parameter_reason(key: str, given: Any) -> str:

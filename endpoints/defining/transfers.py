@@ -171,7 +171,7 @@ def _refuse_repeated_names(planned: Sequence[_Plan]) -> list[_Plan]:
 
 
 def _faults(wanted: Definition, text: str) -> list[FileProblem]:
-    """Return why the endpoint cannot be saved, each at its line of the file, in the order of lines."""
+    """Return why the endpoint cannot be saved: faults of the SQL at their lines, the others by the setting's name."""
     endpoint = _drafted(wanted)
     problems: list[Problem] = []
     try:
@@ -184,22 +184,17 @@ def _faults(wanted: Definition, text: str) -> list[FileProblem]:
         return [FileProblem(None, f"the log database could not check the query. {error.message}")]
     lines = find_lines(text)
     # Both check single settings: a problem that both find is reported once.
-    found = {(one.field, one.message): _in_file(one, wanted, lines) for one in problems if one.is_error}
+    found = {(one.field, one.message): _in_file(one, lines) for one in problems if one.is_error}
     return sorted(found.values(), key=lambda problem: (problem.line or 0, problem.column or 0))
 
 
-def _in_file(problem: Problem, wanted: Definition, lines: FileLines) -> FileProblem:
+def _in_file(problem: Problem, lines: FileLines) -> FileProblem:
     if problem.field == "sql":
         place = problem.place or Position(1, 1)
         line, column = lines.of_sql(place.line, place.column)
         return FileProblem(line, problem.message, column)
-    if problem.field == "parameters":
-        names = [parameter.name for parameter in wanted.parameters]
-        known = problem.parameter in names
-        line_of_it = lines.of_parameter(names.index(str(problem.parameter)), among=len(names)) if known else None
-        return FileProblem(line_of_it, problem.message)
-    told = problem.message if problem.field == "__all__" else f"{problem.field}: {problem.message}"
-    return FileProblem(lines.of_setting(problem.field), told)
+    names_its_place = problem.field in ("__all__", "parameters")
+    return FileProblem(None, problem.message if names_its_place else f"{problem.field}: {problem.message}")
 
 
 def _save(plan: _Plan) -> ImportResult:

@@ -17,9 +17,9 @@ from pathlib import Path
 from statistics import median
 from time import process_time
 
-from endpoints.dialects.bigquery import check_bigquery, forget_translations, log_table, translate
 from endpoints.errors import EndpointError
 from endpoints.results.outcomes import Column
+from googlesql.translating import check_bigquery, forget_translations, log_table, translate
 
 RUNS = 40
 LIMIT_BYTES = 16 * 1024

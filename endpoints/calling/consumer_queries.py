@@ -41,7 +41,7 @@ from endpoints.sql.sandbox import CheckedQuery, SandboxLimits, SandboxTable, che
 from endpoints.sql.sqlstates import INSUFFICIENT_PRIVILEGE, UNDEFINED_TABLE, explain, name_at
 
 if TYPE_CHECKING:
-    from endpoints.dialects.bigquery import CheckedTranslation
+    from googlesql.translating import CheckedTranslation
 
     Checked = CheckedQuery | CheckedTranslation
 

@@ -22,7 +22,10 @@ from random import Random
 
 import psycopg
 
-from endpoints.dialects.bigquery import (
+from endpoints.errors import EndpointError
+from endpoints.results.outcomes import Column, Statement
+from endpoints.sql.parameters import DeclaredParameter
+from googlesql.translating import (
     BigQueryTable,
     CheckedTranslation,
     TranslationBug,
@@ -30,9 +33,6 @@ from endpoints.dialects.bigquery import (
     forget_translations,
     log_table,
 )
-from endpoints.errors import EndpointError
-from endpoints.results.outcomes import Column, Statement
-from endpoints.sql.parameters import DeclaredParameter
 from tests.fuzz.bigquery_texts import TABLES, TextGenerator
 from tests.fuzz.mutations import mutated
 from tests.fuzz.oracle import complaints, parses

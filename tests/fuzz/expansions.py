@@ -28,13 +28,13 @@ from typing import Any, Final
 import psycopg
 from psycopg import Connection, RawCursor
 
-from endpoints.dialects.bigquery import check_bigquery, log_table
 from endpoints.errors import EndpointError
 from endpoints.log_database.sessions import ReaderSession, session_settings_statement
 from endpoints.lql.lowering import LIMITS, LQLTable, lower
 from endpoints.lql.parser import parse_lql
 from endpoints.results.outcomes import Column, Statement
 from endpoints.sql.sandbox import SandboxLimits, SandboxTable, check_sandbox_query
+from googlesql.translating import check_bigquery, log_table
 from logsources.roles import SANDBOX_READER
 
 STATEMENT_TIMEOUT_SECONDS: Final = 1.0
@@ -323,7 +323,7 @@ def _checked(sql: str) -> Statement:
 
 
 def _checked_bigquery(sql: str) -> Statement:
-    limits = SandboxLimits(from_items=64, from_items_per_select=24)  # as endpoints.dialects.bigquery.check has them
+    limits = SandboxLimits(from_items=64, from_items_per_select=24)  # as googlesql.check has them
     return check_bigquery(sql, tables=BIGQUERY_TABLES, limits=limits).query.statement({}, max_rows=10)
 
 

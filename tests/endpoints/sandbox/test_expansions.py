@@ -12,9 +12,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from endpoints.dialects.bigquery import check_bigquery
 from endpoints.errors import SandboxViolation
 from endpoints.sql.sandbox import check_sandbox_query
+from googlesql.translating import check_bigquery
 from tests.fuzz.expansions import (
     BIGQUERY_TABLES,
     ENDS_WITHIN_SECONDS,

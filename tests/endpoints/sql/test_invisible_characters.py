@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from endpoints.dialects.bigquery import check_bigquery, log_table
 from endpoints.errors import InvalidLQL, SandboxViolation
 from endpoints.lql import parse_lql
 from endpoints.results.outcomes import Column
 from endpoints.sql.sandbox import SandboxTable, check_sandbox_query
+from googlesql.translating import check_bigquery, log_table
 
 TABLES = [log_table("edge_logs", (Column("id", "text"), Column("metadata", "jsonb")))]
 HIDDEN = [

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from googlesql.refusals import Refusal, name_of, origin, refusal_of
+from googlesql import Refused
+from googlesql.refusals import name_of, origin, refusal_of
 
 
 def _words(text: str) -> frozenset[str]:
@@ -91,7 +92,7 @@ _INSTEAD: Final = {
 
 
 def refuse_unread_clauses(tree: exp.Expr) -> exp.Expr:
-    """Return the tree of a text, in which every clause is translated. Raises Refusal for the first other one."""
+    """Return the tree of a text, in which every clause is translated. Raises Refused for the first other one."""
     for node in tree.walk():
         read = TRANSLATED.get(type(node))
         if read is None:
@@ -102,7 +103,7 @@ def refuse_unread_clauses(tree: exp.Expr) -> exp.Expr:
     return tree
 
 
-def _refusal(node: exp.Expr, name: str, value: Any) -> Refusal:
+def _refusal(node: exp.Expr, name: str, value: Any) -> Refused:
     clause = value[0] if isinstance(value, list) else value
     place = clause if isinstance(clause, exp.Expr) else node
     while origin(place) is None and place.parent is not None:

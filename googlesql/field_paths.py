@@ -63,11 +63,3 @@ class Trace:
 
 
 UNTRACED: Final = Trace()
-
-
-@dataclass(frozen=True, slots=True)
-class UsedFields:
-    """The fields that a text names anywhere, and those of each column of its result."""
-
-    anywhere: tuple[FieldUse, ...] = ()
-    by_column: tuple[tuple[FieldUse, ...], ...] = ()

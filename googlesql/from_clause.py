@@ -13,13 +13,12 @@ from typing import Final
 
 from sqlglot import exp
 
-from endpoints.sql.sandbox.vocabulary import similar_names
 from googlesql.coercions import as_boolean, as_json
 from googlesql.field_paths import FieldPath, Trace
 from googlesql.fields import path_of
 from googlesql.kinds import Kind, Shape
 from googlesql.lowering import Lowering, offset_of
-from googlesql.refusals import refusal_of
+from googlesql.refusals import refusal_of, similar_names
 from googlesql.rules.generated_arrays import series
 from googlesql.scopes import Columns, Scope, Source
 from googlesql.shapes import element_of, shape_of
@@ -29,7 +28,7 @@ _SIDES: Final = {"LEFT": "LEFT JOIN", "RIGHT": "RIGHT JOIN", "FULL": "FULL JOIN"
 
 
 def from_items(select: exp.Select, lowering: Lowering) -> tuple[FromItem, ...]:
-    """Return the FROM items of a SELECT and enter them in its scope. Raises Refusal."""
+    """Return the FROM items of a SELECT and enter them in its scope. Raises Refused."""
     clause = select.args.get("from_")
     if clause is None:
         if select.args.get("joins"):

@@ -1,4 +1,4 @@
-"""BigQuery's names of the functions that the dialect knows, to suggest one for a misspelt name."""
+"""Names of functions: BigQuery's, to suggest one for a misspelt name, and PostgreSQL's that take OVER."""
 
 from __future__ import annotations
 
@@ -21,4 +21,12 @@ FUNCTION_NAMES: Final = _names(
     string_agg strpos substr sum timestamp timestamp_add timestamp_diff timestamp_micros timestamp_millis
     timestamp_seconds timestamp_sub timestamp_trunc to_hex to_json_string trim trunc unix_micros unix_millis
     unix_seconds upper variance"""
+)
+WINDOWED: Final = _names(
+    """count sum avg min max any_value every bool_and bool_or bit_and bit_or bit_xor string_agg array_agg json_agg
+    jsonb_agg json_agg_strict jsonb_agg_strict json_object_agg jsonb_object_agg json_object_agg_strict
+    jsonb_object_agg_strict json_object_agg_unique jsonb_object_agg_unique range_agg range_intersect_agg stddev
+    stddev_pop stddev_samp variance var_pop var_samp corr covar_pop covar_samp regr_avgx regr_avgy regr_count
+    regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy percentile_cont percentile_disc mode row_number rank
+    dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value"""
 )

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from googlesql.refusals import NOT_SUPPORTED, Refusal, origin, refusal_of
+from googlesql import Refused
+from googlesql.refusals import NOT_SUPPORTED, origin, refusal_of
 from googlesql.scopes import Scope
 from googlesql.tree import Expression, Ordered, Query
 
@@ -31,9 +32,9 @@ class Lowering:
     safe: bool = False  # within a SAFE. function, which is NULL where others fail
 
     def lower(self, node: exp.Expr | None) -> Expression:
-        """Return the meaning of a node. Raises Refusal if it has no rule."""
+        """Return the meaning of a node. Raises Refused if it has no rule."""
         if node is None:
-            raise Refusal("a function", "is called with too few arguments")
+            raise Refused("a function", "is called with too few arguments")
         self.scope.work.spend(1)
         rule = self.rules.get(type(node))
         if rule is None:

@@ -19,7 +19,7 @@ _CLAUSES: Final = ("having", "qualify", "order")
 
 
 def named_windows(select: exp.Select, scope: Scope) -> exp.Select:
-    """Return the SELECT without WINDOW and names of windows. Raises Refusal for an unknown name, or one used twice."""
+    """Return the SELECT without WINDOW and names of windows. Raises Refused for an unknown name, or one used twice."""
     defined: dict[str, exp.Window] = {}
     for window in select.args.get("windows") or []:
         name = window.this.name

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -17,8 +18,7 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.parsers.bigquery import BigQueryParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from endpoints.sql.lexemes import INVISIBLE, INVISIBLE_REASON, called
-from googlesql.refusals import Refusal
+from googlesql import Refused
 
 # --- Source text ------------------------------------------------------------------------------------------------------
 # The consumer's text → sqlglot's tokens, within bounds, with BigQuery's literals as BigQuery reads them.
@@ -47,6 +47,8 @@ DIALECT: Final = QuietBigQuery()
 
 # As in any other sandbox query: some tools read them as blanks, some do not; lone surrogates cannot be sent.
 _UNWANTED: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
+# Blanks that are none, and what no screen shows: copied from a page, they end names and begin others.
+_INVISIBLE: Final = re.compile("[\u00a0\u00ad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]")
 # A fast rough count of the lexemes: a text that certainly has too many never reaches the tokenizer.
 _ROUGH_LEXEME: Final = re.compile(
     r"--[^\n\r]*+|#[^\n\r]*+|/[*][\s\S]*?[*]/|'[^'\n]*+'|\"[^\"\n]*+\"|[A-Za-z_0-9]++|\s++|[\s\S]"
@@ -73,27 +75,28 @@ _BEHIND_SELECT_LIST: Final = frozenset({TokenType.FROM, TokenType.R_PAREN})
 
 
 def tokens_of(sql: str) -> list[Token]:
-    """Return the tokens of one statement, without a ``;`` at its end or a comma before FROM. Raises Refusal."""
+    """Return the tokens of one statement, without a ``;`` at its end or a comma before FROM. Raises Refused."""
     if unwanted := _UNWANTED.search(sql):
-        raise Refusal(f"U+{ord(unwanted.group()):04X}", "cannot be part of a query", offset=unwanted.start())
+        raise Refused(f"U+{ord(unwanted.group()):04X}", "cannot be part of a query", offset=unwanted.start())
     if len(_ROUGH_LEXEME.findall(sql)) > 2 * MAX_TOKENS + 1:
-        raise Refusal(THE_QUERY, f"has more than {MAX_TOKENS} words and signs", offset=0)
+        raise Refused(THE_QUERY, f"has more than {MAX_TOKENS} words and signs", offset=0)
     try:
         tokens = DIALECT.tokenize(_ESCAPE_BACKSLASH.sub(r"\1\2'\\\\'", sql))
     except TokenError as error:
-        raise Refusal("a string or comment", "is never closed", offset=_end(sql)) from error
+        raise Refused("a string or comment", "is never closed", offset=_end(sql)) from error
     if len(tokens) > MAX_TOKENS:
-        raise Refusal(THE_QUERY, f"has more than {MAX_TOKENS} words and signs", offset=tokens[MAX_TOKENS].start)
+        raise Refused(THE_QUERY, f"has more than {MAX_TOKENS} words and signs", offset=tokens[MAX_TOKENS].start)
     _bound_brackets(tokens)
     tokens = _single_statement(tokens)
-    may_hide = INVISIBLE.search(sql) is not None
+    may_hide = _INVISIBLE.search(sql) is not None
     for token in tokens:
         if token.token_type in _STRINGS:
             _read_literal(token, sql)
         elif token.token_type in _ARROWS:
-            raise Refusal(token.text, _OF_RECORDS, offset=token.start)
-        elif may_hide and (hidden := INVISIBLE.search(sql, token.start, token.end + 1)):
-            raise Refusal(called(hidden.group()), INVISIBLE_REASON, offset=hidden.start())
+            raise Refused(token.text, _OF_RECORDS, offset=token.start)
+        elif may_hide and (hidden := _INVISIBLE.search(sql, token.start, token.end + 1)):
+            name = f"U+{ord(hidden.group()):04X} ({unicodedata.name(hidden.group(), 'no name')})"
+            raise Refused(name, "cannot be seen and is no blank; leave it out, or write a blank", offset=hidden.start())
     return _without_trailing_commas(_joined_strings(tokens, sql))
 
 
@@ -107,7 +110,7 @@ def _bound_brackets(tokens: Sequence[Token]) -> None:
         if token.token_type in _OPENING:
             depth += 1
             if depth > MAX_DEPTH:
-                raise Refusal(token.text, f"is nested deeper than {MAX_DEPTH} levels", offset=token.start)
+                raise Refused(token.text, f"is nested deeper than {MAX_DEPTH} levels", offset=token.start)
         elif token.token_type in _CLOSING:
             depth -= 1
 
@@ -116,14 +119,14 @@ def _single_statement(tokens: list[Token]) -> list[Token]:
     if tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens = tokens[:-1]
     if not tokens:
-        raise Refusal(THE_QUERY, "is empty", offset=0)
+        raise Refused(THE_QUERY, "is empty", offset=0)
     if tokens[0].token_type not in _BEGINNINGS:
         # Other statements never reach sqlglot, which would log the text of a statement that it does not know.
         reason = "cannot begin a query; begin with SELECT or WITH"
-        raise Refusal(tokens[0].text, reason, offset=tokens[0].start)
+        raise Refused(tokens[0].text, reason, offset=tokens[0].start)
     for token in tokens:
         if token.token_type is TokenType.SEMICOLON:
-            raise Refusal(";", "ends the query; send only one statement", offset=token.start)
+            raise Refused(";", "ends the query; send only one statement", offset=token.start)
     return tokens
 
 
@@ -149,11 +152,11 @@ def _joined_strings(tokens: list[Token], sql: str) -> list[Token]:
         elif before.token_type is TokenType.STRING:
             quote = sql[token.start]
             if before.end + 1 != token.start or quote != sql[before.end]:
-                raise Refusal("a string", "is not expected here", offset=token.start)
+                raise Refused("a string", "is not expected here", offset=token.start)
             before.text += quote + token.text
             before.end = token.end
         elif before.token_type in _BEFORE_NAMES and not _ends_comparison(joined):
-            raise Refusal("a string", "is not a table; write names alone or in backticks", offset=token.start)
+            raise Refused("a string", "is not a table; write names alone or in backticks", offset=token.start)
         else:
             joined.append(token)
     return joined
@@ -226,7 +229,7 @@ class BoundedParser(BigQueryParser):
 
 
 def parse(sql: str, tokens: Sequence[Token]) -> exp.Expr:
-    """Return the tree of the one statement. Raises Refusal if sqlglot cannot read it in reasonable time."""
+    """Return the tree of the one statement. Raises Refused if sqlglot cannot read it in reasonable time."""
     parser = BoundedParser(dialect=DIALECT, error_level=ErrorLevel.IMMEDIATE)
     parser.steps_left = STEPS_BACK_PER_TOKEN * (len(tokens) + 10)
     try:
@@ -236,12 +239,12 @@ def parse(sql: str, tokens: Sequence[Token]) -> exp.Expr:
     except _FAULTS as error:
         # These are not sqlglot's own errors: the code that builds a call's node trusts that its arguments exist.
         token = parser._curr or parser._prev
-        raise Refusal(token.text if token else THE_QUERY, "is not expected here", offset=_start(token)) from error
+        raise Refused(token.text if token else THE_QUERY, "is not expected here", offset=_start(token)) from error
     except (_TooMuchWork, RecursionError) as error:
-        raise Refusal(THE_QUERY, "is nested too deeply to be read", offset=0) from error
+        raise Refused(THE_QUERY, "is nested too deeply to be read", offset=0) from error
     statement = statements[0] if len(statements) == 1 else None
     if statement is None:
-        raise Refusal(THE_QUERY, "is not one SELECT", offset=0)
+        raise Refused(THE_QUERY, "is not one SELECT", offset=0)
     _bound_depth(statement)
     return statement
 
@@ -250,7 +253,7 @@ def _start(token: Token | None) -> int:
     return token.start if token else 0
 
 
-def _syntax_error(error: ParseError, sql: str) -> Refusal:
+def _syntax_error(error: ParseError, sql: str) -> Refused:
     detail: dict[str, Any] = dict(error.errors[0]) if error.errors else {}
     line, column = detail.get("line"), detail.get("col")
     construct = str(detail.get("highlight") or "") or THE_QUERY
@@ -261,7 +264,7 @@ def _syntax_error(error: ParseError, sql: str) -> Refusal:
         if line <= len(starts):
             offset = min(max(starts[line - 1] + column - len(construct), 0), max(len(sql) - 1, 0))
     reason = "is PostgreSQL's; write regexp_contains(text, pattern)" if construct == "~" else "is not expected here"
-    return Refusal(construct, reason, offset=offset)
+    return Refused(construct, reason, offset=offset)
 
 
 def _bound_depth(tree: exp.Expr) -> None:
@@ -269,7 +272,7 @@ def _bound_depth(tree: exp.Expr) -> None:
     while stack:
         node, depth = stack.pop()
         if depth > MAX_TREE_DEPTH:
-            raise Refusal(THE_QUERY, f"has expressions nested deeper than {MAX_TREE_DEPTH} levels", offset=0)
+            raise Refused(THE_QUERY, f"has expressions nested deeper than {MAX_TREE_DEPTH} levels", offset=0)
         for child in node.iter_expressions():
             deeper = 0 if isinstance(node, _CHAINS) and type(child) is type(node) else 1
             stack.append((child, depth + deeper))

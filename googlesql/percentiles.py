@@ -15,8 +15,8 @@ from dataclasses import fields, replace
 from decimal import Decimal
 from typing import Any, Final
 
+from googlesql import Refused
 from googlesql.kinds import Kind
-from googlesql.refusals import Refusal
 from googlesql.tree import (
     Call,
     Constant,
@@ -39,7 +39,7 @@ _ALIAS: Final = "numbered"
 
 
 def with_percentiles(select: Select) -> Select:
-    """Return a SELECT without `Percentile` in its items and its ORDER BY. Raises Refusal."""
+    """Return a SELECT without `Percentile` in its items and its ORDER BY. Raises Refused."""
     if not any(_percentiles((*select.items, *select.order))):
         return select
     columns = _Columns()
@@ -95,7 +95,7 @@ class _Columns:
             return self.add(part)
         if isinstance(part, Over) or (isinstance(part, Call) and (part.order or part.condition is not None)):
             offset = max(next(_percentiles(part)).origin, 0)
-            raise Refusal("a percentile with OVER", "cannot be within another function with OVER", offset=offset)
+            raise Refused("a percentile with OVER", "cannot be within another function with OVER", offset=offset)
         return replace(part, **{field.name: self.outer(getattr(part, field.name)) for field in fields(part)})
 
     def _chosen(self, node: Percentile) -> Expression:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from googlesql import tree
+from googlesql import Refused, tree
 from googlesql.coercions import as_json
-from googlesql.refusals import Refusal
 
 MAX_PIECES: Final = 10_000  # the checker of the result accepts 3,000 tokens
 _OR, _AND, _NOT, _IS, _COMPARED, _MATCHED, _OTHER, _SUM, _PRODUCT, _POWER, _ZONE, _SIGN, _CAST, _PRIMARY = range(14)
@@ -54,7 +53,7 @@ class Printer:
 
     def write(self, *pieces: str) -> None:
         if len(self.pieces) > MAX_PIECES:
-            raise Refusal("the query", "becomes too long in PostgreSQL's SQL", offset=0)
+            raise Refused("the query", "becomes too long in PostgreSQL's SQL", offset=0)
         for piece in pieces:
             self.pieces.append(piece)
             self.origins.append(self.origin)
@@ -123,7 +122,7 @@ class Printer:
 
     def percentile(self, node: tree.Percentile) -> None:
         offset = node.origin if node.origin >= 0 else self.origin
-        raise Refusal("a percentile with OVER", "can only be in a select list, QUALIFY or ORDER BY", offset=offset)
+        raise Refused("a percentile with OVER", "can only be in a select list, QUALIFY or ORDER BY", offset=offset)
 
     def infix(self, node: tree.Infix) -> None:
         precedence = _precedence(node)

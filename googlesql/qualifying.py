@@ -22,7 +22,7 @@ _WITHOUT_WINDOWS: Final = {"where": "WHERE", "group": "GROUP BY", "having": "HAV
 
 
 def refuse_misplaced_windows(select: exp.Select) -> None:
-    """Raise Refusal for a window function in WHERE, GROUP BY or HAVING, also behind a name of the select list."""
+    """Raise Refused for a window function in WHERE, GROUP BY or HAVING, also behind a name of the select list."""
     for name, words in _WITHOUT_WINDOWS.items():
         clause = select.args.get(name)
         nodes = clause.walk(prune=lambda inner: isinstance(inner, exp.Query)) if clause is not None else ()
@@ -32,7 +32,7 @@ def refuse_misplaced_windows(select: exp.Select) -> None:
 
 
 def require_window(select: exp.Select) -> None:
-    """Raise Refusal if a SELECT has QUALIFY and no window function in it or in its select list."""
+    """Raise Refused if a SELECT has QUALIFY and no window function in it or in its select list."""
     qualify = select.args.get("qualify")
     if qualify is not None and not any(node.find(exp.Window) for node in (qualify, *select.expressions)):
         reason = "needs a window function, in its condition or in the select list; otherwise write WHERE or HAVING"

@@ -48,7 +48,7 @@ from googlesql.unions import combined
 
 
 def translate_query(node: exp.Expr, scope: Scope) -> Query:
-    """Return a query in the form that PostgreSQL runs. Raises Refusal.
+    """Return a query in the form that PostgreSQL runs. Raises Refused.
 
     `scope` is the query's own level: empty, and its parents have the names that the query may use.
     """

@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 from sqlglot import exp
 
+from googlesql import Refused
+
 NOT_SUPPORTED = "is not part of the BigQuery dialect of this service"
-
-
-class Refusal(Exception):
-    """A construct that has no translation; `offset` is its place in the text, None if it is unknown.
-
-    `similar` are names that the author may have meant.
-    """
-
-    def __init__(
-        self,
-        construct: str,
-        reason: str = NOT_SUPPORTED,
-        *,
-        offset: int | None = None,
-        similar: Sequence[str] = (),
-    ) -> None:
-        super().__init__(f"{construct} {reason}")
-        self.construct = construct
-        self.reason = reason
-        self.offset = offset
-        self.similar = tuple(similar)
 
 
 def origin(node: exp.Expr) -> int | None:
@@ -41,9 +23,9 @@ def origin(node: exp.Expr) -> int | None:
 
 def refusal_of(
     node: exp.Expr, reason: str = NOT_SUPPORTED, *, construct: str | None = None, similar: Sequence[str] = ()
-) -> Refusal:
+) -> Refused:
     """Return the refusal of a node, with its name in BigQuery."""
-    return Refusal(construct or name_of(node), reason, offset=origin(node), similar=similar)
+    return Refused(construct or name_of(node), reason, offset=origin(node), similar=similar)
 
 
 def name_of(node: exp.Expr) -> str:
@@ -56,3 +38,8 @@ def name_of(node: exp.Expr) -> str:
     if isinstance(node, exp.Func):
         return node.sql_name()
     return node.key.upper()
+
+
+def similar_names(name: str, known: Iterable[str]) -> list[str]:
+    """Return the names near to `name`, nearest first."""
+    return get_close_matches(name, sorted(known), n=3)

@@ -11,7 +11,7 @@ timestamptz stay: the encoding of results writes them.
 
 from __future__ import annotations
 
-from endpoints.results.outcomes import TimestampForm
+from googlesql import Moments
 from googlesql.coercions import as_timestamp
 from googlesql.kinds import Array, Kind, Shape, Struct
 from googlesql.text_forms import MOMENTS_AS_TEXT, in_results
@@ -33,13 +33,13 @@ from googlesql.tree import (
 )
 
 
-def as_results(query: Query, timestamps_as: TimestampForm) -> Query:
+def as_results(query: Query, moments: Moments) -> Query:
     """Return the query of a whole text with its moments in BigQuery's form, and TIMESTAMPs in structs in this form."""
     if not any(map(_is_rewritten, query.outputs)):
         return query
     columns = tuple(f"c{number}" for number, _ in enumerate(query.outputs, 1))
     items = tuple(
-        _written(in_results(Name(kind=output.kind, owner="results", column=column)), output.shape, timestamps_as)
+        _written(in_results(Name(kind=output.kind, owner="results", column=column)), output.shape, moments)
         for column, output in zip(columns, query.outputs, strict=True)
     )
     outputs = tuple(Output(output.name, item.kind) for output, item in zip(query.outputs, items, strict=True))
@@ -61,7 +61,7 @@ def _has_timestamp(shape: Shape | None) -> bool:
             return shape is Kind.TIMESTAMP
 
 
-def _written(value: Expression, shape: Shape | None, form: TimestampForm, depth: int = 0) -> Expression:
+def _written(value: Expression, shape: Shape | None, form: Moments, depth: int = 0) -> Expression:
     if value.kind is not Kind.JSON or not _has_timestamp(shape):
         return value
     match shape:
@@ -79,7 +79,7 @@ def _written(value: Expression, shape: Shape | None, form: TimestampForm, depth:
             return call("to_jsonb", _moment(value, form), kind=Kind.JSON)
 
 
-def _written_elements(value: Expression, element: Shape | None, form: TimestampForm, depth: int) -> Expression:
+def _written_elements(value: Expression, element: Shape | None, form: Moments, depth: int) -> Expression:
     # a  ->  coalesce((select jsonb_agg(…) from json_elements(a) as element_0), a): an empty array stays empty
     alias = f"element_{depth}"
     item = _written(Name(kind=Kind.JSON, owner=None, column=alias), element, form, depth + 1)
@@ -91,9 +91,9 @@ def _written_elements(value: Expression, element: Shape | None, form: TimestampF
     return call("COALESCE", Subquery(kind=Kind.JSON, query=elements), value, kind=Kind.JSON)
 
 
-def _moment(value: Expression, form: TimestampForm) -> Expression:
+def _moment(value: Expression, form: Moments) -> Expression:
     moment = as_timestamp(value)
-    if form is TimestampForm.UNIX_MICROSECONDS:
+    if form == "microseconds":
         million = Constant(kind=Kind.NUMBER, sql="1000000")
         epoch = infix(Extract(kind=Kind.NUMBER, part="epoch", operand=moment), "*", million, kind=Kind.NUMBER)
         return cast(epoch, "bigint", Kind.INTEGER)

@@ -13,11 +13,11 @@ from typing import Final
 
 from sqlglot import exp
 
-from endpoints.sql.sandbox.vocabulary import similar_names
+from googlesql import Refused
 from googlesql.field_paths import FieldUse, Step
 from googlesql.fields import uses_of
 from googlesql.kinds import Kind, Struct, moment_of
-from googlesql.refusals import Refusal, origin, refusal_of
+from googlesql.refusals import origin, refusal_of, similar_names
 from googlesql.tree import Call, Expression, Fields, Name, Output, call
 
 MAX_WORK: Final = 10_000  # nodes; 20,000 take half a second, and a text without stars has at most 5,000
@@ -82,10 +82,10 @@ class Work:
     left: int = MAX_WORK
 
     def spend(self, amount: int) -> None:
-        """Spend some of the remaining work. Raises Refusal if nothing is left."""
+        """Spend some of the remaining work. Raises Refused if nothing is left."""
         self.left -= amount
         if self.left < 0:
-            raise Refusal("the query", "contains too many columns and expressions", offset=0)
+            raise Refused("the query", "contains too many columns and expressions", offset=0)
 
 
 @dataclass(slots=True)
@@ -99,6 +99,7 @@ class Scope:
     parameters: dict[str, Kind] = field(default_factory=dict)
     work: Work = field(default_factory=Work)
     any_case: frozenset[str] = frozenset()  # names of fields that are compared without case too, folded
+    functions: frozenset[str] = frozenset()  # of PostgreSQL, which a text may call
     aliases: list[str] = field(default_factory=list)  # of the select list, for the clauses that may use them
     uses: list[FieldUse] = field(default_factory=list)  # every field of a stored record that the text has named so far
 
@@ -106,6 +107,7 @@ class Scope:
         if self.parent is not None:
             self.parameters, self.work = self.parent.parameters, self.parent.work
             self.any_case, self.uses = self.parent.any_case, self.parent.uses
+            self.functions = self.parent.functions
 
     def levels(self) -> Iterator[Scope]:
         """Yield this level and the levels around it, innermost first."""
@@ -212,7 +214,7 @@ def index_of(node: exp.Bracket) -> tuple[exp.Expr | None, int]:
 
 
 def resolve(identifiers: Sequence[exp.Identifier], steps: Sequence[Step], scope: Scope) -> Expression:
-    """Return the meaning of a path. Raises Refusal for a name that nothing in scope has."""
+    """Return the meaning of a path. Raises Refused for a name that nothing in scope has."""
     value = _meaning(identifiers, steps, scope)
     if len(scope.uses) < MAX_USES:
         scope.uses += uses_of(value)
@@ -232,7 +234,7 @@ def _meaning(identifiers: Sequence[exp.Identifier], steps: Sequence[Step], scope
             if column is None:
                 known = [output.name for output in source.outputs]
                 similar = similar_names(names[1], known)
-                raise Refusal(f"{names[0]}.{names[1]}", "is not a column", offset=at, similar=similar)
+                raise Refused(f"{names[0]}.{names[1]}", "is not a column", offset=at, similar=similar)
             return _fields(column, [*names[2:], *steps], first, scope)
     column = _column(names[0], scope)
     if column is not None:
@@ -247,7 +249,7 @@ def _field_of_records(steps: list[Step], first: exp.Identifier, scope: Scope) ->
     records = scope.elements()
     if not records:
         similar = similar_names(first.name, scope.names())
-        raise Refusal(first.name, "is not a column or a table here", offset=at, similar=similar)
+        raise Refused(first.name, "is not a column or a table here", offset=at, similar=similar)
     scope.work.spend(len(records))
     found = [_fields(record, steps, first, scope) for record in records]
     if len(found) == 1:

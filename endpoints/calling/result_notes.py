@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from endpoints.calling.field_samples import absent_fields, present_fields
 from endpoints.calling.sampled_names import likely_paths, sampled_paths
+from endpoints.dialects import UsedFields
 from endpoints.log_database.round_trips import null_columns
 from endpoints.log_database.sessions import ReaderSession
 from endpoints.lql.fields import Field
@@ -22,7 +23,7 @@ from endpoints.lql.mistakes import filter_notes, word_notes
 from endpoints.lql.rules import TIMESTAMP, FilterRule, RangeRule, Rules, path_of
 from endpoints.lql.schema import resolve, table_schema
 from endpoints.results.outcomes import Rows
-from googlesql.field_paths import FieldPath, FieldUse, UsedFields
+from googlesql.field_paths import FieldPath, FieldUse
 
 MAX_NOTES: Final = 5
 MAX_PATH_CHARACTERS: Final = 120

@@ -49,7 +49,7 @@ def document(value: Expression) -> tuple[Expression, str]:
 
 
 def path_of(node: exp.Expr) -> str:
-    """Return PostgreSQL's form of a BigQuery JSONPath. Raises Refusal for wildcards and filters."""
+    """Return PostgreSQL's form of a BigQuery JSONPath. Raises Refused for wildcards and filters."""
     written = node.args.get("expression")
     if written is None:
         return "$"

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
-from typing import Any, Final
+from typing import Any
 
 from sqlglot import exp
 
+from googlesql.function_names import WINDOWED
 from googlesql.kinds import Kind
 from googlesql.refusals import refusal_of
 from googlesql.tree import NULL, Call, Case, Expression, Over, call, integer, string
-from logsources.allowed_functions import AGGREGATES, WINDOW_FUNCTIONS
-
-WINDOWED: Final = AGGREGATES.names | WINDOW_FUNCTIONS.names
 
 
 def with_over(value: Expression, over: Over, called: exp.Expr) -> Expression:
-    """Return a value in which each aggregate has OVER; the value itself if there is none. Raises Refusal.
+    """Return a value in which each aggregate has OVER; the value itself if there is none. Raises Refused.
 
     `over` is the window, whatever its call; `called` is the function that a refusal names.
     """

@@ -8,11 +8,12 @@ from typing import Final
 
 from sqlglot import exp
 
+from googlesql import Refused
 from googlesql.coercions import as_text
 from googlesql.kinds import Kind
 from googlesql.lowering import Lowering, Rule, number_of, offset_of, text_of
 from googlesql.patterns import PatternError, has_groups, translate_pattern
-from googlesql.refusals import Refusal, refusal_of
+from googlesql.refusals import refusal_of
 from googlesql.tree import (
     Call,
     Chain,
@@ -37,7 +38,7 @@ def pattern(node: exp.Expr, lowering: Lowering) -> Expression:
         try:
             return string(translate_pattern(value.text), origin=value.origin)
         except PatternError as error:
-            raise Refusal("the pattern", str(error), offset=_known(value.origin, node)) from error
+            raise Refused("the pattern", str(error), offset=_known(value.origin, node)) from error
     flags = "p"
     if isinstance(value, Chain) and isinstance(first := value.operands[0], Constant) and first.text is not None:
         match = _LEADING_FLAGS.match(first.text)

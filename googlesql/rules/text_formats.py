@@ -7,10 +7,11 @@ from typing import Final
 
 from sqlglot import exp
 
+from googlesql import Refused
 from googlesql.coercions import as_float, as_integer, as_number, as_text
 from googlesql.kinds import Kind
 from googlesql.lowering import Lowering, Rule, text_of
-from googlesql.refusals import Refusal, origin, refusal_of
+from googlesql.refusals import origin, refusal_of
 from googlesql.rules.json_functions import json_of
 from googlesql.rules.text_building import LONGEST
 from googlesql.tree import (
@@ -52,7 +53,7 @@ def formatted(node: exp.Format, lowering: Lowering) -> Expression:
             raise refusal_of(node, "has more directives than values", construct="FORMAT")
         parts.append(_directive(match, lowering.lower(values.pop(0)), node))
     if "%" in template[place:]:
-        raise Refusal(template[template.index("%", place) :][:3], "is not a supported format", offset=origin(node))
+        raise Refused(template[template.index("%", place) :][:3], "is not a supported format", offset=origin(node))
     if values:
         raise refusal_of(node, "has more values than directives", construct="FORMAT")
     if place < len(template) or not parts:
@@ -82,7 +83,7 @@ def _directive(match: re.Match[str], value: Expression, node: exp.Expr) -> Expre
         return _padded(text, flags, width, numeric=False)
     if letter in "T" and value.kind in (Kind.TEXT, Kind.INTEGER, Kind.BOOLEAN) and not width and places is None:
         return json_of(value)
-    raise Refusal(match[0], "is not a supported format", offset=origin(node))
+    raise Refused(match[0], "is not a supported format", offset=origin(node))
 
 
 def _shown(value: Expression) -> Expression:
@@ -118,7 +119,7 @@ def _with_sign(text: Expression, value: Expression, flags: str) -> Expression:
 
 def _in_base(value: Expression, letter: str, flags: str, node: exp.Expr) -> Expression:
     if letter == "o":
-        raise Refusal("%o", "is not a supported format", offset=origin(node))
+        raise Refused("%o", "is not a supported format", offset=origin(node))
     absolute = cast(call("abs", value, kind=Kind.INTEGER), "bigint", Kind.INTEGER)
     digits = call("to_hex", absolute, kind=Kind.TEXT)
     digits = call("upper", digits, kind=Kind.TEXT) if letter == "X" else digits

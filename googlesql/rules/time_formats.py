@@ -9,10 +9,11 @@ from typing import Final
 
 from sqlglot import exp
 
+from googlesql import Refused
 from googlesql.coercions import as_date, as_datetime, as_text, as_time, as_timestamp
 from googlesql.kinds import Kind
 from googlesql.lowering import Lowering, Rule, text_of
-from googlesql.refusals import Refusal, origin, refusal_of
+from googlesql.refusals import origin, refusal_of
 from googlesql.rules.time_parts import DAYS_BEHIND_MONDAY, week_of_year
 from googlesql.rules.time_zones import in_zone, zone_of
 from googlesql.tree import (
@@ -121,7 +122,7 @@ def _formatted(moment: _Moment, template: str) -> Expression:
 
 
 def _computed(piece: str, moment: _Moment, node: exp.Expr) -> Expression:
-    """Return a directive that to_char() does not have. Raises Refusal if there is none of the name."""
+    """Return a directive that to_char() does not have. Raises Refused if there is none of the name."""
     if piece == "%s" and moment.epoch is not None:
         seconds = call("floor", Extract(kind=Kind.NUMBER, part="epoch", operand=moment.epoch), kind=Kind.NUMBER)
         return cast(cast(seconds, "bigint", Kind.INTEGER), "text", Kind.TEXT)
@@ -138,7 +139,7 @@ def _computed(piece: str, moment: _Moment, node: exp.Expr) -> Expression:
         return call("rtrim", fraction, string("."), kind=Kind.TEXT)
     if piece in _ZONES:
         return _distance(piece, moment)
-    raise Refusal(piece, "is not a supported part of a time format", offset=origin(node))
+    raise Refused(piece, "is not a supported part of a time format", offset=origin(node))
 
 
 def _distance(piece: str, moment: _Moment) -> Expression:

@@ -7,10 +7,11 @@ from typing import Final
 
 from sqlglot import exp
 
+from googlesql import Refused
 from googlesql.coercions import as_text
 from googlesql.kinds import Kind
 from googlesql.lowering import Lowering, Rule, text_of
-from googlesql.refusals import Refusal, origin, refusal_of
+from googlesql.refusals import origin, refusal_of
 from googlesql.rules.time_formats import DIRECTIVE
 from googlesql.rules.time_zones import zone_of
 from googlesql.tree import Expression, call, cast, in_utc, string
@@ -79,7 +80,7 @@ def _pattern(written: str, node: exp.Expr) -> tuple[str, str]:
             pattern += _PIECES[piece][0]
             fields += _PIECES[piece][1]
         elif piece.startswith("%"):
-            raise Refusal(piece, "is not a supported part of a time format", offset=origin(node))
+            raise Refused(piece, "is not a supported part of a time format", offset=origin(node))
         else:
             pattern += re.sub(r"\s+|[^\sA-Za-z0-9]", lambda match: _literal(match[0]), piece)
     return f"(?i)^{pattern}$", fields

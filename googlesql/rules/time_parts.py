@@ -65,7 +65,7 @@ def unit_of(node: exp.Expr, default: str = "DAY") -> str:
 
 
 def named_unit(unit: exp.Expr, node: exp.Expr) -> str:
-    """Return the name of a unit in capitals. Raises Refusal for a week that begins on no day."""
+    """Return the name of a unit in capitals. Raises Refused for a week that begins on no day."""
     if isinstance(unit, exp.WeekStart):
         name = f"WEEK({unit.name.upper()})"
         if name not in DAYS_BEHIND_MONDAY:

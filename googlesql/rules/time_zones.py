@@ -19,7 +19,7 @@ UTC_NAMES: Final = frozenset({"UTC", "Etc/UTC", "GMT"})
 
 
 def zone_of(node: exp.Expr, lowering: Lowering) -> Expression:
-    """Return a time zone as AT TIME ZONE takes it. Raises Refusal for a zone that is no constant and no parameter."""
+    """Return a time zone as AT TIME ZONE takes it. Raises Refused for a zone that is no constant and no parameter."""
     if isinstance(node, exp.Parameter):
         return as_text(lowering.lower(node))
     written = text_of(node)

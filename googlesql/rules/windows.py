@@ -7,17 +7,16 @@ from typing import Final
 
 from sqlglot import exp
 
-from endpoints.sql.sandbox.vocabulary import similar_names
 from googlesql.coercions import as_number, output
-from googlesql.function_names import FUNCTION_NAMES
+from googlesql.function_names import FUNCTION_NAMES, WINDOWED
 from googlesql.kinds import NUMERIC_KINDS, Kind
 from googlesql.lowering import Lowering, Rule, number_of, offset_of
 from googlesql.passes import AGGREGATES
-from googlesql.refusals import refusal_of
+from googlesql.refusals import refusal_of, similar_names
 from googlesql.rules.conditionals import of_one_kind
 from googlesql.rules.functions_by_name import BY_NAME
 from googlesql.rules.json_and_arrays import argument
-from googlesql.rules.over import WINDOWED, with_over
+from googlesql.rules.over import with_over
 from googlesql.rules.window_values import (
     PERCENTILES,
     distinct_values,
@@ -26,7 +25,6 @@ from googlesql.rules.window_values import (
     percentile,
 )
 from googlesql.tree import Call, Constant, Expression, Ordered, Over, call
-from logsources.allowed_functions import ALLOWED_FUNCTIONS
 
 _RANKS: Final[dict[type[exp.Expr], str]] = {
     exp.RowNumber: "row_number",
@@ -173,7 +171,7 @@ def other_function(node: exp.Anonymous, lowering: Lowering) -> Expression:
     name = node.name.lower()
     if name in BY_NAME:
         return BY_NAME[name](node, lowering)
-    if name not in ALLOWED_FUNCTIONS:
+    if name not in lowering.scope.functions:
         similar = similar_names(name, FUNCTION_NAMES)
         raise refusal_of(node, "is not a function of the BigQuery dialect of this service", similar=similar)
     arguments = tuple(map(output, lowering.lower_all(node.expressions)))

@@ -14,13 +14,13 @@ from psycopg import Connection, sql
 
 from endpoints.calling.prepared_queries import sandbox_session
 from endpoints.definition import PublishedTable
+from endpoints.dialects import DIALECTS
 from endpoints.log_database.execution import run_statement
 from endpoints.log_database.publishing import publish_draft
 from endpoints.models import Endpoint
 from endpoints.results.encoding import encode_rows
 from endpoints.results.outcomes import ResultFormat, TimestampForm
 from endpoints.sql.parameters import DeclaredParameter
-from googlesql.translating import BigQueryTable, check_bigquery, log_table
 from logsources.databases import owner_connection
 from tests import files
 from tests.fuzz.bigquery_oracle import Comparison, compare
@@ -54,14 +54,11 @@ class BigQuerySandbox:
     schema: str
     published: tuple[PublishedTable, ...]
 
-    @property
-    def tables(self) -> tuple[BigQueryTable, ...]:
-        return tuple(log_table(table.name, table.columns) for table in self.published)
-
     def rows(self, text: str, timestamps_as: TimestampForm = TimestampForm.ISO) -> list[dict[str, Any]]:
         """Return the rows as a caller sees them in JSON."""
-        checked = check_bigquery(text, tables=self.tables, parameters=PARAMETERS, timestamps_as=timestamps_as)
-        statement = checked.statement(ARGUMENTS, max_rows=1_000)
+        tables = {table.name: table.columns for table in self.published}
+        query, _ = DIALECTS["bigquery"].check(text, tables=tables, parameters=PARAMETERS, timestamps_as=timestamps_as)
+        statement = query.statement(ARGUMENTS, max_rows=1_000)
         session = sandbox_session(self.endpoint, self.schema, ARGUMENTS)
         rows = run_statement(statement, session, max_rows=1_000)
         body = encode_rows(rows, ResultFormat.JSON, redact=False, timestamps_as=timestamps_as)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
+from endpoints.dialects import DIALECTS
 from endpoints.errors import SandboxViolation
 from endpoints.results.outcomes import Column
-from googlesql import clauses
-from googlesql.refusals import Refusal
-from googlesql.translating import check_bigquery, log_table
+from googlesql import Refused, clauses
 
-TABLES = [log_table("edge_logs", (Column("timestamp", "timestamp with time zone"), Column("id", "text")))]
+TABLES = {"edge_logs": (Column("timestamp", "timestamp with time zone"), Column("id", "text"))}
 
 
 @pytest.mark.parametrize(
@@ -47,7 +46,7 @@ TABLES = [log_table("edge_logs", (Column("timestamp", "timestamp with time zone"
 )
 def test_names_the_clause_and_its_place(text: str, construct: str, column: int) -> None:
     with pytest.raises(SandboxViolation) as raised:
-        check_bigquery(text, tables=TABLES)
+        DIALECTS["bigquery"].check(text, tables=TABLES)
     (detail,) = raised.value.details
     assert (detail["construct"], detail["line"], detail["column"]) == (construct, 1, column)
 
@@ -59,7 +58,7 @@ CLAUSES = [
 
 @pytest.mark.parametrize(("node", "name"), [pytest.param(*pair, id=f"{pair[0].key}-{pair[1]}") for pair in CLAUSES])
 def test_refuses_every_part_that_is_not_translated(node: type[exp.Expr], name: str) -> None:
-    with pytest.raises(Refusal):
+    with pytest.raises(Refused):
         clauses.refuse_unread_clauses(exp.Paren(this=node(**{name: exp.to_identifier("x")})))
 
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from endpoints.results.outcomes import Column
-from googlesql.translating import log_table, translate
+from googlesql import Column, translate
 
 pytestmark = pytest.mark.sql
 
-TABLES = (log_table("edge_logs", (Column("id", "text"), Column("metadata", "jsonb"))),)
+TABLES = {"edge_logs": (Column("id", "text"), Column("metadata", "jsonb"))}
 
 
 def over(*records: dict[str, Any]) -> str:
@@ -22,7 +21,8 @@ def over(*records: dict[str, Any]) -> str:
 
 
 def sql_of(text: str) -> str:
-    return translate(text, tables=TABLES).sql
+    translation = translate(text, TABLES, {}, moments="iso", functions=frozenset())
+    return " ".join(piece for piece, _ in translation.pieces)
 
 
 @pytest.mark.parametrize(

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import pytest
 
+from endpoints.dialects import DIALECTS
 from endpoints.errors import EndpointError, SandboxViolation
 from endpoints.results.outcomes import Column
+from googlesql import Refused
 from googlesql.field_paths import FieldPath, FieldUse
 from googlesql.kinds import Kind
-from googlesql.refusals import Refusal
 from googlesql.scopes import Columns, Scope, Source
-from googlesql.translating import check_bigquery, forget_translations, log_table, translate
 from googlesql.tree import Output
 from tests.linear import work_of
 
-TABLES = [log_table("edge_logs", (Column("id", "text"), Column("metadata", "jsonb")))]
-LOGS = [
-    log_table(
-        "edge_logs",
-        (
-            Column("timestamp", "timestamp with time zone"),
-            Column("id", "uuid"),
-            Column("event_message", "text"),
-            Column("metadata", "jsonb"),
-        ),
+BIGQUERY = DIALECTS["bigquery"]
+TABLES = {"edge_logs": (Column("id", "text"), Column("metadata", "jsonb"))}
+LOGS = {
+    "edge_logs": (
+        Column("timestamp", "timestamp with time zone"),
+        Column("id", "uuid"),
+        Column("event_message", "text"),
+        Column("metadata", "jsonb"),
     )
-]
+}
 
 
 def ones(number: int) -> str:
@@ -33,8 +31,7 @@ def ones(number: int) -> str:
 
 
 def check(text: str) -> None:
-    forget_translations()
-    check_bigquery(text, tables=TABLES)
+    BIGQUERY.check(text, tables=TABLES)
 
 
 def scope_of(columns: int) -> Scope:
@@ -65,7 +62,7 @@ def test_of_two_columns_of_one_name_the_first_is_meant() -> None:
 def test_names_that_are_taken_are_not_tried_without_end() -> None:
     names = ["x", *(f"x_{index}" for index in range(2, 300))]
     scope = Scope(tables={"w": ("w", Columns.of(tuple(Output(name, Kind.TEXT) for name in names)))})
-    with pytest.raises(Refusal, match="too many columns"):
+    with pytest.raises(Refused, match="too many columns"):
         _ = [scope.free_alias("x") for _ in range(100)]
 
 
@@ -96,7 +93,7 @@ def test_a_star_stands_for_as_many_columns_as_a_result_has() -> None:
 # --- Names that are nothing in scope ----------------------------------------------------------------------------------
 def refusal_of(text: str) -> SandboxViolation:
     with pytest.raises(SandboxViolation) as raised:
-        check_bigquery(text, tables=LOGS)
+        BIGQUERY.check(text, tables=LOGS)
     return raised.value
 
 
@@ -120,7 +117,7 @@ def test_suggests_nothing_where_nothing_is_near() -> None:
 @pytest.mark.parametrize("name", ["level", "it", "event_massage", "timestmp", "requst", "levle"])
 def test_a_bare_name_beside_unnested_records_is_a_field_of_theirs(name: str) -> None:
     text = f"select {name} from edge_logs t cross join unnest(metadata) m left join unnest(m.request) request"
-    fields = check_bigquery(text, tables=LOGS).fields
+    _, fields = BIGQUERY.check(text, tables=LOGS)
     (use,) = fields.anywhere[-1:]
     steps = [(name,), ("request", name)]
     assert fields.by_column == ((use,),)
@@ -133,8 +130,4 @@ def test_bare_fields_cost_little_beside_wide_tables(columns: int) -> None:
     names = " and ".join(f"tymestump_{index} = 1" for index in range(400))
     text = f"with w as (select {wide}) select 1 from w a, w b, w c, edge_logs, unnest(metadata) m where {names}"
 
-    def translated() -> None:
-        forget_translations()
-        translate(text, tables=LOGS)
-
-    assert work_of(translated, refusals=(EndpointError,)) < 2_500_000
+    assert work_of(lambda: BIGQUERY.check(text, tables=LOGS), refusals=(EndpointError,)) < 2_500_000

@@ -7,8 +7,10 @@ all else one of the constants below. Quoted identifiers have their own symbol, s
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 from endpoints.errors import RequestTooLarge, SandboxViolation
@@ -63,12 +65,17 @@ class Tokens:
 
 
 class TokenReader:
-    """Reads one text into `Tokens`; raises SandboxViolation for forms that are not wanted."""
+    """Reads one text, or its translation, into `Tokens`; raises SandboxViolation for forms that are not wanted."""
 
-    def __init__(self, sql: str, limits: SandboxLimits, *, tables: Sequence[str]) -> None:
-        self._sql = sql
+    def __init__(
+        self, text: str, limits: SandboxLimits, *, tables: Sequence[str], translated: Sequence[tuple[str, int]] = ()
+    ) -> None:
+        self._text = text
         self._limits = limits
         self._tables = tables
+        self._sql = " ".join([piece for piece, _ in translated]) if translated else text
+        self._starts = list(accumulate((len(piece) + 1 for piece, _ in translated), initial=0))
+        self._origins = [origin for _, origin in translated]
 
     def read(self) -> Tokens:
         """Return the tokens. Also raises RequestTooLarge if the text is over the length limit."""
@@ -97,7 +104,13 @@ class TokenReader:
         tokens.values.append("")
         tokens.starts.append(len(self._sql))
         self._match_brackets(tokens)
+        if self._origins:
+            tokens.starts[:] = map(self._place, tokens.starts)
         return tokens
+
+    def _place(self, offset: int) -> int:
+        """Return the place in the consumer's text of an offset in what is read."""
+        return self._origins[bisect_right(self._starts, offset) - 1] if self._origins else offset
 
     def _refuse_long_text(self) -> None:
         # A surrogate is refused later, with its place; it must not raise an encoding error here.
@@ -180,7 +193,7 @@ class TokenReader:
         return self._refusal(offset, THE_QUERY, f"has more than {self._limits.tokens} words and signs")
 
     def _refusal(self, offset: int, construct: str, reason: str) -> SandboxViolation:
-        return violation(self._sql, offset, construct=construct, reason=reason, tables=self._tables)
+        return violation(self._text, self._place(offset), construct=construct, reason=reason, tables=self._tables)
 
 
 _READ_VALUE: Final[dict[Kind, Callable[[TokenReader, Lexeme], tuple[str, str]]]] = {

@@ -12,9 +12,9 @@ from typing import Any
 import psycopg
 import pytest
 
+from endpoints.dialects import DIALECTS
 from endpoints.errors import SandboxViolation
 from endpoints.sql.sandbox import check_sandbox_query
-from googlesql.translating import check_bigquery
 from tests.fuzz.expansions import (
     BIGQUERY_TABLES,
     ENDS_WITHIN_SECONDS,
@@ -132,7 +132,7 @@ def test_refuses_the_same_in_the_bigquery_dialect() -> None:
     for _ in range(19):
         text = f"if({text} between 0 and 1, 1, 2)"
     with pytest.raises(SandboxViolation, match="parts"):
-        check_bigquery(f"select {text} as x from edge_logs", tables=BIGQUERY_TABLES)
+        DIALECTS["bigquery"].check(f"select {text} as x from edge_logs", tables=BIGQUERY_TABLES)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
     text → tokens within bounds → sqlglot's tree → passes and rules → PostgreSQL's tree → text
 
-Imports sqlglot and the standard library only, and sqlglot at the first translation.
+Imports sqlglot and the standard library only, and sqlglot at the first translation: README.md shows how a host uses it.
 The resulting text is nothing special: a host that takes texts from strangers checks it like any other. The stages, and
 where to look for a construct:
 
@@ -23,9 +23,14 @@ stores repeated records; paths go through them whether they were unnested or not
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from importlib.resources import files
+from typing import Final, Literal, NamedTuple
 
 from googlesql.field_paths import FieldUse
+
+# The functions that translated texts call besides PostgreSQL's own and a host's (README.md). A host that has the schema
+# log_functions runs the file, and allows what it defines.
+FUNCTIONS: Final = files("googlesql") / "functions.sql"
 
 Moments = Literal["iso", "microseconds"]  # how TIMESTAMPs inside structs and arrays of a result are written
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import doctest
 import subprocess
 import sys
 
@@ -36,4 +37,9 @@ def test_loads_sqlglot_with_the_first_translation() -> None:
 
 
 def test_knows_every_function_that_takes_over() -> None:
-    assert WINDOWED == AGGREGATES.names | WINDOW_FUNCTIONS.names
+    assert AGGREGATES.names | WINDOW_FUNCTIONS.names == WINDOWED
+
+
+def test_the_readme_does_what_it_says() -> None:
+    failed, tried = doctest.testfile(str(PROJECT / "googlesql" / "README.md"), module_relative=False)
+    assert (failed, tried > 5) == (0, True)

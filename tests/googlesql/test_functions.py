@@ -13,7 +13,7 @@ from django.db import connections
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logsources.googlesql_functions import GOOGLESQL_DEFINITIONS
+from logsources.allowed_functions import GOOGLESQL_SIGNATURES
 from logsources.log_functions import ensure_guard_functions, ensure_log_functions
 
 pytestmark = pytest.mark.sql
@@ -138,9 +138,9 @@ def test_an_older_database_gets_the_functions_by_migrate():
         assert cursor.fetchone() == (False,)
 
 
-@pytest.mark.parametrize(("name", "types"), GOOGLESQL_DEFINITIONS, ids=str)
+@pytest.mark.parametrize(("name", "types"), GOOGLESQL_SIGNATURES, ids=str)
 def test_of_null_is_null(log_database, name, types):
-    arguments = ", ".join(f"NULL::{type_}" for type_ in types.split(", "))
+    arguments = ", ".join(f"NULL::{type_}" for type_ in types)
     assert log_database.execute(f"SELECT log_functions.{name}({arguments})").fetchone() == (None,)
 
 

@@ -43,6 +43,10 @@ def _precedence(node: tree.Expression) -> int:
             return _PRIMARY
 
 
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
 class Printer:
     """Writes one query; `pieces` joined by blanks are its text, `origins` the places in the consumer's text."""
 
@@ -59,7 +63,7 @@ class Printer:
             self.origins.append(self.origin)
 
     def name(self, name: str) -> None:
-        self.write(f'"{name}"')
+        self.write(_quoted(name))
 
     def separated(self, items: Iterable[Any], write: Callable[[Any], None], separator: str = ",") -> None:
         for number, item in enumerate(items):
@@ -89,7 +93,7 @@ class Printer:
         self.write(node.sql)
 
     def column(self, node: tree.Name) -> None:
-        self.write(f'"{node.column}"' if node.owner is None else f'"{node.owner}"."{node.column}"')
+        self.write(".".join(_quoted(name) for name in (node.owner, node.column) if name is not None))
 
     def call(self, node: tree.Call) -> None:
         self.write(node.name, "(")

@@ -204,6 +204,22 @@ def test_tells_what_the_checker_refuses_at_its_place_in_the_consumers_text(text,
     assert (detail["construct"], detail["line"], detail["column"]) == (construct, line, column)
 
 
+@pytest.mark.parametrize(
+    ("text", "name", "column"),
+    [
+        ('select 1 as x, 2 as `a", id as "b` from edge_logs', '"a"", id as ""b"', 16),
+        ('select 1 as `a" --`, 2 as b', '"a"" --"', 8),
+        ('select 1 as `a" /*`, 2 as `*/ b`', '"a"" /*"', 8),
+        ('select m.`a"b` from edge_logs, unnest(metadata) m', '"a""b"', 8),
+        ('with `a"b` as (select 1 as c) select 1 from `a"b`', '"a""b"', 1),
+    ],
+)
+def test_a_quote_in_a_name_ends_no_name(text: str, name: str, column: int) -> None:
+    error = refusal(text)
+    assert "is not a name" in error.message
+    assert (error.details[0]["construct"], error.details[0]["column"]) == (name, column)
+
+
 def test_maps_postgresqls_positions_to_the_consumers_text():
     text = "select m.level,\n  upper(id) as x\nfrom edge_logs cross join unnest(metadata) m"
     query, _ = BIGQUERY.check(text, tables=TABLES)

@@ -12,7 +12,7 @@ COPY --from=dependencies /opt/venv /opt/venv
 WORKDIR /srv/service
 COPY . .
 # Needs no server and no secret: manage.py makes one that outlives nothing.
-RUN python -m compileall -q config endpoints logsources && python manage.py collectstatic --noinput
+RUN python -m compileall -q config endpoints googlesql logsources && python manage.py collectstatic --noinput
 USER service
 EXPOSE 8000
 # Replaces processes that die, grow or hang by itself; --help lists its options.

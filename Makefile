@@ -53,7 +53,7 @@ test-citus: .venv/dev.stamp ## run the suite's answers on the cluster of CITUS_C
 	else $(PYTEST) --citus $(CITUS_TESTS) $(ARGS); fi
 
 test-oracle: .venv/dev.stamp ## compare the BigQuery dialect with GoogleSQL, ten minutes (TEXTS=20000)
-	@$(PYTEST) tests/endpoints/dialects/bigquery/test_oracle.py --oracle-texts=$(TEXTS)
+	@$(PYTEST) tests/googlesql/test_oracle.py --oracle-texts=$(TEXTS)
 
 test-shippers: .venv/dev.stamp ## install real log shippers from npm, PyPI and Debian and run them against the service
 	@$(PYTEST) --shippers tests/shippers $(ARGS)

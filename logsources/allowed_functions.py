@@ -13,10 +13,12 @@ rows by name (json_populate_record, pg_typeof, the xml functions).
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
+from googlesql import FUNCTIONS
 from logsources.guards import GUARDED_FUNCTIONS
 
 MAX_SUGGESTIONS: Final = 3  # similar names in the message about a misspelt one
@@ -130,16 +132,17 @@ LOG_FUNCTIONS: Final = FunctionGroup(
     "others read text or jsonb, and return NULL if it is not a number, boolean, timestamp, date or JSON.",
     _names("json_elements try_number try_float try_integer try_boolean try_json try_timestamp try_date hexadecimal"),
 )
+# Name and types of the arguments, of each function that googlesql needs.
+GOOGLESQL_SIGNATURES: Final = tuple(
+    (name, tuple(argument.rpartition(" ")[2] for argument in arguments.split(", ")))
+    for name, arguments in re.findall(r"(?m)^CREATE .* log_functions\.(\w+)\((.+)\)", FUNCTIONS.read_text())
+)
 GOOGLESQL_FUNCTIONS: Final = FunctionGroup(
     "Functions with the results of GoogleSQL",
     "Functions of this service that the BigQuery dialect needs; they fail on no row, but in_range may, and what "
     "would be too large is NULL. json_text writes JSON without blanks, number_text, moment_text and time_text write as "
     "BigQuery does.",
-    _names(
-        """json_text json_texts scalar_texts array_text reversed_elements number_series date_series split_text
-        text_part text_position initial_capitals host_of pattern_matches rounded number_text moment_text time_text
-        parsed_moment in_range out_of_range zoned_moment compared"""
-    ),
+    frozenset(name for name, _ in GOOGLESQL_SIGNATURES),
 )
 # All of this service, in schema log_functions.
 OWN_FUNCTIONS: Final = LOG_FUNCTIONS.names | GOOGLESQL_FUNCTIONS.names

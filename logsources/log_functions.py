@@ -13,12 +13,14 @@ are not marked parallel safe.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final, LiteralString
 
 from psycopg import Connection, sql
 
+import googlesql
+from logsources.allowed_functions import GOOGLESQL_SIGNATURES
 from logsources.function_rights import FunctionName
-from logsources.googlesql_functions import GOOGLESQL_DEFINITIONS
 from logsources.guard_definitions import DOMAINS, FUNCTIONS, LARGEST_VALUE_FUNCTION, OPERATORS, STORED_SIZE_FUNCTION
 from logsources.roles import READERS, VIEW_OWNERS
 
@@ -137,8 +139,8 @@ _DEFINITIONS: Final[dict[tuple[LiteralString, LiteralString], LiteralString]] = 
 }
 
 LOG_FUNCTIONS: Final = frozenset(
-    FunctionName(FUNCTION_SCHEMA, name, tuple(("pg_catalog", argument) for argument in arguments.split(", ")))
-    for name, arguments in (*_DEFINITIONS, *GOOGLESQL_DEFINITIONS)
+    FunctionName(FUNCTION_SCHEMA, name, tuple(("pg_catalog", argument) for argument in arguments))
+    for name, arguments in (*((name, types.split(", ")) for name, types in _DEFINITIONS), *GOOGLESQL_SIGNATURES)
 )
 
 
@@ -154,12 +156,15 @@ def ensure_log_functions(conn: Connection[Any]) -> None:
         # A body is checked when it is created, and may name another of these functions.
         for definition in _DEFINITIONS.values():
             conn.execute(definition)
-        for (name, _), (arguments, definition) in GOOGLESQL_DEFINITIONS.items():
-            conn.execute(f"CREATE OR REPLACE FUNCTION log_functions.{name}({arguments}) RETURNS {definition}")
-        for name, types in (*_DEFINITIONS, *GOOGLESQL_DEFINITIONS):
-            function = sql.SQL("FUNCTION {}({})").format(sql.Identifier(FUNCTION_SCHEMA, name), sql.SQL(types))
-            conn.execute(sql.SQL("REVOKE ALL ON {} FROM PUBLIC").format(function))
-            conn.execute(sql.SQL("GRANT EXECUTE ON {} TO {}").format(function, readers))
+        conn.execute(googlesql.FUNCTIONS.read_bytes())
+        _allow_readers(conn, LOG_FUNCTIONS)
+
+
+def _allow_readers(conn: Connection[Any], functions: Iterable[FunctionName]) -> None:
+    readers = sql.SQL(", ").join(map(sql.Identifier, READERS))
+    for function in sorted(functions, key=str):
+        conn.execute(sql.SQL("REVOKE ALL ON FUNCTION {} FROM PUBLIC").format(function.signature()))
+        conn.execute(sql.SQL("GRANT EXECUTE ON FUNCTION {} TO {}").format(function.signature(), readers))
 
 
 # --- Guard functions --------------------------------------------------------------------------------------------------
@@ -177,7 +182,6 @@ GUARD_FUNCTIONS: Final = frozenset(
 
 def ensure_guard_functions(conn: Connection[Any]) -> None:
     """Create the domains, functions and operators in log_functions; repeatable. `conn` is the owner's."""
-    readers = sql.SQL(", ").join(map(sql.Identifier, READERS))
     with conn.transaction():
         for called_by_domains in (LARGEST_VALUE_FUNCTION, STORED_SIZE_FUNCTION):
             conn.execute(called_by_domains.create())
@@ -185,9 +189,7 @@ def ensure_guard_functions(conn: Connection[Any]) -> None:
             _ensure_domain(conn, name, type_, check)
         for function in FUNCTIONS:
             conn.execute(function.create())
-        for made in sorted(GUARD_FUNCTIONS, key=str):
-            conn.execute(sql.SQL("REVOKE ALL ON FUNCTION {} FROM PUBLIC").format(made.signature()))
-            conn.execute(sql.SQL("GRANT EXECUTE ON FUNCTION {} TO {}").format(made.signature(), readers))
+        _allow_readers(conn, GUARD_FUNCTIONS)
         for operator in OPERATORS:
             exists = conn.execute(
                 "SELECT 1 FROM pg_operator WHERE oprnamespace = 'log_functions'::regnamespace AND oprname = %s"

@@ -19,7 +19,10 @@ from tests.generated_docs import SANDBOX, with_function_list
 
 PROJECT = Path(__file__).resolve().parent.parent
 DOCS = PROJECT / "docs"
-PAGES = [*(PROJECT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")), *sorted(DOCS.rglob("*.md"))]
+PAGES = [
+    *(PROJECT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "googlesql/README.md")),
+    *sorted(DOCS.rglob("*.md")),
+]
 OWN_COMMANDS = sorted(
     name for name, application in get_commands().items() if application in ("endpoints", "logsources")
 )

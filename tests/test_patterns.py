@@ -17,7 +17,7 @@ from endpoints.sql.lexemes import Kind, lex
 from tests.files import PROJECT
 
 _POSSESSIVE_GROUP: Final = re.compile(r"(?<!\\)\)(?:[*+?]|\{\{?[0-9]*,?[0-9]*\}\}?)\+")
-_ROOMS: Final = ("config", "endpoints", "logsources")
+_ROOMS: Final = ("config", "endpoints", "googlesql", "logsources")
 
 
 def repeated_groups(text: str) -> list[str]:

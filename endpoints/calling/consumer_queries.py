@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 from uuid import UUID
 
 import structlog
@@ -26,8 +25,8 @@ from endpoints.calling.prepared_queries import (
 )
 from endpoints.calling.result_notes import field_notes, lql_notes
 from endpoints.definition import PublishedTable, Version
-from endpoints.dialects import DIALECTS, TranslationBug
-from endpoints.errors import EndpointError, InternalError, InvalidLQL, InvalidSQL, RequestTooLarge
+from endpoints.dialects import DIALECTS, UsedFields
+from endpoints.errors import EndpointError, InvalidLQL, InvalidSQL, RequestTooLarge
 from endpoints.log_database.execution import StatementFailed, first_invalid_regular_expression
 from endpoints.log_database.sessions import ReaderSession
 from endpoints.lql import parse_lql, print_lql
@@ -40,10 +39,7 @@ from endpoints.sql.lexemes import line_and_column
 from endpoints.sql.sandbox import CheckedQuery, SandboxLimits, SandboxTable, check_sandbox_query
 from endpoints.sql.sqlstates import INSUFFICIENT_PRIVILEGE, UNDEFINED_TABLE, explain, name_at
 
-if TYPE_CHECKING:
-    from endpoints.dialects.bigquery import CheckedTranslation
-
-    Checked = CheckedQuery | CheckedTranslation
+Checked = tuple[CheckedQuery, UsedFields | None]  # the fields that a text in another dialect names
 
 
 # --- Remembering ------------------------------------------------------------------------------------------------------
@@ -99,7 +95,7 @@ _BYTES_PER_CHARACTER: Final = 24  # of a text with its tokens: 230 KiB for 9 KiB
 
 def prepare_sql(endpoint: Version, sql: str, arguments: Mapping[str, BoundValue], sandbox: Sandbox) -> PreparedQuery:
     """Return what runs for a consumer's SQL over these sandbox tables. Raises SandboxViolation or RequestTooLarge."""
-    checked = check_query(endpoint, sql, sandbox.tables)
+    checked, fields = check_query(endpoint, sql, sandbox.tables)
 
     def offset(failure: StatementFailed) -> int | None:
         return None if failure.position is None else checked.original_offset(offset_in_statement(failure.position))
@@ -121,9 +117,9 @@ def prepare_sql(endpoint: Version, sql: str, arguments: Mapping[str, BoundValue]
         offset=offset,
         lacks_a_table=lacks_a_table,
     )
-    if isinstance(checked, CheckedQuery):
+    if fields is None:
         return query
-    notes = partial(field_notes, checked.fields, session=query.session)
+    notes = partial(field_notes, fields, session=query.session)
     return replace(query, notes=notes, selects_fields=True)
 
 
@@ -138,31 +134,16 @@ def check_query(endpoint: Version, sql: str, tables: Sequence[PublishedTable]) -
 
 def _check(endpoint: Version, sql: str, tables: Sequence[PublishedTable]) -> Checked:
     limits = SandboxLimits(bytes=settings.ENDPOINTS_SANDBOX_MAX_SQL_BYTES)
-    dialect = DIALECTS.get(endpoint.sandbox_dialect)
-    if dialect is not None:
-        if not dialect.is_installed:
-            logger.error("dialect_not_installed", dialect=endpoint.sandbox_dialect, extra=dialect.extra)
-            raise InternalError
-        try:
-            published = [(table.name, table.columns) for table in tables]
-            return dialect.load()(
-                sql,
-                tables=published,
-                parameters=endpoint.parameters,
-                timestamps_as=TimestampForm(endpoint.timestamps_as),
-                limits=limits,
-            )
-        except TranslationBug as bug:
-            # The fingerprint shows whether two reports are about the same text; the text itself is never logged.
-            fingerprint = hashlib.sha256(sql.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-            logger.error("bigquery_translation_failed", cause=bug.cause, place=bug.place, fingerprint=fingerprint)
-            raise
-    return check_sandbox_query(
-        sql,
-        tables=[SandboxTable(table.name, tuple(column.name for column in table.columns)) for table in tables],
-        parameters=endpoint.parameters,
-        limits=limits,
-    )
+    if dialect := DIALECTS.get(endpoint.sandbox_dialect):
+        return dialect.check(
+            sql,
+            tables={table.name: table.columns for table in tables},
+            parameters=endpoint.parameters,
+            timestamps_as=TimestampForm(endpoint.timestamps_as),
+            limits=limits,
+        )
+    sandbox_tables = [SandboxTable(table.name, tuple(column.name for column in table.columns)) for table in tables]
+    return check_sandbox_query(sql, tables=sandbox_tables, parameters=endpoint.parameters, limits=limits), None
 
 
 def _refusal_of_sql(

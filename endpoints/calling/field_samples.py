@@ -17,12 +17,12 @@ import structlog
 from psycopg import sql
 
 from config.deadlines import answer_within
-from endpoints.dialects.field_paths import FieldPath, FieldUse
 from endpoints.errors import EndpointError
 from endpoints.log_database.execution import StatementFailed, run_statement
 from endpoints.log_database.servers import log_servers
 from endpoints.log_database.sessions import ReaderSession
 from endpoints.results.outcomes import Statement
+from googlesql.field_paths import FieldPath, FieldUse
 
 SAMPLE_ROWS: Final = 200
 SAMPLE_SECONDS: Final = 0.5

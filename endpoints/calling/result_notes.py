@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from endpoints.calling.catalogue import known_paths, likely_paths
 from endpoints.calling.field_samples import absent_fields, present_fields
-from endpoints.dialects.field_paths import FieldPath, FieldUse, UsedFields
+from endpoints.dialects import UsedFields
 from endpoints.log_database.round_trips import null_columns
 from endpoints.log_database.sessions import ReaderSession
 from endpoints.lql.fields import Field
@@ -23,6 +23,7 @@ from endpoints.lql.mistakes import filter_notes, word_notes
 from endpoints.lql.rules import TIMESTAMP, FilterRule, RangeRule, Rules, path_of
 from endpoints.lql.schema import resolve, table_schema
 from endpoints.results.outcomes import Rows
+from googlesql.field_paths import FieldPath, FieldUse
 
 MAX_NOTES: Final = 5
 MAX_PATH_CHARACTERS: Final = 120

@@ -22,17 +22,13 @@ from random import Random
 
 import psycopg
 
-from endpoints.dialects.bigquery import (
-    BigQueryTable,
-    CheckedTranslation,
-    TranslationBug,
-    check_bigquery,
-    forget_translations,
-    log_table,
-)
+from endpoints.dialects import DIALECTS
 from endpoints.errors import EndpointError
-from endpoints.results.outcomes import Column, Statement
+from endpoints.results.outcomes import Column, SandboxDialect, Statement
+from endpoints.sql.lexemes import LexicalError
 from endpoints.sql.parameters import DeclaredParameter
+from endpoints.sql.sandbox import CheckedQuery
+from googlesql import Refused
 from tests.fuzz.bigquery_texts import TABLES, TextGenerator
 from tests.fuzz.mutations import mutated
 from tests.fuzz.oracle import complaints, parses
@@ -45,7 +41,8 @@ COLUMNS = (
     Column("event_message", "text"),
     Column("metadata", "jsonb"),
 )
-BIGQUERY_TABLES: tuple[BigQueryTable, ...] = tuple(log_table(name, COLUMNS) for name in TABLES)
+BIGQUERY = DIALECTS[SandboxDialect.BIGQUERY]
+BIGQUERY_TABLES = dict.fromkeys(TABLES, COLUMNS)
 PARAMETERS = (DeclaredParameter("project"),)
 SLOW_SECONDS = 1.0
 # Classes of SQLSTATE that a text can be to blame for: data, syntax and rules, limits of the server, cancellation.
@@ -89,12 +86,12 @@ def examine(text: str, tally: Tally, run: Runner | None) -> None:
     tally.texts += 1
     started = time.thread_time()
     try:
-        checked = check_bigquery(text, tables=BIGQUERY_TABLES, parameters=PARAMETERS)
-    except TranslationBug as bug:
-        tally.complaints.append(f"{bug.cause} at {bug.place}\n  {text!r}")
-        return
+        query, _ = BIGQUERY.check(text, tables=BIGQUERY_TABLES, parameters=PARAMETERS)
     except EndpointError as refusal:
-        if refusal.status not in (400, 413):
+        cause = refusal.__cause__
+        if not isinstance(cause, Refused | LexicalError | None):
+            tally.complaints.append(f"{cause!r}\n  {text!r}")
+        elif refusal.status not in (400, 413):
             tally.complaints.append(f"{refusal.status} {refusal.message}\n  {text!r}")
         return
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what we look for
@@ -104,19 +101,18 @@ def examine(text: str, tally: Tally, run: Runner | None) -> None:
         if time.thread_time() - started > SLOW_SECONDS and _is_slow(text):
             tally.complaints.append(f"took more than {SLOW_SECONDS} s\n  {text!r}")
     tally.accepted += 1
-    tally.complaints += [f"{found}\n  {text!r}" for found in _faults(checked, run, tally)]
+    tally.complaints += [f"{found}\n  {text!r}" for found in _faults(query, run, tally)]
 
 
 def _is_slow(text: str) -> bool:
     def translate() -> None:
-        forget_translations()
-        check_bigquery(text, tables=BIGQUERY_TABLES, parameters=PARAMETERS)
+        BIGQUERY.check(text, tables=BIGQUERY_TABLES, parameters=PARAMETERS)
 
     return takes_longer_than(SLOW_SECONDS, translate, refusals=(EndpointError,))
 
 
-def _faults(checked: CheckedTranslation, run: Runner | None, tally: Tally) -> Iterator[str]:
-    statement = checked.statement({"project": "acme"}, max_rows=100)
+def _faults(query: CheckedQuery, run: Runner | None, tally: Tally) -> Iterator[str]:
+    statement = query.statement({"project": "acme"}, max_rows=100)
     if not parses(statement.sql):
         yield f"unparsable: {statement.sql}"
     elif found := complaints(statement.sql, frozenset(TABLES)):

@@ -28,13 +28,13 @@ from typing import Any, Final
 import psycopg
 from psycopg import Connection, RawCursor
 
-from endpoints.dialects.bigquery import check_bigquery, log_table
+from endpoints.dialects import DIALECTS
 from endpoints.errors import EndpointError
 from endpoints.log_database.sessions import ReaderSession, session_settings_statement
 from endpoints.lql.lowering import LIMITS, LQLTable, lower
 from endpoints.lql.parser import parse_lql
-from endpoints.results.outcomes import Column, Statement
-from endpoints.sql.sandbox import SandboxLimits, SandboxTable, check_sandbox_query
+from endpoints.results.outcomes import Column, SandboxDialect, Statement
+from endpoints.sql.sandbox import SandboxTable, check_sandbox_query
 from logsources.roles import SANDBOX_READER
 
 STATEMENT_TIMEOUT_SECONDS: Final = 1.0
@@ -45,13 +45,12 @@ DEEPEST: Final = 32
 SCHEMA: Final = "sandbox_expansions"
 COLUMNS: Final = ("timestamp", "id", "event_message", "metadata")
 TABLES: Final = tuple(SandboxTable(name, COLUMNS) for name in ("edge_logs", "auth_logs"))
-BIGQUERY_TABLES: Final = (
-    log_table(
-        "edge_logs",
-        [Column("timestamp", "timestamptz"), Column("id", "uuid"), Column("event_message", "text"),
-            Column("metadata", "jsonb")],
+BIGQUERY_TABLES: Final = {
+    "edge_logs": (
+        Column("timestamp", "timestamptz"), Column("id", "uuid"), Column("event_message", "text"),
+        Column("metadata", "jsonb"),
     ),
-)  # fmt: skip
+}  # fmt: skip
 # PostgreSQL copies conditions, and what it sorts by, for each.
 PARTITIONS: Final = "".join(
     f"CREATE TABLE {SCHEMA}.stored_{month} PARTITION OF {SCHEMA}.stored"
@@ -312,7 +311,7 @@ def _clauses(clauses: Sequence[str], number: int) -> str:
 
 def _checked_lql(lql: str) -> Statement:
     lowered = lower(
-        parse_lql(lql), LQLTable("edge_logs", BIGQUERY_TABLES[0].columns), now=datetime(2025, 1, 20, tzinfo=UTC)
+        parse_lql(lql), LQLTable("edge_logs", BIGQUERY_TABLES["edge_logs"]), now=datetime(2025, 1, 20, tzinfo=UTC)
     )
     query = check_sandbox_query(lowered.sql, tables=TABLES, parameters=lowered.parameters, limits=LIMITS)
     return query.statement(lowered.arguments, max_rows=10)
@@ -323,8 +322,8 @@ def _checked(sql: str) -> Statement:
 
 
 def _checked_bigquery(sql: str) -> Statement:
-    limits = SandboxLimits(from_items=64, from_items_per_select=24)  # as endpoints.dialects.bigquery.check has them
-    return check_bigquery(sql, tables=BIGQUERY_TABLES, limits=limits).query.statement({}, max_rows=10)
+    query, _ = DIALECTS[SandboxDialect.BIGQUERY].check(sql, tables=BIGQUERY_TABLES)
+    return query.statement({}, max_rows=10)
 
 
 def _largest(name: str, most: int, text: Callable[[int], str], checked: Callable[[str], Statement]) -> Iterator[Case]:

@@ -12,7 +12,7 @@ from tests.seeded_faults.__main__ import main
 from tests.seeded_faults.listed import PROJECT, Fault, read_faults, selected
 
 FAULTS = read_faults()
-PRODUCT = ("config", "endpoints", "logsources")
+PRODUCT = ("config", "endpoints", "googlesql", "logsources")
 # Rooms that a person, or another program, can be harmed by; each has at least so many faults.
 ROOMS = {
     "access", "api", "cache", "calling", "defining", "dialects", "log_database", "logsources", "lql", "results", "sql",

@@ -113,8 +113,11 @@ def check_sandbox_query(
     tables: Sequence[SandboxTable],
     parameters: Sequence[DeclaredParameter] = (),
     limits: SandboxLimits = DEFAULT_LIMITS,
+    translated: Sequence[tuple[str, int]] = (),
 ) -> CheckedQuery:
     """Return the query to run for a consumer's `sql`, which may use ``@name`` of the given parameters.
+
+    Of a text in another dialect it reads the pieces `translated` instead, each with its place in the text.
 
     Raises SandboxViolation for the first thing that is not allowed, its details saying what, why, where (1-based
     line and column) and which tables there are; RequestTooLarge if the text is over the length limit.
@@ -122,7 +125,7 @@ def check_sandbox_query(
     names = [table.name for table in tables]
     reader = Reader(
         sql,
-        TokenReader(sql, limits, tables=names).read(),
+        TokenReader(sql, limits, tables=names, translated=translated).read(),
         grammar=GRAMMAR,
         tables={table.name: frozenset(table.columns) for table in tables},
         parameter_types={parameter.name: parameter.type.postgresql_type for parameter in parameters},

@@ -7,8 +7,9 @@ all else one of the constants below. Quoted identifiers have their own symbol, s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from endpoints.errors import RequestTooLarge, SandboxViolation
@@ -33,6 +34,8 @@ _ROUGH_LEXEME: Final = re.compile(
     r"--[^\n\r]*+|/[*][\s\S]*?[*]/|'[^']*+'|\"[^\"]*+\"|[A-Za-z_][A-Za-z0-9_]*+|[0-9]++|\s++|."
 )
 _CLOSING: Final = {"(": ")", "[": "]"}
+_SHORT: Final = 64  # characters; translations have the same few short pieces
+_lex_short: Final = lru_cache(maxsize=2_000)(lex)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +66,22 @@ class Tokens:
 
 
 class TokenReader:
-    """Reads one text into `Tokens`; raises SandboxViolation for forms that are not wanted."""
+    """Reads one text, or its translation, into `Tokens`; raises SandboxViolation for forms that are not wanted."""
 
-    def __init__(self, sql: str, limits: SandboxLimits, *, tables: Sequence[str]) -> None:
-        self._sql = sql
+    def __init__(
+        self, text: str, limits: SandboxLimits, *, tables: Sequence[str], translated: Sequence[tuple[str, int]] = ()
+    ) -> None:
+        self._text = text
         self._limits = limits
         self._tables = tables
+        self._is_translated = bool(translated)
+        self._pieces = translated or ((text, 0),)
+        self._sql = " ".join([piece for piece, _ in self._pieces])
 
     def read(self) -> Tokens:
         """Return the tokens. Also raises RequestTooLarge if the text is over the length limit."""
         self._refuse_long_text()
-        if unwanted := _UNWANTED.search(self._sql):
-            name = f"U+{ord(unwanted.group()):04X}"
-            raise self._refusal(unwanted.start(), name, "cannot be part of a query")
+        self._refuse_unwanted_characters()
         tokens = Tokens([], [], [], [])
         for lexeme in self._lexemes():
             kind, text, start = lexeme
@@ -95,26 +101,45 @@ class TokenReader:
             raise self._too_many_tokens(tokens.starts[self._limits.tokens])
         tokens.symbols.append(END)
         tokens.values.append("")
-        tokens.starts.append(len(self._sql))
+        tokens.starts.append(self._place(self._pieces[-1][1], len(self._sql)))
         self._match_brackets(tokens)
         return tokens
+
+    def _place(self, origin: int, offset: int) -> int:
+        """Return the place of an offset in a piece: of a translation only that of the whole piece is known."""
+        return origin if self._is_translated else offset
 
     def _refuse_long_text(self) -> None:
         # A surrogate is refused later, with its place; it must not raise an encoding error here.
         if len(self._sql) > self._limits.bytes or len(self._sql.encode(errors="replace")) > self._limits.bytes:
             raise RequestTooLarge(f"A sandbox query may have at most {self._limits.bytes} bytes.")
 
-    def _lexemes(self) -> tuple[Lexeme, ...]:
+    def _refuse_unwanted_characters(self) -> None:
+        if not _UNWANTED.search(self._sql):
+            return
+        for piece, origin in self._pieces:
+            if unwanted := _UNWANTED.search(piece):
+                name = f"U+{ord(unwanted.group()):04X}"
+                raise self._refusal(self._place(origin, unwanted.start()), name, "cannot be part of a query")
+
+    def _lexemes(self) -> Iterator[Lexeme]:
+        """Yield the lexemes with their places in the consumer's text; a translation's never go on in the next piece."""
         # Twice the limit: every token may have one blank lexeme before it.
         if len(_ROUGH_LEXEME.findall(self._sql)) > 2 * self._limits.tokens + 1:
-            raise self._too_many_tokens(0)
-        try:
-            return lex(self._sql)
-        except LexicalError as error:
-            construct = self._sql[error.position : error.position + 1]
-            if not construct.isprintable():
-                construct = f"U+{ord(construct):04X}"
-            raise self._refusal(error.position, construct, f"cannot be read: {error.message}") from error
+            raise self._too_many_tokens(self._pieces[0][1])
+        for piece, origin in self._pieces:
+            try:
+                lexemes = _lex_short(piece) if len(piece) <= _SHORT else lex(piece)
+            except LexicalError as error:
+                construct = piece[error.position : error.position + 1]
+                if not construct.isprintable():
+                    construct = f"U+{ord(construct):04X}"
+                place = self._place(origin, error.position)
+                raise self._refusal(place, construct, f"cannot be read: {error.message}") from error
+            if self._is_translated:
+                yield from [Lexeme(kind, text, origin) for kind, text, _ in lexemes]
+            else:
+                yield from lexemes
 
     def read_word(self, lexeme: Lexeme) -> tuple[str, str]:
         """Return a word folded; only ASCII, since PostgreSQL's folding of other letters depends on the server."""
@@ -180,7 +205,7 @@ class TokenReader:
         return self._refusal(offset, THE_QUERY, f"has more than {self._limits.tokens} words and signs")
 
     def _refusal(self, offset: int, construct: str, reason: str) -> SandboxViolation:
-        return violation(self._sql, offset, construct=construct, reason=reason, tables=self._tables)
+        return violation(self._text, offset, construct=construct, reason=reason, tables=self._tables)
 
 
 _READ_VALUE: Final[dict[Kind, Callable[[TokenReader, Lexeme], tuple[str, str]]]] = {

@@ -13,9 +13,9 @@ from endpoints.calling import field_samples
 from endpoints.calling.field_samples import absent_fields
 from endpoints.calling.prepared_queries import sandbox_session
 from endpoints.calling.producing import publish, sandbox_of
-from endpoints.dialects.field_paths import FieldPath, FieldUse
 from endpoints.log_database.sessions import ReaderSession
 from endpoints.models import Endpoint
+from googlesql.field_paths import FieldPath, FieldUse
 from tests.moments import now
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sql]

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from endpoints.dialects.bigquery import check_bigquery
+from endpoints.dialects import DIALECTS
 from endpoints.errors import SandboxViolation
 from endpoints.sql.sandbox import check_sandbox_query
 from tests.fuzz.expansions import (
@@ -132,7 +132,7 @@ def test_refuses_the_same_in_the_bigquery_dialect() -> None:
     for _ in range(19):
         text = f"if({text} between 0 and 1, 1, 2)"
     with pytest.raises(SandboxViolation, match="parts"):
-        check_bigquery(f"select {text} as x from edge_logs", tables=BIGQUERY_TABLES)
+        DIALECTS["bigquery"].check(f"select {text} as x from edge_logs", tables=BIGQUERY_TABLES)
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from endpoints.dialects.bigquery import check_bigquery, log_table
+from endpoints.dialects import DIALECTS
 from endpoints.errors import InvalidLQL, SandboxViolation
 from endpoints.lql import parse_lql
 from endpoints.results.outcomes import Column
 from endpoints.sql.sandbox import SandboxTable, check_sandbox_query
 
-TABLES = [log_table("edge_logs", (Column("id", "text"), Column("metadata", "jsonb")))]
+TABLES = {"edge_logs": (Column("id", "text"), Column("metadata", "jsonb"))}
+BIGQUERY = DIALECTS["bigquery"]
 HIDDEN = [
     ("\u00a0", "U+00A0 (NO-BREAK SPACE)"),
     ("\u200b", "U+200B (ZERO WIDTH SPACE)"),
@@ -30,7 +31,7 @@ def test_sql_names_it_and_its_place(text: str, character: str, called: str) -> N
     sql = text.format(character)
     checks = [lambda: check_sandbox_query(sql, tables=[SandboxTable("edge_logs", ("id",))])]
     if not character.isspace():  # BigQuery reads every blank of Unicode as one
-        checks.append(lambda: check_bigquery(sql, tables=TABLES))
+        checks.append(lambda: BIGQUERY.check(sql, tables=TABLES))
     for check in checks:
         with pytest.raises(SandboxViolation) as refused:
             check()
@@ -49,6 +50,6 @@ def test_lql_names_it_and_its_place(text: str, column: int, character: str, call
 def test_in_a_string_it_is_a_character(character: str, called: str) -> None:
     sql = f"select id from edge_logs where id = 'a{character}b'"
     check_sandbox_query(sql, tables=[SandboxTable("edge_logs", ("id",))])
-    check_bigquery(sql, tables=TABLES)
+    BIGQUERY.check(sql, tables=TABLES)
     (rule,) = parse_lql(f'm.a:"a{character}b"').filters
     assert character in rule.value.text

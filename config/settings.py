@@ -300,14 +300,13 @@ if switch("BEHIND_HTTPS_PROXY", default=False):
 CORS_ALLOWED_ORIGINS: list[str] = env.list("CORS_ALLOWED_ORIGINS", default=[])
 CORS_URLS_REGEX = r"^/(api/|endpoints/|logs|v1/logs|mcp/?$)"  # loggers in browsers too
 CORS_ALLOW_HEADERS = [
-    "accept", "authorization", "content-type", "if-none-match", "traceparent", "tracestate", "x-api-key",
-    "x-request-id", "x-log-position", "idempotency-key", "mcp-protocol-version", "mcp-method", "mcp-name",
+    "accept", "authorization", "cache-control", "content-type", "if-none-match", "traceparent", "tracestate",
+    "x-api-key", "x-request-id", "idempotency-key", "mcp-protocol-version", "mcp-method", "mcp-name",
     f"{ENDPOINTS_HEADER_PREFIX.lower()}-endpoint-redact-pii",
 ]  # fmt: skip
 CORS_EXPOSE_HEADERS = [
     "Age", "Content-Disposition", "ETag", "Link", "RateLimit", "RateLimit-Policy", "Retry-After", "Server-Timing",
-    "X-Cache", "X-Ignored-Arguments", "X-Log-Position", "X-Request-ID", "X-Result-Notes", "X-Result-Rows",
-    "X-Result-Truncated",
+    "X-Cache", "X-Ignored-Arguments", "X-Request-ID", "X-Result-Notes", "X-Result-Rows", "X-Result-Truncated",
 ]  # fmt: skip
 
 # --- API framework ----------------------------------------------------------------------------------------------------

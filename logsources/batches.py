@@ -189,15 +189,6 @@ def load_batch(
     return BatchReport(store.loaded, already_there, _listed(bad_rows), untimed, batch.with_replacements)
 
 
-def current_position(conn: Connection[Any], topology: Topology) -> str:
-    """Return how far the write-ahead log is written (PostgreSQL, "Backup Control Functions").
-
-    Asked after a commit: every row that was committed before is replayed with it.
-    """
-    ((position,),) = conn.execute(topology.position).fetchall()
-    return str(position)
-
-
 class _MadeIds:
     """Ids for rows without one, the same each time the same body arrives (UUID version 8, RFC 9562).
 

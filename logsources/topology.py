@@ -37,7 +37,6 @@ class Topology:
     barrier: LiteralString  # the end of a view behind which no condition of its reader is tried on rows it leaves out
     setting_for_describing: LiteralString  # with SET LOCAL, before EXPLAIN of a statement that has no arguments yet
     written: LiteralString  # the function that tells how far the write-ahead log is written
-    position: LiteralString  # a query for the position in the write-ahead log, later than every commit before it
     explain: LiteralString  # what goes before a statement to get its plan as JSON
     relation_size: LiteralString  # the function that returns the bytes of a log table's partition
 
@@ -71,7 +70,6 @@ ONE_SERVER: Final = Topology(
     # A generic plan: NULL must not be computed with, it stands for an argument that is not known yet.
     setting_for_describing="plan_cache_mode = force_generic_plan",
     written="pg_catalog.pg_current_wal_lsn()",
-    position="SELECT pg_current_wal_lsn()::text",
     explain="EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ",
     relation_size="pg_relation_size",
 )
@@ -85,8 +83,6 @@ CLUSTER: Final = Topology(
     # Generic plans are an error there; and workers, asked for their plan, would answer for the NULLs.
     setting_for_describing="citus.explain_distributed_queries = off",
     written="pg_catalog.pg_current_wal_insert_lsn()",
-    # A load that one worker stored writes nothing at the coordinator, whose position would not tell before from after.
-    position="SELECT pg_logical_emit_message(false, 'log position', '')::text",
     # Citus runs a statement for ANALYZE by a function that runs any text, which readers may not call.
     explain="EXPLAIN (FORMAT JSON) ",
     relation_size="citus_relation_size",

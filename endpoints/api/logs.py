@@ -8,7 +8,7 @@ import orjson
 from django.http import HttpRequest, HttpResponse
 
 from endpoints.api.load_requests import METHODS, LoadForm, load
-from endpoints.api.replies import JSON, POSITION_HEADER, error_response
+from endpoints.api.replies import JSON, error_response
 from endpoints.api.views import AnsweringView
 from endpoints.calling.loading import LoadedRows
 from endpoints.errors import EndpointError
@@ -33,7 +33,7 @@ class LoadView(AnsweringView):
         return HttpResponse(
             orjson.dumps({"result": [_result(loaded)]}),
             content_type=JSON,
-            headers={"Cache-Control": "no-store", POSITION_HEADER: loaded.position},
+            headers={"Cache-Control": "no-store"},
         )
 
 

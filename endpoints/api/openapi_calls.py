@@ -10,7 +10,6 @@ from django.conf import settings
 from endpoints.api.middleware import REQUEST_ID
 from endpoints.api.negotiation import FORMAT
 from endpoints.api.openapi_parts import failures, headers, parameter, result_of
-from endpoints.api.replies import POSITION_HEADER
 from endpoints.api.schemas import Schema, reference
 from endpoints.results.encoding import BINARY_FORMATS, STREAMED_FORMATS, offered_formats
 from endpoints.results.outcomes import ResultFormat
@@ -29,11 +28,11 @@ _REQUEST_ID: Final = parameter(
     "The caller's own id of this call, in the log and in the answer; without it the service makes one.",
     **_REQUEST_ID_SCHEMA,
 )
-_POSITION: Final = parameter(
-    POSITION_HEADER,
+_CACHE_CONTROL: Final = parameter(
+    "Cache-Control",
     "header",
-    "The position that a load was answered with: the rows of that load are in this answer.",
-    pattern="^[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}$",
+    "no-cache: every row that was stored before this call is in its answer, which comes from the primary, past the "
+    "cache. No other directive counts.",
 )
 _BINARY: Final[Mapping[ResultFormat, str]] = {
     ResultFormat.PARQUET: "A Parquet file: the rows as columns with types.",
@@ -53,7 +52,7 @@ def call_headers() -> list[Schema]:
         "true redacts IP and e-mail addresses in this answer.",
         type="boolean",
     )
-    return [redaction, _POSITION, _REQUEST_ID]
+    return [redaction, _CACHE_CONTROL, _REQUEST_ID]
 
 
 def format_parameter() -> Schema:

@@ -8,7 +8,6 @@ from endpoints.api.bodies import ENCODINGS
 from endpoints.api.logs import JSON_ROWS
 from endpoints.api.openapi_parts import failure_headers, failure_text, failures, headers, parameter
 from endpoints.api.otlp import JSON, PROTOBUF
-from endpoints.api.replies import POSITION_HEADER
 from endpoints.api.schemas import Schema, reference
 
 _FAILURES: Final = (400, 401, 403, 404, 408, 413, 415, 429, 431, 500, 503)
@@ -138,7 +137,7 @@ def _otlp_forms(document: Schema) -> Schema:
 def _stored(content: Schema) -> Schema:
     return {
         "description": "Every row is on disk.",
-        "headers": headers("X-Request-ID", POSITION_HEADER),
+        "headers": headers("X-Request-ID"),
         "content": content,
     }
 

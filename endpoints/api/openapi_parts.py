@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from endpoints.api.replies import POSITION_HEADER
 from endpoints.api.schemas import Schema, error_codes, error_components, reference
 
 _FAILURES: Final[Mapping[int, str]] = {
@@ -67,7 +66,6 @@ _HEADERS: Final[Mapping[str, Schema]] = {
         "description": "Names that were sent and that the endpoint does not have, percent-encoded, separated by `, `.",
         "schema": {"type": "string"},
     },
-    POSITION_HEADER: {"description": "A position of the log that has the rows.", "schema": {"type": "string"}},
     "X-Request-ID": {"description": "Also in the log of the service.", "schema": {"type": "string"}},
     "X-Result-Notes": {"description": _NOTES, "schema": {"type": "string"}},
     "X-Result-Rows": {"description": "The number of rows.", "schema": {"type": "integer", "minimum": 0}},

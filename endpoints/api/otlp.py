@@ -14,7 +14,6 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 
 from config import logs
 from endpoints.api.load_requests import METHODS, LoadForm, load
-from endpoints.api.replies import POSITION_HEADER
 from endpoints.api.views import AnsweringView
 from endpoints.calling.loading import LoadedRows
 from endpoints.errors import EndpointError
@@ -58,7 +57,7 @@ def _success(loaded: LoadedRows, media_type: str) -> HttpResponse:
     return HttpResponse(
         response.SerializeToString() if media_type == PROTOBUF else orjson.dumps(document),
         content_type=media_type,
-        headers={"Cache-Control": "no-store", POSITION_HEADER: loaded.position},
+        headers={"Cache-Control": "no-store"},
     )
 
 

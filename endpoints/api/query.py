@@ -19,7 +19,7 @@ from endpoints.api.arguments import RawArguments, read_query_string
 from endpoints.api.authentication import authenticate
 from endpoints.api.negotiation import FORMAT, LONGEST_REMEMBERED, named_format, preferred_format
 from endpoints.api.rendering import Environ, render_answer, render_stream
-from endpoints.api.replies import POSITION_HEADER, Reply, as_endpoint_error, error_reply
+from endpoints.api.replies import Reply, as_endpoint_error, error_reply
 from endpoints.api.tail import answer_tail
 from endpoints.calling.calls import find_endpoint, note_answered_call, note_failed_call, run_endpoint
 from endpoints.calling.query_requests import Call
@@ -27,7 +27,6 @@ from endpoints.calling.streams import StreamedAnswer
 from endpoints.definition import Version
 from endpoints.errors import InvalidRequest, MethodNotAllowed, NotAcceptable
 from endpoints.results.outcomes import ResultFormat
-from endpoints.results.positions import NO_POSITION, read_position
 from endpoints.sql.parameters import RawValue
 
 METHODS: Final = ("GET", "HEAD", "POST", "OPTIONS")
@@ -61,7 +60,6 @@ def answer_query(request: QueryRequest) -> Reply:
         caller = authenticate(request.environ)
         admit(caller)
         _refuse_other_methods(request.environ["REQUEST_METHOD"])
-        awaited = _awaited_position(request.environ)
         call = read_call(request)
         if call.named_format:
             call = _in_named_format(call, find_endpoint(request.reference, caller=caller), request.environ)
@@ -71,7 +69,7 @@ def answer_query(request: QueryRequest) -> Reply:
             request.reference,
             call=call,
             caller=caller,
-            awaited=awaited,
+            anew="HTTP_CACHE_CONTROL" in request.environ and _is_wanted_anew(request.environ["HTTP_CACHE_CONTROL"]),
             environ=request.environ,
             takes_streams=request.environ["REQUEST_METHOD"] != "HEAD",
         )
@@ -106,13 +104,9 @@ def read_call(request: QueryRequest) -> Call:
     return _call(of_body.overridden_by(of_query_string), redact, accept)
 
 
-def _awaited_position(environ: Environ) -> int:
-    """Return the position that the caller sent back from a load. Raises InvalidRequest if it is none."""
-    sent = environ.get("HTTP_X_LOG_POSITION", "")
-    try:
-        return read_position(sent) if sent else NO_POSITION
-    except ValueError:
-        raise InvalidRequest(f"{POSITION_HEADER} must be a position as a load answers it, such as 0/3A2B1C8.") from None
+def _is_wanted_anew(cache_control: str) -> bool:
+    """Tell whether a request has the directive `no-cache` (RFC 9111 section 5.2.1.4); no other one counts."""
+    return any(directive.strip(" \t").lower() == "no-cache" for directive in cache_control.split(","))
 
 
 def _is_short(query_string: str, accept: str) -> bool:

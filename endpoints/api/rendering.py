@@ -12,7 +12,7 @@ from django.utils.http import parse_etags
 
 from endpoints.api.content_codings import encoded_body, is_tag_of, tag_in
 from endpoints.api.links import link_to_next_page
-from endpoints.api.replies import POSITION_HEADER, Reply
+from endpoints.api.replies import Reply
 from endpoints.calling.cached_results import CacheState, Served
 from endpoints.calling.calls import Answer
 from endpoints.calling.query_requests import Call
@@ -101,7 +101,7 @@ def _as_file(call: Call, answer: Answer) -> str:
 @lru_cache(maxsize=8)
 def _vary(prefix: str, compresses: bool) -> str:
     codings = "Accept-Encoding, " if compresses else ""
-    return f"Accept, {codings}X-API-KEY, Authorization, {prefix}-ENDPOINT-REDACT-PII, {POSITION_HEADER}"
+    return f"Accept, {codings}X-API-KEY, Authorization, {prefix}-ENDPOINT-REDACT-PII"
 
 
 def _cache_control(served: Served) -> str:

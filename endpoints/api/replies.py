@@ -31,7 +31,6 @@ from endpoints.errors import (
 )
 
 JSON: Final = "application/json; charset=utf-8"
-POSITION_HEADER: Final = "X-Log-Position"  # of a load's answer; a call that sends it back gets no older rows
 
 
 @dataclass(frozen=True, slots=True)

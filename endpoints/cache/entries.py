@@ -69,7 +69,6 @@ def encode_entry(outcome: Outcome, *, etag: str, lifetime_ms: int) -> bytes:
             outcome.truncated,
             outcome.database_seconds,
             outcome.encoding_seconds,
-            outcome.position,
             outcome.notes,
             outcome.next_page,
             outcome.at_own_limit,
@@ -86,11 +85,11 @@ def decode_entry(value: bytes) -> tuple[Outcome, str, int]:
         if magic != _MAGIC or len(value) != start + body_length:
             raise UnreadableEntry(f"{len(value)} bytes of another format, or not all of them")
         fields = orjson.loads(value[_PREFIX.size : start])
-        lifetime_ms, etag, size, name, rows, truncated, database, encoding, position, notes, page, at_limit = fields
+        lifetime_ms, etag, size, name, rows, truncated, database, encoding, notes, page, at_limit = fields
         stored = value[start:]
         body, frame = (stored, b"") if len(stored) == size else (expanded(stored, size), stored)
         outcome = Outcome(
-            body, ResultFormat(name), rows, truncated, database, encoding, position, tuple(notes), page, at_limit, frame
+            body, ResultFormat(name), rows, truncated, database, encoding, tuple(notes), page, at_limit, frame
         )
         return outcome, etag, lifetime_ms
     except (struct.error, ValueError, TypeError, ZstdError) as error:
@@ -164,6 +163,8 @@ class Entry:
 
 def fetch(key: ResultKey, policy: CachePolicy) -> Entry | None:
     """Return the entry in one round trip, None if there is none that is usable. Raises CacheUnavailable."""
+    if policy.anew:
+        return None
     remaining_ms, value = ask_script(_FETCH, [key.entry])
     # Every entry expires; one that does not was not put there by `store`.
     if value is None or remaining_ms < 0:
@@ -174,7 +175,7 @@ def fetch(key: ResultKey, policy: CachePolicy) -> Entry | None:
         logger.warning("cache_entry_unreadable", entry=key.entry, reason=str(error))
         return None
     age_seconds = (lifetime_ms - remaining_ms) / 1000
-    return Entry(outcome, etag, age_seconds, policy) if policy.is_usable(age_seconds, outcome.position) else None
+    return Entry(outcome, etag, age_seconds, policy) if policy.is_usable(age_seconds) else None
 
 
 def store(key: ResultKey, outcome: Outcome, policy: CachePolicy, *, lease: Lease, etag: str | None = None) -> bool:
@@ -192,6 +193,21 @@ def store(key: ResultKey, outcome: Outcome, policy: CachePolicy, *, lease: Lease
     if stored == _SHARE_IS_FULL:
         raise CacheUnavailable(f"the results of {policy.share} would take more than {limit} bytes")
     return bool(stored)
+
+
+def forget(key: ResultKey) -> None:
+    """Remove the entry, and let no run store one that began before. Raises CacheUnavailable."""
+    ask_for("UNLINK", key.lease, key.entry)
+
+
+def send_to_primary(key: ResultKey, *, seconds: float) -> None:
+    """Let all runs of this key that begin within so many seconds ask the primary. Raises CacheUnavailable."""
+    ask_for("SET", key.primary, 1, "PX", round(seconds * 1000))
+
+
+def is_sent_to_primary(key: ResultKey) -> bool:
+    """Tell whether a run of this key must ask the primary. Raises CacheUnavailable."""
+    return bool(ask_for("EXISTS", key.primary))
 
 
 def purge(endpoint_id: str) -> int:

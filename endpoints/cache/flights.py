@@ -1,8 +1,7 @@
 """Threads of this process that want the same result share a flight: one leads it, the others follow.
 
-A new caller follows the flight of its key, or leads a new one if it may follow none; callers that await different
-positions of the log do not follow each other. The leader ends its flight with a result, with an error, or without
-both: then one of its followers leads.
+A new caller follows the flight of its key, or leads a new one if it may follow none. The leader ends its flight with a
+result, with an error, or without both: then one of its followers leads.
 """
 
 from __future__ import annotations
@@ -158,13 +157,10 @@ class FlightResult:
     age_seconds: float = 0.0
 
 
-FlightKey = tuple[ResultKey, int]  # and the position of the log that its callers await
-
-
 class Flight:
     """One run of one key, and what its leader and followers know about it."""
 
-    def __init__(self, key: FlightKey, seconds: float) -> None:
+    def __init__(self, key: ResultKey, seconds: float) -> None:
         self._key = key
         self._seconds = seconds + _LOOK_SECONDS
         self._began_at = monotonic()
@@ -269,12 +265,17 @@ class Flight:
 
 
 _lock = threading.Lock()
-_flights: dict[FlightKey, Flight] = {}
+_flights: dict[ResultKey, Flight] = {}
 _waiting_room = WaitingRoom()
 
 
-def join(key: FlightKey, *, seconds: float) -> tuple[Flight, bool]:
-    """Return the flight of this key and whether the caller leads it: a new one, which may take so many seconds."""
+def join(key: ResultKey, *, seconds: float, alone: bool = False) -> tuple[Flight, bool]:
+    """Return the flight of this key and whether the caller leads it: a new one, which may take so many seconds.
+
+    Nobody else joins the flight of a caller who is to be alone.
+    """
+    if alone:
+        return Flight(key, seconds), True
     flight = _flights.get(key)
     overtaken = flight if flight is not None and flight.was_overtaken() else None
     with _lock:
@@ -283,6 +284,12 @@ def join(key: FlightKey, *, seconds: float) -> tuple[Flight, bool]:
             flight = _flights[key] = Flight(key, seconds)
             return flight, True
         return flight, False
+
+
+def dismiss(key: ResultKey) -> None:
+    """Let no newcomer follow the flight of this key that is under way."""
+    with _lock:
+        _flights.pop(key, None)
 
 
 def _forget_flights() -> None:

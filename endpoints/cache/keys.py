@@ -89,6 +89,10 @@ class ResultKey:
         return f"{lease_prefix(self.endpoint_id)}{self.member}"
 
     @property
+    def primary(self) -> str:
+        return f"{PREFIX}:primary:{self.endpoint_id}:{self.member}"
+
+    @property
     def request(self) -> str:
         return f"{PREFIX}:recipe:{self.endpoint_id}:{self.member}"
 

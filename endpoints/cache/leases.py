@@ -86,6 +86,15 @@ def contend(name: str, *, seconds: float) -> Lease | str:
     return lease if holder == lease.owner else holder
 
 
+def take_over(name: str, *, seconds: float) -> Lease:
+    """Return the lease, which whoever held it has lost. Raises CacheUnavailable."""
+    while True:
+        ask_for("UNLINK", name)
+        lease = acquire(name, seconds=seconds)
+        if lease is not None:
+            return lease
+
+
 def finish(lease: Lease, note: bytes = b"") -> bool:
     """End the lease and give everyone who waits for it the note; False if it was no longer held.
 

@@ -52,10 +52,9 @@ class RecentEntries:
         """
         asked_at = monotonic()
         kept = self._kept.get(key)
-        if kept is not None:
+        if kept is not None and not policy.anew:
             recent = RecentEntry(kept[0], asked_at - kept[1])
-            is_trusted = recent.seconds_ago < connection.TRUSTED_SECONDS and recent.is_fresh
-            if is_trusted and policy.is_usable(recent.age_seconds, kept[0].outcome.position):
+            if recent.seconds_ago < connection.TRUSTED_SECONDS and recent.is_fresh:
                 return recent
         entry = fetch(key, policy)
         self._keep(key, entry, asked_at)

@@ -4,19 +4,23 @@ The threads of a process that want the same result follow one leader (`flights`)
 lease. The winner runs, stores and leaves a note; the others wait for the note and fetch the entry. If Redis fails,
 at any moment, each process's leader runs by itself. Nobody waits without end: a run has until its lease is over, one
 that took over from a runner that died as long again, and `waiting` bounds how many threads wait.
+
+Who wants a result anew takes the lease from its holder, so that a run that began before can't store its older result,
+and leaves its own or none: of two that overlap, nobody knows which one saw more rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from endpoints.cache import flights
-from endpoints.cache.connection import CacheUnavailable
-from endpoints.cache.entries import Entry, entity_tag, fetch, store
-from endpoints.cache.flights import Flight, FlightResult, Role, join
+from endpoints.cache.connection import CacheUnavailable, wait_until_expired
+from endpoints.cache.entries import Entry, entity_tag, fetch, forget, store
+from endpoints.cache.flights import Flight, FlightResult, Role, dismiss, join
 from endpoints.cache.keys import ResultKey
-from endpoints.cache.leases import Lease, acquire, announce_wait, contend, finish, wait_for_note
+from endpoints.cache.leases import Lease, acquire, announce_wait, contend, finish, take_over, wait_for_note
 from endpoints.cache.policy import CachePolicy
 from endpoints.cache.running_calls import LOOK_SECONDS, end_if_unwanted
 from endpoints.errors import CallEnded, EndpointError, InternalError, LimitReached
@@ -28,24 +32,28 @@ _NOT_STORED = b"not stored"
 _FAILED = b"failed "  # and the error
 _LEFT = b"left"  # without having run: a waiter runs it
 _SHORTEST_WAIT_SECONDS = 0.01  # to Redis 0 is for ever
-# A result that twice could not be stored (removed at once, too large) is not worth queueing for.
+# A result that twice could not be stored (removed at once, too large, its lease taken) is not worth queueing for.
 _FUTILE_WAITS = 2
 
 
 def run_once(key: ResultKey, *, produce: Callable[[], Outcome], policy: CachePolicy, party: str = "") -> FlightResult:
     """Return the result of one run: of this caller, or of another one that wants the same at the same time.
 
+    Once a result that was wanted anew is returned, nobody gets an older one; if its run failed, what was stored stays.
     Raises what `produce` raises; to those who waited an equal EndpointError, InternalError for anything else. The
     LimitReached of a leader is raised to those of its `party` in this process; the others run it in their turn.
     Raises Overloaded if too many wait, or the run takes too long, and CallEnded if nobody wants this call's result.
     """
     while True:
-        flight, leads = join((key, policy.awaited), seconds=policy.lease_seconds)
+        flight, leads = join(key, seconds=policy.lease_seconds, alone=policy.anew)
         if leads:
             result = flight.lead(_Leader(flight, key, produce, policy).run_or_wait, party=party)
         else:
             result = flight.follow(party)
         if result is not None:
+            if policy.anew:
+                dismiss(key)
+                wait_until_expired()
             return result
 
 
@@ -54,7 +62,7 @@ def refresh(key: ResultKey, *, produce: Callable[[], Outcome], policy: CachePoli
 
     Raises what `produce` raises, and CacheUnavailable before it has run.
     """
-    flight, leads = join((key, policy.awaited), seconds=policy.lease_seconds)
+    flight, leads = join(key, seconds=policy.lease_seconds)
     return flight.lead(_Leader(flight, key, produce, policy).run_unless_taken) if leads else None
 
 
@@ -84,6 +92,7 @@ class _Leader:
         if got is not None:
             return self._run_unless_fresh(got)
         outcome = self.produce()
+        self._remove_older()
         return FlightResult(outcome=outcome, etag=entity_tag(outcome.body), role=Role.RAN, shared=False)
 
     def _contend(self) -> Lease | FlightResult | None:
@@ -92,6 +101,8 @@ class _Leader:
         Raises what the other run raised, Overloaded if it takes too long, and CacheUnavailable.
         """
         lease_name, seconds = self.key.lease, self.policy.lease_seconds
+        if self.policy.anew:
+            return take_over(lease_name, seconds=seconds)
         taken = contend(lease_name, seconds=seconds)
         if isinstance(taken, Lease):
             return taken
@@ -111,6 +122,7 @@ class _Leader:
                 before, taken = taken, contend(lease_name, seconds=seconds)
                 if isinstance(taken, Lease):
                     return taken
+                futile_waits += note is None and before != taken
                 if before == first != taken:  # once: a chain of runners that die is not waited for
                     self.flight.begin_again()
         return None
@@ -134,7 +146,7 @@ class _Leader:
             outcome = replace(outcome, zstd=zstd_frame(outcome.body))
         except BaseException as error:
             self.flight.lease = None  # ended here and not by a purge: newcomers may follow until the flight has ended
-            finish(lease, _note_of(error))
+            finish(lease, _LEFT if self.policy.anew else _note_of(error))
             raise
         etag = entity_tag(outcome.body)
         is_shared = True
@@ -145,7 +157,15 @@ class _Leader:
         if is_stored:
             self.flight.lease = None  # a purge would have kept it from being stored
         finish(lease, _STORED if is_stored else _NOT_STORED)
+        if not is_stored:
+            self._remove_older()
         return FlightResult(outcome=outcome, etag=etag, role=Role.RAN, shared=is_shared)
+
+    def _remove_older(self) -> None:
+        """Remove what is stored in place of a result that was made anew."""
+        if self.policy.anew:
+            with suppress(CacheUnavailable):
+                forget(self.key)
 
 
 def _stored_result(entry: Entry, *, role: Role) -> FlightResult:

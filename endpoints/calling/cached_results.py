@@ -5,11 +5,13 @@ expired entry, another one renews it → stale, at once
 expired entry, nobody renews it      → renewed by this call (miss); stale if PostgreSQL does not answer
 no entry                             → one caller runs the query, over all processes; the others wait (miss)
 caching off, or Redis does not answer → bypass: the query runs for this call
+wanted anew                          → the query runs for this call on the primary, past all of these (miss)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -30,6 +32,7 @@ from endpoints.cache import (
     Role,
     usage,
 )
+from endpoints.cache.entries import is_sent_to_primary, send_to_primary
 from endpoints.cache.running_calls import RunningCall
 from endpoints.calling.producing import produce
 from endpoints.definition import Version
@@ -40,11 +43,13 @@ from endpoints.errors import (
     QueryTimeout,
     QueryTooCostly,
 )
+from endpoints.log_database.servers import log_servers
 from endpoints.results.outcomes import Outcome
-from endpoints.results.positions import NO_POSITION
 
 # A runner may wait for a connection and encodes after its statement ended: its lease lasts longer than the statement.
 LEASE_MARGIN_SECONDS: Final = 10
+# A standby may lack what was written so long before the looks that it is judged by, beyond the lag that it may have.
+LOOKS_SECONDS: Final = 10
 _WARMED: Final = "warmed"  # no prefix of an access token is a word
 
 
@@ -97,11 +102,11 @@ def serve(
     request: QueryRequest,
     caller: Caller | None = None,
     *,
-    awaited: int = NO_POSITION,
+    anew: bool = False,
     environ: Mapping[str, Any] | None = None,
     takes_stale: bool = True,
 ) -> Served:
-    """Return the result of a request of this version of the endpoint, with every row up to the awaited position.
+    """Return the result of a request of this version of the endpoint, anew with every row committed before this call.
 
     It is stale only for callers who take that; others wait for a newer one, or get the failure to make it.
     What runs in PostgreSQL counts against the limits of the caller's access token; without a caller against none.
@@ -109,11 +114,11 @@ def serve(
     """
     if not endpoint.cache_seconds:
         with running_call(caller, environ):
-            return _bypass(_run(endpoint, request, caller, awaited))
+            return _bypass(_run(endpoint, request, caller, anew))
     key = cache.result_key(endpoint.pk.hex, endpoint.version, request)
     policy = _shared(cache_policy(endpoint), request, caller)
-    if awaited or not takes_stale:
-        policy = replace(policy, awaited=awaited, takes_stale=takes_stale)
+    if anew or not takes_stale:
+        policy = replace(policy, anew=anew, takes_stale=takes_stale)
     served = _serve(endpoint, key, request, caller, policy, environ)
     usage.note_call(key, request, kind=served.state.value, keep_seconds=endpoint.cache_seconds)
     return served
@@ -132,16 +137,30 @@ def renew_entry(
     Raises an EndpointError, and CacheUnavailable.
     """
     policy = policy or _shared(cache_policy(endpoint), request, caller)
-    return cache.refresh(key, produce=lambda: _run(endpoint, request, caller, policy.awaited), policy=policy)
+    return cache.refresh(
+        key, produce=lambda: _run(endpoint, request, caller, _is_for_primary(key, policy)), policy=policy
+    )
 
 
-def _run(endpoint: Version, request: QueryRequest, caller: Caller | None, awaited: int) -> Outcome:
-    with turn(
-        caller,
-        is_sandbox_query=bool(request.sandbox_language),
-        statement_seconds=endpoint.statement_timeout_seconds,
-    ):
-        return produce(endpoint, request, awaited=awaited)
+def _is_for_primary(key: ResultKey, policy: CachePolicy) -> bool:
+    """Tell whether the primary must run it: what is wanted anew, and what follows while a standby may lack its rows."""
+    if log_servers().uses_standbys:
+        with suppress(CacheUnavailable):
+            if not policy.anew:
+                return is_sent_to_primary(key)
+            may_lack = settings.ENDPOINTS_STANDBY_MAX_LAG_SECONDS + LOOKS_SECONDS
+            send_to_primary(key, seconds=policy.lease_seconds + may_lack)
+    return policy.anew
+
+
+def _run(endpoint: Version, request: QueryRequest, caller: Caller | None, on_primary: bool) -> Outcome:
+    with _turn(endpoint, request, caller):
+        return produce(endpoint, request, on_primary=on_primary)
+
+
+def _turn(endpoint: Version, request: QueryRequest, caller: Caller | None) -> AbstractContextManager[None]:
+    seconds = endpoint.statement_timeout_seconds
+    return turn(caller, is_sandbox_query=bool(request.sandbox_language), statement_seconds=seconds)
 
 
 def _serve(
@@ -176,10 +195,19 @@ def _compute(
     recent: RecentEntry | None,
 ) -> Served:
     """Run the request, or wait for another one that runs it; the recent entry, if there is one, is not fresh."""
+    if policy.anew:
+        with _turn(endpoint, request, caller):  # to its end: until then it keeps a thread of the process
+            run = cache.run_once(
+                key, produce=lambda: produce(endpoint, request, on_primary=_is_for_primary(key, policy)), policy=policy
+            )
+        return _serve_run(key, run, policy)
     if recent is None:
         party = "" if caller is None else caller.own_id
         run = cache.run_once(
-            key, produce=lambda: _run(endpoint, request, caller, policy.awaited), policy=policy, party=party
+            key,
+            produce=lambda: _run(endpoint, request, caller, _is_for_primary(key, policy)),
+            policy=policy,
+            party=party,
         )
         return _serve_run(key, run, policy)
     try:

@@ -40,7 +40,6 @@ from endpoints.log_database.sessions import ReaderSession
 from endpoints.models import Endpoint
 from endpoints.results.encoding import STREAMED_FORMATS
 from endpoints.results.outcomes import Outcome, Statement
-from endpoints.results.positions import NO_POSITION
 from endpoints.sql.parameters import DeclaredParameter
 from logsources.roles import QUERY_READER
 
@@ -234,16 +233,16 @@ def run_endpoint(
     *,
     call: Call,
     caller: Caller | None = None,
-    awaited: int = NO_POSITION,
+    anew: bool = False,
     environ: Mapping[str, Any] | None = None,
     takes_streams: bool = False,
     takes_stale: bool = True,
 ) -> Answer:
     """Run an endpoint and return its encoded result; `caller` None is the operator, bound by nothing.
 
-    The result contains every row up to the awaited position of the log (endpoints.results.positions). With the WSGI
-    environ of its request, the call ends when nobody wants its result. Who takes streams gets one if the endpoint and
-    the format allow it; who takes no stale result gets one within its caching period or the failure. Raises an
+    A result made anew has every row that was committed before this call; callers after it get no older one. With the
+    WSGI environ of its request, the call ends when nobody wants its result. Who takes streams gets one if the endpoint
+    and the format allow it; who takes no stale result gets one within its caching period or the failure. Raises an
     EndpointError: one of the rows of the error table.
     """
     endpoint = find_endpoint(reference, caller=caller)
@@ -252,10 +251,10 @@ def run_endpoint(
     stream = None
     if takes_streams and endpoint.stream_rows and call.format in STREAMED_FORMATS and request.page is None:
         with running_call(caller, environ):
-            stream = begin_stream(endpoint, request, caller, awaited=awaited)
+            stream = begin_stream(endpoint, request, caller, on_primary=anew)
         served = _served_by(stream)
     else:
-        served = serve(endpoint, request, caller, awaited=awaited, environ=environ, takes_stale=takes_stale)
+        served = serve(endpoint, request, caller, anew=anew, environ=environ, takes_stale=takes_stale)
     logs.bind(cache=served.state.value)
     return Answer(served, endpoint, stream, ignored)
 

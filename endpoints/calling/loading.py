@@ -34,7 +34,6 @@ from logsources.batches import (
     BatchRefused,
     BatchReport,
     RowReader,
-    current_position,
     load_batch,
     read_batch,
 )
@@ -87,7 +86,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class LoadedRows:
-    """The result of a load whose rows are on disk; `position` is one of the log at which they were visible.
+    """The result of a load whose rows are on disk, and visible to calls on the primary.
 
     `without_timestamp` of the loaded rows have the time of their arrival; in `with_replacements` of the sent ones
     U+FFFD stands for what text cannot hold.
@@ -96,7 +95,6 @@ class LoadedRows:
     source: str
     loaded: int
     already_there: int
-    position: str
     bad_rows: int = 0
     listed_bad_rows: tuple[BadRowAt, ...] = ()
     without_timestamp: int = 0
@@ -139,12 +137,11 @@ def load_sent_rows(load: Load) -> LoadedRows:
     with pool.place():
         expand = load.receive()
         with pool.turn():
-            source, report, position = _store_body(load, expand())
+            source, report = _store_body(load, expand())
     return LoadedRows(
         source.shape.name,
         report.loaded,
         report.already_there,
-        position,
         report.bad_rows.count,
         report.bad_rows.listed,
         report.without_timestamp,
@@ -152,14 +149,14 @@ def load_sent_rows(load: Load) -> LoadedRows:
     )
 
 
-def _store_body(load: Load, body: bytes) -> tuple[RolledSource, BatchReport, str]:
+def _store_body(load: Load, body: bytes) -> tuple[RolledSource, BatchReport]:
     source = _find_source(load.target)
     try:
-        return source, *_store(source, _read(load, body, source), skip_bad_rows=load.skip_bad_rows)
+        return source, _store(source, _read(load, body, source), skip_bad_rows=load.skip_bad_rows)
     except _TableChanged:
         KNOWN_SOURCES.forget()
     source = _find_source(load.target)
-    return source, *_store(source, _read(load, body, source), skip_bad_rows=load.skip_bad_rows)
+    return source, _store(source, _read(load, body, source), skip_bad_rows=load.skip_bad_rows)
 
 
 def _find_source(target: LoadTarget) -> RolledSource:
@@ -194,7 +191,7 @@ class _TableChanged(Exception):
     """The log table is not what the registry said it was a moment ago."""
 
 
-def _store(source: RolledSource, batch: Batch, *, skip_bad_rows: bool) -> tuple[BatchReport, str]:
+def _store(source: RolledSource, batch: Batch, *, skip_bad_rows: bool) -> BatchReport:
     try:
         return _on_living_connection(source, batch, skip_bad_rows=skip_bad_rows)
     except BatchRefused as refused:
@@ -205,17 +202,12 @@ def _store(source: RolledSource, batch: Batch, *, skip_bad_rows: bool) -> tuple[
         raise _failure_of(error) from error
 
 
-def _on_living_connection(source: RolledSource, batch: Batch, *, skip_bad_rows: bool) -> tuple[BatchReport, str]:
-    """Store a batch and return the position of the log once its rows are visible.
+def _on_living_connection(source: RolledSource, batch: Batch, *, skip_bad_rows: bool) -> BatchReport:
+    """Store a batch, with a second attempt if a connection died or a race was lost: rows are never doubled."""
 
-    With a second attempt if a connection died or a race was lost: rows are never doubled.
-    """
-
-    def attempt() -> tuple[BatchReport, str]:
+    def attempt() -> BatchReport:
         with load_pool().connection(statement_seconds=STATEMENT_TIMEOUT_SECONDS) as conn:
-            report = load_batch(conn, source, batch, skip_bad_rows=skip_bad_rows, topology=conn.topology)
-            position = current_position(conn, conn.topology)
-        return report, position
+            return load_batch(conn, source, batch, skip_bad_rows=skip_bad_rows, topology=conn.topology)
 
     try:
         return attempt()

@@ -28,7 +28,7 @@ from endpoints.log_database.publishing import PublishingError, publish_sandbox, 
 from endpoints.models import Endpoint
 from endpoints.results.encoding import encode_rows
 from endpoints.results.outcomes import Outcome, OverBudget, Rows, TimestampForm
-from endpoints.results.positions import NO_POSITION
+from endpoints.results.positions import ON_PRIMARY
 from endpoints.sql.page_queries import own_limit
 
 # --- Sandboxes --------------------------------------------------------------------------------------------------------
@@ -81,17 +81,14 @@ T = TypeVar("T")
 Run = Callable[[PreparedQuery, "int | None"], T]
 
 
-def produce(endpoint: Version, request: QueryRequest, *, awaited: int = NO_POSITION) -> Outcome:
-    """Run the request over this version of the endpoint and return its encoded result.
-
-    It contains every row up to the awaited position of the log. Raises an EndpointError.
-    """
-    counts = awaited or endpoint.cache_seconds  # how new the rows are, for this caller or for later ones
+def produce(endpoint: Version, request: QueryRequest, *, on_primary: bool = False) -> Outcome:
+    """Run the request over this version of the endpoint and return its encoded result. Raises an EndpointError."""
+    awaited = ON_PRIMARY if on_primary else None
     try:
         if request.page is None:
-            query, rows = run_request(endpoint, request, PreparedQuery.run, awaited if counts else None)
+            query, rows = run_request(endpoint, request, PreparedQuery.run, awaited)
         else:
-            query, rows = _run_page(endpoint, request, awaited if counts else None)
+            query, rows = _run_page(endpoint, request, awaited)
         notes = query.notes(rows)
         started = perf_counter()
         body = encode_rows(
@@ -110,7 +107,6 @@ def produce(endpoint: Version, request: QueryRequest, *, awaited: int = NO_POSIT
         truncated=rows.truncated,
         database_seconds=rows.database_seconds,
         encoding_seconds=perf_counter() - started,
-        position=rows.position,
         notes=notes,
         next_page=rows.next_page or "",
         at_own_limit=not rows.truncated and _is_at_own_limit(endpoint, request, len(rows.rows)),

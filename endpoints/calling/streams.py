@@ -43,6 +43,7 @@ from endpoints.log_database.execution import StatementFailed
 from endpoints.log_database.streaming import ArrivingRows, Chunk, open_rows, stream_place
 from endpoints.results.encoding import CHUNK_ROWS, encode_chunks
 from endpoints.results.outcomes import OverBudget, ResultFormat, Statement, TimestampForm
+from endpoints.results.positions import ON_PRIMARY
 from endpoints.sql.composition import limit_bytes_of_chunks
 
 # How long a stream rests after each chunk, in times of the work for it: others get the interpreter and PostgreSQL.
@@ -176,16 +177,18 @@ class Stream:
         )
 
 
-def begin_stream(endpoint: Version, request: QueryRequest, caller: Caller | None, *, awaited: int) -> Stream:
+def begin_stream(
+    endpoint: Version, request: QueryRequest, caller: Caller | None, *, on_primary: bool = False
+) -> Stream:
     """Run the request and return its stream once the first rows are there. Raises an EndpointError.
 
     It counts as a call of its access token, a sandbox query too, until PostgreSQL has stopped it.
     """
     # In a context of its own, because it ends in another thread.
-    return copy_context().run(_begin_stream, endpoint, request, caller, awaited)
+    return copy_context().run(_begin_stream, endpoint, request, caller, on_primary)
 
 
-def _begin_stream(endpoint: Version, request: QueryRequest, caller: Caller | None, awaited: int) -> Stream:
+def _begin_stream(endpoint: Version, request: QueryRequest, caller: Caller | None, on_primary: bool) -> Stream:
     with ExitStack() as held:
         until_stopped = held.enter_context(held_until_stopped())
         until_stopped.enter_context(stream_turn(caller))
@@ -198,7 +201,7 @@ def _begin_stream(endpoint: Version, request: QueryRequest, caller: Caller | Non
         )
         until_stopped.enter_context(stream_place())
         streamed = replace(endpoint, max_rows=endpoint.stream_rows)
-        query, rows = run_request(streamed, request, _open, awaited or None)
+        query, rows = run_request(streamed, request, _open, ON_PRIMARY if on_primary else None)
         held.callback(rows.close)
         return Stream(endpoint, request, caller, query, rows, held.pop_all())
 

@@ -39,7 +39,7 @@ from endpoints.log_database.servers import log_servers
 from endpoints.log_database.sessions import ReaderSession, session_settings_statement, with_trace
 from endpoints.results.encoding import UNBOUNDED
 from endpoints.results.outcomes import OverBudget, Rows, Statement
-from endpoints.results.positions import NO_POSITION, covered_by_snapshot, read_position
+from endpoints.results.positions import NO_POSITION, ON_PRIMARY, read_position
 from logsources.roles import POSITION_NOT_REPLAYED, SANDBOX_READER
 from logsources.session_marks import SharedSession
 
@@ -109,6 +109,7 @@ def run_statement(
         lambda pool: run_once(pool, statement, session, max_bytes, awaited=awaited),
         again=lambda pool: run_once(pool, statement, session, max_bytes, awaited=awaited, may_keep=False),
         session=session,
+        awaited=awaited,
     )
     return Rows(
         columns=column_names(result),
@@ -116,15 +117,13 @@ def run_statement(
         truncated=len(rows) > max_rows,
         database_seconds=perf_counter() - started,
         types=column_types(result),
-        position=NO_POSITION
-        if awaited is None
-        else covered_by_snapshot(read_position(armed.decode()), awaited=awaited),
+        position=NO_POSITION if awaited is None else read_position(armed.decode()),
     )
 
 
-def on_some_server(attempt: Attempt[T], *, again: Attempt[T], session: ReaderSession) -> T:
+def on_some_server(attempt: Attempt[T], *, again: Attempt[T], session: ReaderSession, awaited: int | None = None) -> T:
     """Return what the attempt returns on a standby, or else on the primary. Raises as `on_primary` does."""
-    standby = log_servers().standby()
+    standby = None if awaited == ON_PRIMARY else log_servers().standby()
     if standby is None:
         return on_primary(attempt, again=again, session=session)
     try:

@@ -145,7 +145,7 @@ def open_rows(
     def attempt(pool: GatePool) -> ArrivingRows:
         return _open_on(pool, statement, session, wait_seconds, awaited)
 
-    return on_some_server(attempt, again=attempt, session=session)
+    return on_some_server(attempt, again=attempt, session=session, awaited=awaited)
 
 
 def _open_on(

@@ -66,7 +66,7 @@ FIELD: Final[ColumnType] = (0, 0)
 class Rows:
     """What a statement returned: at most `max_rows` rows, and whether PostgreSQL had more.
 
-    `types` are those of the columns, `position` is that of the log up to which they contain every row
+    `types` are those of the columns, `position` is that of the log before they were read, if it was awaited
     (endpoints.results.positions). Values of a row behind its last column are the service's own, and not part of the
     result; neither are types behind the last column's. `next_page` is None unless they are a page: then the token of
     the one behind it, "" for the last one.
@@ -98,7 +98,7 @@ class OverBudget(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """An encoded result, ready to be sent or cached; it contains every row up to its position in the log.
+    """An encoded result, ready to be sent or cached.
 
     `notes` are sentences in ASCII about a text that probably does not mean what it says. `next_page` is the token of
     the page behind this one, "" if there is none. `at_own_limit` is whether the stored query's own LIMIT is reached:
@@ -112,7 +112,6 @@ class Outcome:
     truncated: bool
     database_seconds: float
     encoding_seconds: float
-    position: int = 0
     notes: tuple[str, ...] = ()
     next_page: str = ""
     at_own_limit: bool = False

@@ -1,10 +1,9 @@
-"""Positions in the write-ahead log of the log database: how new a result is, and how new a caller wants it to be.
+"""Positions in the write-ahead log of the log database: which standby is new enough for a statement.
 
     read_position("0/3A2B1C8")  ->  60993992
     write_position(60993992)    ->  "0/3A2B1C8"
 
-A load is answered with the position that the log had reached once its rows were visible. A result has the position up
-to which it contains every row; a call that sends a position gets no result with a lower one. The text is that of
+A page has the position that the log had reached before its rows were read; the next page awaits it. The text is that of
 PostgreSQL's type pg_lsn (manual, "pg_lsn Type"): two hexadecimal numbers of 32 bits.
 """
 
@@ -13,7 +12,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-NO_POSITION: Final = 0  # lower than every other one: any result will do
+NO_POSITION: Final = 0  # lower than every other one: any standby will do
+ON_PRIMARY: Final = (1 << 64) - 1  # no standby ever replays it, and a primary does not look at it
 
 _POSITION: Final = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})", re.ASCII)
 
@@ -29,12 +29,3 @@ def read_position(text: str) -> int:
 def write_position(position: int) -> str:
     """Return the text of a position, as PostgreSQL writes it."""
     return f"{position >> 32:X}/{position & 0xFFFFFFFF:X}"
-
-
-def covered_by_snapshot(read_before: int, *, awaited: int) -> int:
-    """Return the position of a result whose snapshot was taken after the log's position was read.
-
-    One less than it: a commit is written to the log a moment before it is visible. But the position that a caller sends
-    was visible before, so a result made for that call covers it, unless the log has never been so far.
-    """
-    return read_before if awaited == read_before else read_before - 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import count
 from typing import Any
 
 import psycopg
@@ -14,7 +15,10 @@ from psycopg.conninfo import make_conninfo
 from structlog.testing import capture_logs
 
 from config.embedded import standbys
+from endpoints.cache import usage
 from endpoints.calling.installation import State, look_at_installation
+from endpoints.calling.purging import purge_cache
+from endpoints.calling.warming import warm_endpoint
 from endpoints.defining.saving import save_endpoint
 from endpoints.errors import DatabaseUnavailable
 from endpoints.log_database import servers
@@ -30,10 +34,13 @@ from endpoints.log_database.servers import (
 from endpoints.log_database.sessions import ReaderSession
 from endpoints.models import Endpoint
 from endpoints.results.outcomes import Statement
+from endpoints.results.positions import ON_PRIMARY
+from endpoints.sql.parameters import DeclaredParameter
 from logsources.databases import owner_parameters
-from logsources.roles import QUERY_READER
+from logsources.roles import POSITION_NOT_REPLAYED, QUERY_READER
 from tests.conftest import ApiClient
 from tests.endpoints.api.loads import row, send
+from tests.endpoints.conftest import age_results
 from tests.live.calls import until
 from tests.live.replicated import Replicated, frozen_server, value
 
@@ -73,8 +80,8 @@ def states() -> list[ServerState]:
     return [report.state for report in log_servers().reports()]
 
 
-def rows_seen(api: ApiClient, **headers: str) -> int:
-    response = api.query("where", **headers)
+def rows_seen(api: ApiClient, arguments: Mapping[str, str] | None = None, **headers: str) -> int:
+    response = api.query("where", arguments, **headers)
     assert response.status_code == 200, response.content
     (row,) = response.json()["result"]
     return int(row["rows"])
@@ -85,7 +92,10 @@ def sent_to_primary(logged: Sequence[Mapping[str, Any]]) -> list[str]:
     return [str(line["reason"]) for line in logged if line["event"] == "sent_to_primary"]
 
 
-def test_a_call_without_a_position_is_answered_by_the_standby(
+NO_CACHE = {"Cache_Control": "no-cache"}
+
+
+def test_a_plain_call_is_answered_by_the_standby(
     pair: Replicated, where: Endpoint, api: ApiClient, shipper: Client
 ) -> None:
     with pair.replay_paused():
@@ -95,16 +105,68 @@ def test_a_call_without_a_position_is_answered_by_the_standby(
     assert rows_seen(api) == 1
 
 
-def test_a_call_with_the_position_of_a_load_is_never_answered_by_older_rows(
+def test_a_call_with_no_cache_is_answered_by_the_primary(
     pair: Replicated, where: Endpoint, api: ApiClient, shipper: Client
 ) -> None:
-    with pair.replay_paused():
-        position = send(shipper, row(1))["X-Log-Position"]
-        assert rows_seen(api, X_Log_Position=position) == 1
+    with pair.replay_paused(), capture_logs() as logged:
+        for number in range(1, 101):
+            send(shipper, row(number))
+            assert rows_seen(api, **NO_CACHE) == number
         assert rows_seen(api) == 0
-    for number in range(2, 102):
-        position = send(shipper, row(number))["X-Log-Position"]
-        assert rows_seen(api, X_Log_Position=position) == number
+    assert sent_to_primary(logged) == []
+
+
+def test_a_stream_with_no_cache_comes_from_the_primary(pair: Replicated, api: ApiClient, shipper: Client) -> None:
+    save_endpoint(Endpoint(name="streamed", sql="SELECT id FROM edge_logs", stream_rows=10), [])
+    pair.caught_up()
+    with pair.replay_paused():
+        send(shipper, row(1))
+        bodies = [
+            b"".join(api.query("streamed", Accept="application/x-ndjson", **headers)) for headers in (NO_CACHE, {})
+        ]
+    assert [body.count(b"row-1") for body in bodies] == [1, 0]
+
+
+@pytest.fixture
+def kept(pair: Replicated) -> Endpoint:
+    """The same with results that are cached, and warmed."""
+    made = save_endpoint(
+        Endpoint(name="where", sql=WHERE, cache_seconds=600, warm_every_seconds=60),
+        [DeclaredParameter("project", default="acme")],
+    )
+    pair.caught_up()
+    return made
+
+
+WHERE = "SELECT count(*) AS rows FROM edge_logs WHERE project = @project"
+
+
+def test_plain_calls_after_one_with_no_cache_see_its_rows_from_the_cache(
+    pair: Replicated, kept: Endpoint, api: ApiClient, shipper: Client
+) -> None:
+    with pair.replay_paused():
+        assert rows_seen(api) == 0
+        for number in range(1, 101):
+            send(shipper, row(number))
+            assert (rows_seen(api, **NO_CACHE), rows_seen(api)) == (number, number)
+
+
+@pytest.mark.parametrize("then", ["expired", "removed", "warmed"])
+def test_a_result_made_anew_is_not_replaced_by_what_a_standby_lacks(
+    pair: Replicated, kept: Endpoint, api: ApiClient, shipper: Client, then: str
+) -> None:
+    with pair.replay_paused():
+        send(shipper, row(1))
+        assert rows_seen(api, **NO_CACHE) == 1
+        if then == "removed":
+            purge_cache("where")
+        else:
+            age_results(kept, seconds=600 if then == "expired" else 60)
+        if then == "warmed":
+            usage.FLUSHER.settle()
+            assert warm_endpoint(kept.pk).warmed == 1
+        assert rows_seen(api) == 1
+        assert rows_seen(api, {"project": "globex"}) == 0
 
 
 def test_a_page_never_comes_from_a_standby_that_lacks_rows_of_the_page_before(
@@ -114,21 +176,54 @@ def test_a_page_never_comes_from_a_standby_that_lacks_rows_of_the_page_before(
     save_endpoint(Endpoint(name="test.pages", sql=sql, page_order="id, timestamp"), [])
     pair.caught_up()
     with pair.replay_paused():
-        position = send(shipper, [row(number) for number in range(1, 4)])["X-Log-Position"]
-        first = api.query("test.pages", {"page_size": 2}, X_Log_Position=position).json()
+        send(shipper, [row(number) for number in range(1, 4)])
+        first = api.query("test.pages", {"page_size": 2}, **NO_CACHE).json()
         last = api.query("test.pages", {"page_token": first["next"]}).json()
         assert api.query("test.pages", {"page_size": 2}).json() == {"result": [], "next": None}
     assert (len(first["result"]), len(last["result"]), last["next"]) == (2, 1, None)
 
 
-def test_the_standby_answers_a_position_that_it_has_replayed(
-    pair: Replicated, where: Endpoint, api: ApiClient, shipper: Client
+@pytest.mark.parametrize("cache_seconds", [0, 600])
+def test_pages_across_both_servers_lose_no_row_and_give_none_twice(
+    pair: Replicated, api: ApiClient, shipper: Client, cache_seconds: int
 ) -> None:
-    position = send(shipper, row(1))["X-Log-Position"]
+    """The standby pauses and goes on between pages; rows that were there at the first page come, each once."""
+    sql = "SELECT id, timestamp FROM edge_logs"
+    save_endpoint(Endpoint(name="test.pages", sql=sql, page_order="id, timestamp", cache_seconds=cache_seconds), [])
+    rows = [row(number, id=f"row-{number:03}") for number in range(300)]
+    send(shipper, rows[:150])
+    pair.caught_up()
+    with capture_logs() as logged, ExitStack() as lag:
+        lag.enter_context(pair.replay_paused())
+        send(shipper, rows[150:])
+        seen, arguments, headers = [], {"page_size": 7}, NO_CACHE
+        for number in count():
+            document = api.query("test.pages", arguments, **headers).json()
+            seen += [each["id"] for each in document["result"]]
+            arguments, headers = {"page_token": document["next"]}, {}
+            if document["next"] is None:
+                break
+            if number == 20:  # from now on the standby has them all
+                lag.close()
+                pair.caught_up()
+    assert seen == [each["id"] for each in rows]
+    assert set(sent_to_primary(logged)) == {f"{POSITION_NOT_REPLAYED}: DatabaseError"}
+
+
+def test_the_standby_answers_the_page_after_one_that_it_has_replayed(
+    pair: Replicated, api: ApiClient, shipper: Client
+) -> None:
+    save_endpoint(Endpoint(name="test.pages", sql="SELECT id FROM edge_logs", page_order="id"), [])
+    send(shipper, [row(1), row(2)])
+    pair.caught_up()
+    first = api.query("test.pages", {"page_size": 1}).json()
     pair.caught_up()
     with pair.replay_paused():
-        send(shipper, row(2))
-        assert rows_seen(api, X_Log_Position=position) == 1
+        send(shipper, row(3))
+        assert api.query("test.pages", {"page_token": first["next"]}).json() == {
+            "result": [{"id": "row-2"}],
+            "next": None,
+        }
 
 
 def test_a_standby_further_behind_than_allowed_takes_no_calls_until_it_has_caught_up(
@@ -145,16 +240,6 @@ def test_a_standby_further_behind_than_allowed_takes_no_calls_until_it_has_caugh
         assert rows_seen(api) == 1
         assert (reports()[ServerRole.STANDBY].lag_seconds or 0) > 0
     until(lambda: states() == [ServerState.SERVES] * 2, seconds=SECONDS, pause=0.01)
-
-
-def test_the_check_in_the_transaction_holds_between_two_looks(
-    pair: Replicated, where: Endpoint, api: ApiClient, shipper: Client
-) -> None:
-    """What the last look has found does not count: the standby itself refuses."""
-    with pair.replay_paused():
-        position = send(shipper, row(1))["X-Log-Position"]
-        assert reports()[ServerRole.STANDBY].state is ServerState.SERVES
-        assert rows_seen(api, X_Log_Position=position) == 1
 
 
 def test_a_process_that_has_just_started_uses_a_standby_once_it_has_what_was_written_before(
@@ -270,8 +355,8 @@ def test_a_second_primary_takes_no_calls_away_from_the_first(
 ) -> None:
     pair.promote_standby()
     until(lambda: ServerRole.STANDBY not in reports(), seconds=SECONDS, pause=0.01)
-    position = send(shipper, row(1))["X-Log-Position"]
-    assert rows_seen(api, X_Log_Position=position) == 1
+    send(shipper, row(1))
+    assert rows_seen(api, **NO_CACHE) == 1
     assert rows_seen(api) == 1
 
 
@@ -292,14 +377,14 @@ def test_a_primary_that_became_a_standby_since_the_last_look_is_noticed_by_the_c
     pair: Replicated, where: Endpoint, outdated: LogServers, api: ApiClient, shipper: Client
 ) -> None:
     with pair.replay_paused():
-        position = send(shipper, row(1))["X-Log-Position"]
-        assert rows_seen(api, X_Log_Position=position) == 1
+        send(shipper, row(1))
+        assert rows_seen(api, **NO_CACHE) == 1
 
 
-def test_a_position_that_no_living_server_has_replayed_is_an_outage(pair: Replicated, outdated: LogServers) -> None:
+def test_without_a_living_primary_what_must_run_there_is_an_outage(pair: Replicated, outdated: LogServers) -> None:
     session = ReaderSession(QUERY_READER, search_path="logs", statement_timeout_seconds=5, tenant=None)
     with frozen_server(pair.primary), pytest.raises(DatabaseUnavailable):
-        run_statement(Statement("SELECT 1", ()), session, max_rows=1, awaited=2**63)
+        run_statement(Statement("SELECT 1", ()), session, max_rows=1, awaited=ON_PRIMARY)
 
 
 def _owner() -> psycopg.Connection[Any]:

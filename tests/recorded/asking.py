@@ -22,7 +22,6 @@ from tests.recorded.requests import Request, query_string
 Answer = dict[str, Any]
 
 VARYING_HEADERS: Final = {"server-timing", "age", "x-request-id"}
-NO_PROMISE: Final = "x-log-position"  # neither it nor its name in other headers is recorded
 _NAMES: Final = ("vary", "access-control-expose-headers", "access-control-allow-headers")
 _NONCE: Final = re.compile(r"'nonce-[^']+'")
 _ABRIDGED_FROM: Final = 20_000  # characters of a body
@@ -50,9 +49,7 @@ class Client:
         content = b"".join(parts)
         if hasattr(parts, "close"):
             parts.close()
-        headers = {
-            name: value for name, value in begun["headers"].items() if name not in {*VARYING_HEADERS, NO_PROMISE}
-        }
+        headers = {name: value for name, value in begun["headers"].items() if name not in VARYING_HEADERS}
         body = self._mask_given(request, headers, _body(content, headers))
         return {"status": begun["status"], "headers": _described(headers, begun["status"]), "body": body}
 
@@ -134,7 +131,7 @@ def _described(headers: dict[str, str], status: str) -> dict[str, str]:
     for name in _NAMES:
         if name in headers or name == "vary":
             words = {part.strip().lower() for part in headers.get(name, "").split(",")}
-            headers[name] = ", ".join(sorted(words - {"", NO_PROMISE}))
+            headers[name] = ", ".join(sorted(words - {""}))
     if status.startswith("304"):
         headers.pop("content-length", None)  # Django says 0, and need not
     if "etag" in headers:  # made of the endpoint's id, among others

@@ -64,7 +64,9 @@ def test_a_preflight_is_allowed_to_the_origins_of_every_issuer(
     for origin in (APP, OTHER):
         answer = preflight(origin, path)
         assert answer[ALLOW] == origin
-        assert {"authorization", "x-api-key"} <= set(answer["Access-Control-Allow-Headers"].split(", "))
+        assert {"authorization", "cache-control", "x-api-key"} <= set(
+            answer["Access-Control-Allow-Headers"].split(", ")
+        )
         assert "origin" in answer["Vary"].lower()
         assert "Access-Control-Allow-Credentials" not in answer
 

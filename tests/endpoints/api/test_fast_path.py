@@ -144,6 +144,17 @@ def _unread(extra: dict[str, Any]) -> dict[str, Any]:
     return {"wsgi.input": io.BytesIO(extra["wsgi.input"].getvalue())} if "wsgi.input" in extra else {}
 
 
+def test_a_cached_answer_is_none_for_who_wants_it_anew(db: None, secret: str) -> None:
+    save_endpoint(Endpoint(name="plain", sql="SELECT random() AS n", cache_seconds=600), [])
+    path = FastPath(_refuse)
+    first, again, anew, after = (
+        Answer(path, environ(secret, {}, **({"HTTP_CACHE_CONTROL": sent} if sent else {})))
+        for sent in ("", "max-age=0", "no-cache", "")
+    )
+    assert [each.headers["X-Cache"] for each in (first, again, anew, after)] == ["miss", "hit", "miss", "hit"]
+    assert first.body == again.body != anew.body == after.body
+
+
 def test_equal_calls_with_access_tokens_of_other_bonds_get_other_rows(
     db: None, django_capture_on_commit_callbacks: Callable[..., AbstractContextManager[Any]]
 ) -> None:

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from endpoints.cache import CachePolicy
-from endpoints.results.positions import NO_POSITION
 
 POLICY = CachePolicy(fresh_seconds=100, stale_seconds=50, lease_seconds=10)
 
@@ -15,7 +14,7 @@ POLICY = CachePolicy(fresh_seconds=100, stale_seconds=50, lease_seconds=10)
     [(0, True, 100), (60, True, 40), (100, True, 0), (149.9, True, 0), (150, False, 0), (-0.001, False, 100.001)],
 )
 def test_age_says_whether_a_result_is_fresh_stale_or_too_old(age: float, is_usable: bool, remaining: float) -> None:
-    assert POLICY.is_usable(age, NO_POSITION) is is_usable
+    assert POLICY.is_usable(age) is is_usable
     assert POLICY.is_fresh(age) is (remaining > 0)
     assert POLICY.remaining(age) == pytest.approx(remaining)
 
@@ -23,11 +22,5 @@ def test_age_says_whether_a_result_is_fresh_stale_or_too_old(age: float, is_usab
 @pytest.mark.parametrize(("age", "is_usable"), [(0, True), (99.9, True), (100, False), (-0.001, False)])
 def test_who_takes_no_stale_result_gets_a_fresh_one_alone(age: float, is_usable: bool) -> None:
     policy = replace(POLICY, takes_stale=False)
-    assert policy.is_usable(age, NO_POSITION) is is_usable
+    assert policy.is_usable(age) is is_usable
     assert policy.kept_seconds == POLICY.kept_seconds
-
-
-@pytest.mark.parametrize(("position", "is_usable"), [(69, False), (70, True), (71, True)])
-def test_a_caller_who_awaits_a_position_gets_no_result_with_a_lower_one(position: int, is_usable: bool) -> None:
-    assert replace(POLICY, awaited=70).is_usable(0, position) is is_usable
-    assert POLICY.is_usable(0, position)

@@ -30,7 +30,6 @@ from endpoints.cache.flights import WaitingRoom
 from endpoints.cache.leases import contend
 from endpoints.errors import InternalError, InvalidSQL, Overloaded, TooManyCalls
 from endpoints.results.outcomes import Outcome
-from endpoints.results.positions import NO_POSITION
 from tests.endpoints.cache import callers as processes
 from tests.endpoints.cache.callers import RUNS, Party
 from tests.endpoints.cache.results import outcome
@@ -441,7 +440,7 @@ def test_a_limit_of_the_leader_is_that_of_its_own_party_alone(key: ResultKey, po
     assert refused.began.wait(10)
     mine = [pool.submit(run_once, key, produce=refused, party="busy", policy=POLICY) for _ in range(3)]
     others = [pool.submit(run_once, key, produce=allowed, party="calm", policy=POLICY) for _ in range(3)]
-    flight = flights._flights[key, NO_POSITION]
+    flight = flights._flights[key]
     until(lambda: len(flight._ended._cond._waiters) >= 6, seconds=60, pause=0.001)  # type: ignore[attr-defined]
     refused.may_end.set()
     for caller in (leader, *mine):

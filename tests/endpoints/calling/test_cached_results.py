@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 from uuid import uuid4
 
@@ -12,7 +13,7 @@ from django_redis import get_redis_connection
 
 from endpoints.access.secrets import Caller, OwnLimits
 from endpoints.access.token_limits import suspend, turn
-from endpoints.cache import flights, live_entries
+from endpoints.cache import flights, live_entries, single_flight
 from endpoints.cache.keys import entry_prefix
 from endpoints.cache.leases import acquire, finish
 from endpoints.cache.permits import use_of
@@ -237,3 +238,25 @@ def test_a_visitor_who_waits_for_the_call_of_a_paused_one_gets_rows(endpoint: En
         with pytest.raises(SandboxSuspended):
             first.result(60)
         assert second.result(60).outcome.row_count == 1
+
+
+def test_a_call_that_wants_it_anew_keeps_its_turn_to_the_end(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while it waits until nobody relies on the older result: it keeps a thread for that."""
+    waits, may_end = Event(), Event()
+
+    def wait() -> None:
+        waits.set()
+        assert may_end.wait(60)
+
+    monkeypatch.setattr(single_flight, "wait_until_expired", wait)
+    version, caller = endpoint.as_version(), Caller("one", uuid4().hex[:12], limits=OwnLimits(calls_at_once=1))
+    request = read_request(version, Call({"project": "acme"}), None)
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(serve, version, request, caller, anew=True)
+        assert waits.wait(60)
+        until(lambda: use_of(f"calls:{caller.prefix}").running == 1, seconds=60)
+        may_end.set()
+        assert running.result(60).state == "miss"
+    until(lambda: use_of(f"calls:{caller.prefix}").running == 0, seconds=60)

@@ -26,7 +26,6 @@ from endpoints.log_database.servers import log_servers
 from endpoints.models import Endpoint
 from endpoints.results.encoding import CHUNK_ROWS
 from endpoints.results.outcomes import ResultFormat
-from endpoints.results.positions import NO_POSITION
 from tests.conftest import ApiClient
 from tests.endpoints.conftest import no_threads
 
@@ -63,7 +62,7 @@ def end(response: Any, rows: int, *, truncated: bool = False) -> dict[str, Any]:
 def stream_of(endpoint: Endpoint, result_format: ResultFormat = ResultFormat.NDJSON) -> Stream:
     version = endpoint.as_version()
     request = read_request(version, Call(format=result_format), None)
-    return begin_stream(version, request, None, awaited=NO_POSITION)
+    return begin_stream(version, request, None)
 
 
 # --- Rows and last lines ----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Positions in the write-ahead log: as PostgreSQL writes them, and what a result covers."""
+"""Positions in the write-ahead log: as PostgreSQL writes them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endpoints.results.positions import NO_POSITION, covered_by_snapshot, read_position, write_position
+from endpoints.results.positions import ON_PRIMARY, read_position, write_position
 
 
 @pytest.mark.parametrize(
     ("text", "position"),
-    [("0/0", 0), ("0/3A2B1C8", 0x3A2B1C8), ("1/0", 1 << 32), ("ffffffff/FFFFFFFF", (1 << 64) - 1)],
+    [("0/0", 0), ("0/3A2B1C8", 0x3A2B1C8), ("1/0", 1 << 32), ("ffffffff/FFFFFFFF", ON_PRIMARY)],
 )
 def test_a_position_is_two_hexadecimal_numbers(text: str, position: int) -> None:
     assert read_position(text) == position
@@ -35,12 +35,3 @@ def test_postgres_writes_and_compares_them_alike(log_database: psycopg.Connectio
     for position in (0, 1, 0xFFFFFFFF, 1 << 32, (3 << 32) + 0xA0):
         row = log_database.execute("SELECT %s::pg_lsn::text", [write_position(position)]).fetchone()
         assert row == (write_position(position),)
-
-
-def test_a_result_covers_less_than_the_log_read_before_its_snapshot_or_what_its_caller_awaits() -> None:
-    # A commit that ends at 100 may be written and not yet visible when the position is read.
-    assert covered_by_snapshot(100, awaited=NO_POSITION) == 99
-    assert covered_by_snapshot(100, awaited=100) == 100
-    assert covered_by_snapshot(100, awaited=50) == 99
-    # Somebody made this one up: it must not let the result pass for newer than it is.
-    assert covered_by_snapshot(100, awaited=10**9) == 99

@@ -6,6 +6,7 @@ import configparser
 import json
 import re
 import shlex
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -276,3 +277,11 @@ def test_the_image_copies_only_what_docker_is_given() -> None:
     ]
     assert "requirements.lock" in copied
     assert [path for path in copied if path not in (*given, ".", "/opt/venv") and not path.startswith("--")] == []
+
+
+def test_every_package_of_the_service_is_in_the_image_and_compiled() -> None:
+    packages = tomllib.loads(read("pyproject.toml"))["tool"]["coverage"]["run"]["source"]
+    assert {"config", "endpoints", "googlesql", "logsources"} == set(packages)
+    assert {f"!{package}" for package in packages} <= set(read(".dockerignore").splitlines())
+    for text in (read("Dockerfile"), read("docs", "production.md")):
+        assert f"compileall -q {' '.join(packages)}" in text

@@ -20,7 +20,7 @@ from zstandard import ZstdError
 from endpoints.cache import keys
 from endpoints.cache.connection import CacheUnavailable, Script, ask_for, ask_script
 from endpoints.cache.keys import ResultKey
-from endpoints.cache.leases import Lease
+from endpoints.cache.leases import LATCH_MS, Lease, latch
 from endpoints.cache.policy import CachePolicy
 from endpoints.results.compression import expanded
 from endpoints.results.outcomes import Outcome, ResultFormat
@@ -101,13 +101,14 @@ logger = structlog.get_logger(__name__)
 
 _SCAN_COUNT = 1000
 _SHARE_IS_FULL = 2
+STORED = b"stored"  # the note of a lease whose result is there
 
 _FETCH = Script("return {redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[1])}")
 
-# Only the lease's owner stores. The index is by the server's clock, like expiry itself, and so is a share, whose keys
-# Redis may have evicted one by one.
+# Only the lease's owner stores, and so finishes it. The index is by the server's clock, like expiry itself, and so is a
+# share, whose keys Redis may have evicted one by one.
 _STORE = Script("""
-local lease, entry, index, sizes, ends = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local lease, latch, entry, index, sizes, ends = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local owner, value, lifetime, member = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 if redis.call('GET', lease) ~= owner then return 0 end
 local clock = redis.call('TIME')
@@ -134,6 +135,9 @@ redis.call('SET', entry, value, 'PX', lifetime)
 redis.call('ZREMRANGEBYSCORE', index, '-inf', now)
 redis.call('ZADD', index, now + lifetime, member)
 if redis.call('PTTL', index) < lifetime then redis.call('PEXPIRE', index, lifetime) end
+redis.call('DEL', lease)
+redis.call('RPUSH', latch, ARGV[6])
+redis.call('PEXPIRE', latch, ARGV[7])
 return 1
 """)
 
@@ -179,17 +183,18 @@ def fetch(key: ResultKey, policy: CachePolicy) -> Entry | None:
 
 
 def store(key: ResultKey, outcome: Outcome, policy: CachePolicy, *, lease: Lease, etag: str | None = None) -> bool:
-    """Store a result for as long as it is usable; False if the lease is no longer held and nothing was stored.
+    """Store a result for as long as it is usable, and finish the lease with the note STORED.
 
+    False if the lease is no longer held and nothing was stored.
     `etag` spares hashing the body again. Raises CacheUnavailable, also if the share of the policy has no room.
     """
     lifetime_ms = max(1, round(policy.kept_seconds * 1000))
     value = encode_entry(outcome, etag=etag or entity_tag(outcome.body), lifetime_ms=lifetime_ms)
-    names = [lease.name, key.entry, keys.index_name(key.endpoint_id)]
+    names = [lease.name, latch(lease.owner), key.entry, keys.index_name(key.endpoint_id)]
     if policy.share:
         names += keys.share_names(policy.share)
     limit = settings.ENDPOINTS_SANDBOX_CACHE_BYTES
-    stored = ask_script(_STORE, names, [lease.owner, value, lifetime_ms, key.member, limit])
+    stored = ask_script(_STORE, names, [lease.owner, value, lifetime_ms, key.member, limit, STORED, LATCH_MS])
     if stored == _SHARE_IS_FULL:
         raise CacheUnavailable(f"the results of {policy.share} would take more than {limit} bytes")
     return bool(stored)

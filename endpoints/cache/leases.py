@@ -10,19 +10,17 @@ from __future__ import annotations
 import random
 import secrets
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import cast
 
 from endpoints.cache.connection import (
     WAIT_SECONDS,
     CacheUnavailable,
-    Part,
     RedisLeftAlone,
     Script,
     ask_and_wait,
     ask_for,
-    ask_for_all,
     ask_script,
 )
 from endpoints.cache.keys import PREFIX
@@ -30,8 +28,14 @@ from endpoints.cache.keys import PREFIX
 # A waiter says again and again that it waits; for so long each time.
 AWAITED_MS = 1000
 # A waiter that was away for a moment still finds the note.
-_LATCH_MS = 60_000
+LATCH_MS = 60_000
 _UNFINISHED_LIMIT = 1000
+
+# One step: the holder, itself or another one, and whether there is a value beside it.
+_CONTEND = Script("""
+redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
+return {redis.call('GET', KEYS[1]), redis.call('EXISTS', KEYS[2])}
+""")
 
 # DEL first: after a script's first write even a full Redis lets the note in.
 _FINISH = Script("""
@@ -49,10 +53,14 @@ return 1
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to run the work called `name`, until it is finished or expires."""
+    """The right to run the work called `name`, until it is finished or expires.
+
+    `has_beside` tells whether the value that it was taken beside was there.
+    """
 
     name: str
     owner: str
+    has_beside: bool = False
 
 
 # Ended leases that Redis does not know about yet; otherwise others would wait until each of them expires.
@@ -65,25 +73,20 @@ def acquire(name: str, *, seconds: float) -> Lease | None:
     return taken if isinstance(taken, Lease) else None
 
 
-def contend(name: str, *, seconds: float) -> Lease | str:
+def contend(name: str, *, seconds: float, beside: str = "") -> Lease | str:
     """Return the lease, or its holder (for `wait_for_note`). Raises CacheUnavailable."""
     _finish_late()
     lease = Lease(name=name, owner=secrets.token_hex(16))
-    milliseconds = max(1, round(seconds * 1000))
-
-    take: list[Part] = ["SET", name, lease.owner, "NX", "PX", milliseconds]
-    holder = None
     try:
-        while holder is None:  # another's lease may run out between the two commands
-            _, holder = ask_for_all([take, ["GET", name]])
+        holder, is_there = ask_script(_CONTEND, [name, beside], [lease.owner, max(1, round(seconds * 1000))])
     except RedisLeftAlone:
         raise
     except CacheUnavailable:
         # Perhaps taken: only the answer is missing.
         _unfinished.append((lease, b""))
         raise
-    holder = bytes(holder).decode()
-    return lease if holder == lease.owner else holder
+    taken = bytes(holder).decode()
+    return replace(lease, has_beside=bool(is_there)) if taken == lease.owner else taken
 
 
 def take_over(name: str, *, seconds: float) -> Lease:
@@ -127,8 +130,8 @@ def wait_for_note(owner: str, *, seconds: float = WAIT_SECONDS) -> bytes | None:
 
     Raises CacheUnavailable.
     """
-    latch = _latch(owner)
-    return cast("bytes | None", ask_and_wait("BLMOVE", latch, latch, "LEFT", "RIGHT", seconds))
+    name = latch(owner)
+    return cast("bytes | None", ask_and_wait("BLMOVE", name, name, "LEFT", "RIGHT", seconds))
 
 
 class Slot:
@@ -161,7 +164,7 @@ def slot(limit: int, *, seconds: float) -> Slot | None:
 
 
 def _end(lease: Lease, note: bytes) -> bool:
-    return bool(ask_script(_FINISH, [lease.name, _latch(lease.owner)], [lease.owner, note, _LATCH_MS]))
+    return bool(ask_script(_FINISH, [lease.name, latch(lease.owner)], [lease.owner, note, LATCH_MS]))
 
 
 def _finish_late() -> None:
@@ -182,5 +185,6 @@ def _awaited(owner: str) -> str:
     return f"{PREFIX}:awaited:{owner}"
 
 
-def _latch(owner: str) -> str:
+def latch(owner: str) -> str:
+    """Return the name of the list that has the owner's note."""
     return f"{PREFIX}:latch:{owner}"

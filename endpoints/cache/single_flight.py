@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from endpoints.cache import flights
 from endpoints.cache.connection import CacheUnavailable, wait_until_expired
-from endpoints.cache.entries import Entry, entity_tag, fetch, forget, store
+from endpoints.cache.entries import STORED, Entry, entity_tag, fetch, forget, store
 from endpoints.cache.flights import Flight, FlightResult, Role, dismiss, join
 from endpoints.cache.keys import ResultKey
 from endpoints.cache.leases import Lease, acquire, announce_wait, contend, finish, take_over, wait_for_note
@@ -27,7 +27,6 @@ from endpoints.errors import CallEnded, EndpointError, InternalError, LimitReach
 from endpoints.results.compression import zstd_frame
 from endpoints.results.outcomes import Outcome
 
-_STORED = b"stored"
 _NOT_STORED = b"not stored"
 _FAILED = b"failed "  # and the error
 _LEFT = b"left"  # without having run: a waiter runs it
@@ -103,7 +102,7 @@ class _Leader:
         lease_name, seconds = self.key.lease, self.policy.lease_seconds
         if self.policy.anew:
             return take_over(lease_name, seconds=seconds)
-        taken = contend(lease_name, seconds=seconds)
+        taken = contend(lease_name, seconds=seconds, beside=self.key.entry)
         if isinstance(taken, Lease):
             return taken
         first, futile_waits = taken, 0
@@ -111,7 +110,7 @@ class _Leader:
             while futile_waits < _FUTILE_WAITS:
                 announce_wait(taken)
                 note = wait_for_note(taken, seconds=max(_SHORTEST_WAIT_SECONDS, min(LOOK_SECONDS, remaining())))
-                entry = fetch(self.key, self.policy) if note == _STORED else None
+                entry = fetch(self.key, self.policy) if note == STORED else None
                 if entry is not None:
                     return _stored_result(entry, role=Role.WAITED)
                 if note is not None and note != _LEFT:
@@ -119,7 +118,7 @@ class _Leader:
                     futile_waits += 1
                 if note is None:
                     end_if_unwanted()
-                before, taken = taken, contend(lease_name, seconds=seconds)
+                before, taken = taken, contend(lease_name, seconds=seconds, beside=self.key.entry)
                 if isinstance(taken, Lease):
                     return taken
                 futile_waits += note is None and before != taken
@@ -130,12 +129,12 @@ class _Leader:
     def _run_unless_fresh(self, lease: Lease) -> FlightResult:
         """Look once more: between this caller's fetch and its lease another runner may have finished."""
         try:
-            entry = fetch(self.key, self.policy)
+            entry = fetch(self.key, self.policy) if lease.has_beside else None
         except CacheUnavailable:
             entry = None
         if entry is None or not entry.is_fresh:
             return self._run(lease)
-        finish(lease, _STORED)
+        finish(lease, STORED)
         return _stored_result(entry, role=Role.FOUND)
 
     def _run(self, lease: Lease) -> FlightResult:
@@ -156,8 +155,8 @@ class _Leader:
             is_stored = is_shared = False
         if is_stored:
             self.flight.lease = None  # a purge would have kept it from being stored
-        finish(lease, _STORED if is_stored else _NOT_STORED)
-        if not is_stored:
+        else:
+            finish(lease, _NOT_STORED)
             self._remove_older()
         return FlightResult(outcome=outcome, etag=etag, role=Role.RAN, shared=is_shared)
 

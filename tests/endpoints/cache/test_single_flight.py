@@ -26,6 +26,7 @@ from endpoints.cache import (
     single_flight,
     store,
 )
+from endpoints.cache.entries import STORED
 from endpoints.cache.flights import WaitingRoom
 from endpoints.cache.leases import contend
 from endpoints.errors import InternalError, InvalidSQL, Overloaded, TooManyCalls
@@ -306,7 +307,7 @@ def test_purge_during_a_flight_makes_who_waits_run_anew(key: ResultKey, pool: Th
     def purge_and_end(lease: Any) -> None:
         purge(key.endpoint_id)
         assert not store(key, outcome(b"from before"), POLICY, lease=lease)
-        finish(lease, single_flight._STORED)
+        finish(lease, STORED)
 
     result = elsewhere(key, purge_and_end, pool).result(10)
     assert (result.role, result.shared) == (Role.RAN, True)
@@ -327,7 +328,7 @@ def test_stale_entry_is_not_taken_for_the_result_of_a_run(key: ResultKey, pool: 
 
 
 def test_stored_result_that_redis_lost_at_once_is_run_here(key: ResultKey, pool: ThreadPoolExecutor) -> None:
-    result = elsewhere(key, lambda lease: finish(lease, single_flight._STORED), pool).result(10)
+    result = elsewhere(key, lambda lease: finish(lease, STORED), pool).result(10)
     assert (result.role, result.shared) == (Role.RAN, True)
 
 

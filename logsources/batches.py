@@ -33,7 +33,7 @@ from logsources.project_column import hold_table
 from logsources.roles import LOGS_SCHEMA
 from logsources.rolling import RolledSource
 from logsources.rows import MAX_ROW_BYTES, BadRow, read_row
-from logsources.storing import PreparedRow, RowStore, TableCopy, encode_row
+from logsources.storing import PreparedRow, RowStore, encode_row
 from logsources.topology import Topology
 
 MAX_BAD_ROWS_LISTED: Final = 100
@@ -178,7 +178,7 @@ def load_batch(
         _arm(conn, source.shape.name, topology)
         arrived = _arrived_before(conn, source.shape.name, batch)
         new = [row for row in batch.rows if row.number not in arrived] if arrived else batch.rows
-        store = RowStore(conn, TableCopy(conn, source.shape), _noted_in(bad_rows))
+        store = RowStore(conn, source, _noted_in(bad_rows))
         store.store(new)
         if bad_rows and not skip_bad_rows:
             raise BatchRefused(_listed(bad_rows), rows=batch.size)

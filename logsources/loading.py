@@ -24,7 +24,7 @@ from logsources.ndjson import BadJSON, parse_line
 from logsources.project_column import hold_table
 from logsources.rolling import RolledSource
 from logsources.rows import BadRow, ascending_ids, read_row
-from logsources.storing import PreparedRow, ProjectMoved, RowStore, TableCopy, encode_row
+from logsources.storing import PreparedRow, ProjectMoved, RowStore, encode_row
 from logsources.tables import TableShape
 from logsources.topology import read_topology
 
@@ -143,15 +143,15 @@ def _load_rows(
     batch_rows: int,
     progress: Callable[[LoadProgress], None] | None,
 ) -> LoadReport:
-    shape = TableShape(source.name, source.project_path or None)
-    intake = _Intake(lines, shape.project_path, source.default_project, on_bad_line, progress)
+    rolled = RolledSource(TableShape(source.name, source.project_path or None), source.retention_days)
+    intake = _Intake(lines, rolled.shape.project_path, source.default_project, on_bad_line, progress)
     with ExitStack() as stack:
         conn = stack.enter_context(owner_connection())
-        days = _PreparedDays(stack.enter_context(owner_connection()), RolledSource(shape, source.retention_days))
+        days = _PreparedDays(stack.enter_context(owner_connection()), rolled)
         with conn.transaction():
             rows = _Held(iter(intake))  # before the table is locked: the first line may be long in coming
-            conn.execute(hold_table(shape.name, read_topology(conn)))
-            store = RowStore(conn, TableCopy(conn, shape), intake.refuse)
+            conn.execute(hold_table(source.name, read_topology(conn)))
+            store = RowStore(conn, rolled, intake.refuse)
             while rows.first is not None:
                 days.prepare(rows.first.day)
                 store.store(rows.take_batch(days, batch_rows))

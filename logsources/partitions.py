@@ -12,8 +12,8 @@ from datetime import UTC, date, datetime, timedelta
 
 ONE_DAY = timedelta(days=1)
 DAYS_AHEAD = 7  # the scheduler may stop for a week: rows still find their partition
-# How far back a source that keeps rows for ever gets partitions. One row from a wrong clock must not create thousands
-# of partitions: older rows stay in the default partition, where queries still find them.
+# How far back a source that keeps rows for ever takes them: one row from a wrong clock must not create thousands of
+# partitions.
 DAYS_BACK_WITHOUT_RETENTION = 400
 MAX_RETENTION_DAYS = 36_500
 MAX_SOURCE_NAME_LENGTH = 48  # + "_p20250602" stays under PostgreSQL's 63 bytes for a name

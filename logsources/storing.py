@@ -16,7 +16,9 @@ import psycopg
 from psycopg import Connection, errors, sql
 
 from logsources import tables
+from logsources.partitions import DAYS_BACK_WITHOUT_RETENTION, partition_window, utc_day
 from logsources.project_column import read_project_column
+from logsources.rolling import RolledSource
 from logsources.rows import Row
 from logsources.tables import TableShape
 
@@ -152,12 +154,15 @@ class PreparedRow(NamedTuple):
 class RowStore:
     """Puts batches into one table, inside the caller's transaction.
 
-    `refuse` gets the number of each row that PostgreSQL refuses, and why; any exception it raises ends the batch.
+    `refuse` gets the number of each row that PostgreSQL refuses or that is too old for a source without retention, and
+    why; any exception it raises ends the batch.
     """
 
-    def __init__(self, conn: Connection[Any], table: TableCopy, refuse: Callable[[int, str], None]) -> None:
+    def __init__(self, conn: Connection[Any], source: RolledSource, refuse: Callable[[int, str], None]) -> None:
         self._conn = conn
-        self._table = table
+        self._table = TableCopy(conn, source.shape)
+        window = partition_window(utc_day(datetime.now(UTC)), source.retention_days)
+        self._first_day = window.first if source.retention_days is None else date.min
         self._refuse = refuse
         self._expects_duplicates = False
         self.loaded = 0
@@ -165,6 +170,7 @@ class RowStore:
 
     def store(self, rows: Iterable[PreparedRow]) -> None:
         """Store a batch; raises psycopg.Error for an error that no single row causes."""
+        rows = self._late_enough(rows)
         if self._expects_duplicates:
             self._store_apart(list(rows))
             return
@@ -177,6 +183,13 @@ class RowStore:
             self._store_apart(batch)
         else:
             self.loaded += len(batch)
+
+    def _late_enough(self, rows: Iterable[PreparedRow]) -> Iterator[PreparedRow]:
+        for row in rows:
+            if row.day >= self._first_day:
+                yield row
+            else:
+                self._refuse(row.number, f"timestamp is more than {DAYS_BACK_WITHOUT_RETENTION} days ago")
 
     def _store_apart(self, batch: Sequence[PreparedRow]) -> None:
         duplicates_before = self.duplicates

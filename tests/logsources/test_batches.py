@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from threading import Barrier
 from typing import Any
@@ -48,11 +49,16 @@ def row(number: int, **fields: object) -> dict[str, Any]:
 
 
 def load(
-    rows: list[Any], *, skip_bad_rows: bool = False, now: datetime | None = None, sending: str = ""
+    rows: list[Any],
+    *,
+    skip_bad_rows: bool = False,
+    now: datetime | None = None,
+    sending: str = "",
+    source: RolledSource = SOURCE,
 ) -> BatchReport:
     batch = read_batch(orjson.dumps(rows), project_path=None, now=now or this_second(), sending=sending)
     with owner_connection() as conn:
-        return load_batch(conn, SOURCE, batch, skip_bad_rows=skip_bad_rows, topology=read_topology(conn))
+        return load_batch(conn, source, batch, skip_bad_rows=skip_bad_rows, topology=read_topology(conn))
 
 
 def counts(report: BatchReport) -> tuple[int, int, int]:
@@ -72,6 +78,19 @@ def test_a_batch_over_several_days_makes_their_partitions(logs: Connection[Any],
 
 def test_rows_older_than_the_retention_come_in_too(logs: Connection[Any], table: str) -> None:
     assert counts(load([row(1, timestamp="2020-01-01T00:00:00Z"), row(2)])) == (2, 0, 0)
+
+
+def test_without_a_retention_rows_older_than_400_days_are_bad(logs: Connection[Any], table: str) -> None:
+    source, now = replace(SOURCE, retention_days=None), this_second()
+    rows = [row(ago, timestamp=(now - timedelta(days=ago)).isoformat()) for ago in (0, 399, 402, 4000)]
+    with pytest.raises(BatchRefused):
+        load(rows, source=source, now=now)
+    assert messages(logs) == []
+    report = load(rows, source=source, now=now, skip_bad_rows=True)
+    assert counts(report) == (2, 0, 2)
+    reason = "timestamp is more than 400 days ago"
+    assert report.bad_rows.listed == (BadRowAt(2, reason), BadRowAt(3, reason))
+    assert messages(logs) == ["000", "399"]
 
 
 def test_an_empty_batch_touches_nothing(table: str) -> None:

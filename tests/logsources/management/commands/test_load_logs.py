@@ -19,6 +19,7 @@ from logsources import loading
 from logsources.generation import SOURCE_NAMES
 from logsources.management import load_progress
 from logsources.models import LogSource
+from logsources.partitions import MAX_RETENTION_DAYS
 from logsources.services import create_source
 
 pytestmark = pytest.mark.sql
@@ -31,7 +32,9 @@ NDJSON = b"\n".join(LINES) + b"\n"
 
 @pytest.fixture
 def source(logs: Connection[Any]) -> LogSource:
-    return create_source(name="commanded_rows", holds="rows", project_location="row field")
+    return create_source(
+        name="commanded_rows", holds="rows", project_location="row field", retention_days=MAX_RETENTION_DAYS
+    )
 
 
 def row_count(logs: Connection[Any]) -> int:
@@ -134,6 +137,17 @@ def test_skips_bad_lines_when_told_to_and_lists_them(
     assert len(lines) == 103
     assert "20 rows loaded, 0 already there, 151 bad lines skipped" in stdout
     assert "hunter2" not in stdout + stderr
+    assert row_count(logs) == 20
+
+
+def test_lines_older_than_a_source_without_retention_keeps_are_bad(
+    logs: Connection[Any], source: LogSource, tmp_path: Path
+) -> None:
+    LogSource.objects.filter(name=source.name).update(retention_days=None)
+    file = tmp_path / "rows"
+    file.write_bytes(NDJSON + b'{"id": "old", "timestamp": "2020-01-01", "project": "acme", "event_message": "m"}\n')
+    _, stderr = run(file, "--skip-bad-lines")
+    assert stderr.startswith("line 21: timestamp is more than 400 days ago\n")
     assert row_count(logs) == 20
 
 

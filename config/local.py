@@ -12,7 +12,6 @@ import secrets
 import signal
 import socket
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -26,7 +25,6 @@ from config.embedded.state import write_private_json
 DATABASE_VARIABLES = ("DATABASE_URL", "LOGS_DATABASE_URL", "LOGS_GATE_URL")
 DEMO_ADDRESS = "127.0.0.1"
 DEMO_PORT = 8000
-REMAINS_SECONDS = 5.0  # by then the remains of a killed demo are gone, even on a busy machine
 # Commands that only read and write files, including `check` if it names no database. Not makemigrations, which compares
 # with the applied migrations, and not spectacular, whose document lists the stored endpoints.
 COMMANDS_WITHOUT_SERVERS = frozenset(
@@ -164,13 +162,10 @@ def _refuse_taken_port(port: int) -> None:
     """Check the port of the demo at once: before servers, migrations and rows."""
     if not 0 < port < 65536:
         raise LocalSetupError(f"{port} is not a port number (1 to 65535).")
-    deadline = time.monotonic() + REMAINS_SECONDS
-    while port_is_taken(port):
-        if time.monotonic() > deadline:
-            raise LocalSetupError(
-                f"Port {port} is used by another program: stop it, or choose another port (make demo PORT={port + 1})."
-            )
-        time.sleep(0.1)
+    if port_is_taken(port):
+        raise LocalSetupError(
+            f"Port {port} is used by another program: stop it, or choose another port (make demo PORT={port + 1})."
+        )
 
 
 def _exit(number: int, _frame: FrameType | None) -> None:

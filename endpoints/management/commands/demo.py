@@ -25,7 +25,7 @@ from psycopg import sql
 
 from config.embedded import known_urls, local_folder
 from config.local import DEMO_ADDRESS, DEMO_PORT, LocalSecrets, ensure_local_secrets, keep_local_secrets
-from config.processes import Program, ProgramFailed, run_together
+from config.processes import Program, ProgramEnded, run_together
 from endpoints.access.access_tokens import authenticate_access_token, issue_access_token
 from endpoints.errors import NotAuthenticated
 from logsources.databases import owner_connection
@@ -99,23 +99,22 @@ class Command(OwnCommand):
         login = _ensure_login(root)
         base = f"http://{DEMO_ADDRESS}:{port}"
         self.stdout.write("Starting web, worker and beat …")
-        try:
-            with _new_rows(rows_per_second) as begin:
+        with _new_rows(rows_per_second) as begin:
 
-                def announce() -> None:
-                    self.stdout.write(_announcement(base, login, newest, root, replicas=replicas))
-                    begin()
+            def announce() -> None:
+                self.stdout.write(_announcement(base, login, newest, root, replicas=replicas))
+                begin()
 
+            try:
                 run_together(
                     list(_programs(port, log_folder)),
                     {**os.environ, **_child_environment()},
                     folder=settings.BASE_DIR,
-                    report=lambda line: self.stderr.write(line),
                     is_up=lambda: _is_ready(base),
                     announce=announce,
                 )
-        except ProgramFailed as error:
-            raise CommandError(f"The demo has ended: {error}") from error
+            except ProgramEnded as error:
+                raise CommandError(f"The demo has ended: {error}") from error
         self.stdout.write("Stopped.")
 
     def _harden(self) -> None:

@@ -1,4 +1,4 @@
-"""The demo as its user meets it: started, called by the lines it prints, killed, started again, ended."""
+"""The demo as its user meets it: started, called by the lines it prints, ended, started again."""
 
 from __future__ import annotations
 
@@ -71,6 +71,7 @@ def _start(root: Path, port: int, *options: str) -> tuple[subprocess.Popen[str],
         said.append(line.rstrip("\n"))
         if line.startswith("Ctrl-C"):
             return process, said
+    process.communicate()
     raise AssertionError("\n".join(said))
 
 
@@ -116,7 +117,13 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def test_demo_answers_its_own_lines_survives_a_kill_and_leaves_nothing_behind(root: Path) -> None:
+def _ends(process: subprocess.Popen[str], root: Path) -> None:
+    last_words, _ = process.communicate(timeout=60)
+    assert (process.returncode, last_words) == (0, "Stopped.\n")
+    assert not _processes_of(root)
+
+
+def test_demo_answers_its_own_lines_and_leaves_nothing_behind(root: Path) -> None:
     port = _free_port()
     process, said = _start(root, port, "--rows-per-second", "0")
     assert_recorded("demo.txt", [_recorded(line, root) for line in said])
@@ -129,8 +136,13 @@ def test_demo_answers_its_own_lines_survives_a_kill_and_leaves_nothing_behind(ro
     assert newest[0].keys() == {"timestamp", "event_message"}
     assert not [line for line in said if line.startswith("Standby:")]
 
-    process.kill()
-    process.communicate()
+    with pytest.raises(AssertionError) as refused:
+        _start(root, port)
+    assert str(refused.value).startswith(f"manage.py: Port {port} is used by another program")
+    assert "\n" not in str(refused.value)
+
+    process.terminate()
+    _ends(process, root)
     process, said_again = _start(root, port, "--replicas", "1", "--rows-per-second", "0")
     assert "Sample rows: kept" in said_again
     assert [line for line in said_again if "/admin/" in line] == [line for line in said if "/admin/" in line]
@@ -140,7 +152,5 @@ def test_demo_answers_its_own_lines_survives_a_kill_and_leaves_nothing_behind(ro
     shown = [title for title in map(_title, os.listdir("/proc")) if "streaming" in title]
     assert [title for title in shown if "walreceiver" in title and standby.split()[1] in title]
 
-    process.send_signal(signal.SIGINT)
-    last_words, _ = process.communicate(timeout=60)
-    assert (process.returncode, last_words) == (0, "Stopped.\n")
-    assert not _processes_of(root)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _ends(process, root)

@@ -20,10 +20,11 @@ TICK_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program to run, its name in reports, and the file for its output."""
+    """A program to run with this environment, its name in reports, and the file for its output."""
 
     name: str
     arguments: Sequence[str]
+    environment: Mapping[str, str]
     log: Path
 
 
@@ -53,12 +54,7 @@ def held_signals() -> Iterator[list[int]]:
 
 
 def run_together(
-    programs: Sequence[Program],
-    environment: Mapping[str, str],
-    *,
-    folder: Path,
-    is_up: Callable[[], bool],
-    announce: Callable[[], None],
+    programs: Sequence[Program], folder: Path, is_up: Callable[[], bool], announce: Callable[[], None]
 ) -> None:
     """Run the programs in this folder until a signal asks for an end, then end them; a second signal kills them.
 
@@ -69,7 +65,7 @@ def run_together(
     with held_signals() as asked:
         try:
             for program in programs:
-                running.append(_start(program, environment, folder, group=running[0].pid if running else 0))
+                running.append(_start(program, folder, group=running[0].pid if running else 0))
             while not asked:
                 for program, process in zip(programs, running, strict=True):
                     if process.poll() is not None:
@@ -92,17 +88,12 @@ def last_lines(log: Path, *, count: int = 8) -> str:
     return "\n".join([line.strip() for line in lines if line.strip()][-count:])
 
 
-def _start(program: Program, environment: Mapping[str, str], folder: Path, *, group: int) -> subprocess.Popen[bytes]:
+def _start(program: Program, folder: Path, *, group: int) -> subprocess.Popen[bytes]:
     with program.log.open("wb") as log:
         return subprocess.Popen(  # noqa: S603  # programs and arguments are the caller's own
-            program.arguments,
-            env=environment,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            process_group=group,
-        )
+            program.arguments, env=program.environment, cwd=folder, process_group=group,
+            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+        )  # fmt: skip
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]], asked: Sequence[int]) -> None:

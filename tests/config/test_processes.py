@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from config.embedded.places import is_running
 from config.processes import held_signals
 from tests.files import PROJECT
+from tests.live.processes import is_running
 
 # Runs the shell scripts given as arguments, each as a program whose log is <number>.log in the folder.
 RUNNER = """
@@ -25,13 +25,12 @@ from config.processes import Program, ProgramEnded, run_together
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 folder = Path(sys.argv[1])
 programs = [
-    Program(name=f"program {number}", arguments=["/bin/sh", "-c", script], log=folder / f"{number}.log")
+    Program(f"program {number}", ["/bin/sh", "-c", script], {**os.environ, "GIVEN": "value"}, folder / f"{number}.log")
     for number, script in enumerate(sys.argv[2:])
 ]
 try:
     run_together(
-        programs, {**os.environ, "GIVEN": "value"}, folder=folder,
-        is_up=lambda: (folder / "up").exists(), announce=lambda: print("announced", flush=True),
+        programs, folder, is_up=lambda: (folder / "up").exists(), announce=lambda: print("announced", flush=True),
     )
 except ProgramEnded as error:
     sys.exit(f"failed: {error}")

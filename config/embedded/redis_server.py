@@ -67,11 +67,12 @@ class RedisServer:
     def stop(self, port: int | None) -> None:
         """Stop the server; everything written is in its file. Does nothing if it is not up."""
         if self.is_running(port):
-            self._answer(port, "SHUTDOWN")  # it closes the connection when it has written everything
+            self._answer(port, "SHUTDOWN", PATIENCE_SECONDS)  # it closes the connection when it has written everything
 
-    def _answer(self, port: int | None, command: str) -> bytes:
+    def _answer(self, port: int | None, command: str, seconds: float = 2) -> bytes:
         try:
-            with socket.create_connection((ADDRESS, port), timeout=2) as connection, connection.makefile("rb") as file:
+            address = (ADDRESS, port)
+            with socket.create_connection(address, seconds) as connection, connection.makefile("rb") as file:
                 connection.sendall(f"AUTH {self.password}\r\n{command}\r\n".encode())
                 return file.readline() and file.readline()
         except OSError:

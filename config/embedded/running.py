@@ -29,10 +29,9 @@ from config.embedded.state import (
     Servers,
     database_urls,
     keep,
-    load_listening,
+    known_urls,
     load_secrets,
     standbys,
-    urls,
 )
 from config.processes import held_signals
 
@@ -75,25 +74,23 @@ def prepare_databases(superuser_url: str, secrets: Secrets | None = None) -> Ser
 
 def prepare_logins(connection: psycopg.Connection[tuple[object, ...]], passwords: Secrets) -> None:
     """Create the missing logins and set their passwords. `connection` is a superuser's. Raises psycopg.Error."""
-    _ensure_login(connection, SERVICE_OWNER, passwords.service_owner, "NOSUPERUSER NOCREATEROLE")
-    _ensure_login(connection, LOGS_OWNER, passwords.logs_owner, "NOSUPERUSER CREATEROLE")
-    gate_options = f"NOSUPERUSER NOCREATEROLE NOCREATEDB NOINHERIT CONNECTION LIMIT {GATE_CONNECTION_LIMIT}"
-    _ensure_login(connection, LOGS_GATE, passwords.logs_gate, gate_options)
+    from psycopg import sql
+
+    gate_options: LiteralString = f"NOCREATEROLE NOCREATEDB NOINHERIT CONNECTION LIMIT {GATE_CONNECTION_LIMIT}"
+    for name, password, options in (
+        (SERVICE_OWNER, passwords.service_owner, "NOCREATEROLE"),
+        (LOGS_OWNER, passwords.logs_owner, "CREATEROLE"),
+        (LOGS_GATE, passwords.logs_gate, gate_options),
+    ):
+        known = connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [name]).rowcount
+        # Hashed here: the server never sees the password, not even in a log of failed statements.
+        verifier = connection.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
+        verb: LiteralString = "ALTER" if known else "CREATE"
+        statement = sql.SQL(f"{verb} ROLE {name} LOGIN NOSUPERUSER {options} PASSWORD {{}}")
+        connection.execute(statement.format(sql.Literal(verifier)))
     if connection.info.server_version >= 160000:
         # The owner limits the gate for its database; up to PostgreSQL 15, CREATEROLE is enough for that.
         connection.execute(f"GRANT {LOGS_GATE} TO {LOGS_OWNER} WITH ADMIN TRUE, INHERIT FALSE, SET FALSE")
-
-
-def _ensure_login(
-    connection: psycopg.Connection[tuple[object, ...]], name: LiteralString, password: str, options: LiteralString
-) -> None:
-    from psycopg import sql
-
-    verb = "ALTER" if connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [name]).rowcount else "CREATE"
-    # Hashed here: the server never sees the password, not even in a log of failed statements.
-    verifier = connection.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
-    statement = sql.SQL(f"{verb} ROLE {name} LOGIN {options} PASSWORD {{}}")
-    connection.execute(statement.format(sql.Literal(verifier)))
 
 
 def _ensure_database(
@@ -118,12 +115,6 @@ def local_folder(project: Path) -> Path:
     return project / ".local"
 
 
-def known_urls(root: Path) -> Servers | None:
-    """Return the URLs of an installation without starting or touching anything; None before its first start."""
-    secrets = load_secrets(root)
-    return None if secrets is None else urls(root, secrets, load_listening(root))
-
-
 def ensure_running(
     root: Path, *, postgres: bool = True, redis: bool = True, replicas: int = 0, settings: Settings = NO_SETTINGS
 ) -> Servers:
@@ -140,7 +131,7 @@ def ensure_running(
                 f"PostgreSQL does not run as root, and its account {ACCOUNT} cannot enter {root}: name another folder "
                 "(ENDPOINTS_LOCAL_DIR), or run this as another user."
             )
-        secrets, listening = load_secrets(root), load_listening(root)
+        secrets = load_secrets(root)
         if secrets is None and (root / "postgres").exists():
             raise EmbeddedServerError(
                 f"{root / 'postgres'} exists, but the file with its passwords is missing ({root / 'secrets.json'}): "
@@ -149,13 +140,18 @@ def ensure_running(
         secrets = secrets or Secrets()
         keep(root, secrets)
         if postgres:
-            _ensure_postgres(root, secrets, settings, is_new=not listening.databases_prepared)
-            running_standbys = _ensure_standbys(root, secrets, replicas)
-            listening = replace(listening, databases_prepared=True, standbys=running_standbys)
+            _ensure_postgres(root, secrets, settings)
+            count = replicas
+            while PostgresServer(root, f"standby{count + 1}").is_running():
+                count += 1  # of another user
+            secrets = replace(secrets, databases_prepared=True, standbys=count)
+            keep(root, secrets)
+            for standby in standbys(root, replicas):
+                if not standby.is_running():
+                    standby.follow(PostgresServer(root), secrets.superuser)
         server = RedisServer(root, secrets.redis)
-        if redis and not server.is_running(listening.redis_port):
-            listening = replace(listening, redis_port=server.start(listening.redis_port))
-        keep(root, listening)
+        if redis and not server.is_running(secrets.redis_port):
+            keep(root, replace(secrets, redis_port=server.start(secrets.redis_port)))
     except OSError as error:  # A full disk, a read-only folder.
         raise EmbeddedServerError(f"The servers in {root} cannot be started: {error}") from error
     finally:
@@ -165,11 +161,11 @@ def ensure_running(
 
 def stop(root: Path) -> None:
     """Stop every server, even if they are in use; nothing is lost, and nothing happens if none runs."""
-    secrets, listening = load_secrets(root), load_listening(root)
+    secrets = load_secrets(root)
     if secrets is not None:
-        RedisServer(root, secrets.redis).stop(listening.redis_port)
+        RedisServer(root, secrets.redis).stop(secrets.redis_port)
         # Standbys first: a primary's shutdown waits until they have everything.
-        for server in (*standbys(root, listening.standbys), PostgresServer(root)):
+        for server in (*standbys(root, secrets.standbys), PostgresServer(root)):
             server.stop()
 
 
@@ -181,7 +177,9 @@ def using(
 
     Signals that ask for an end wait while servers are started or stopped. Raises EmbeddedServerError.
     """
+    before = os.umask(0o022)
     root.mkdir(parents=True, exist_ok=True)
+    os.umask(before)
     with (root / "in-use.lock").open("a") as lock:
         try:
             with held_signals():
@@ -215,10 +213,10 @@ def _is_alone(lock: IO[str]) -> bool:
 
 
 def _all_run(root: Path, postgres: bool, redis: bool, replicas: int) -> bool:
-    secrets, listening = load_secrets(root), load_listening(root)
+    secrets = load_secrets(root) or Secrets()
     servers = (PostgresServer(root), *standbys(root, replicas)) if postgres else ()
-    is_redis_fine = not redis or (secrets and RedisServer(root, secrets.redis).is_running(listening.redis_port))
-    return bool(is_redis_fine) and all(server.is_running() for server in servers)
+    is_redis_fine = not redis or RedisServer(root, secrets.redis).is_running(secrets.redis_port)
+    return is_redis_fine and all(server.is_running() for server in servers)
 
 
 def _urls(root: Path, *, postgres: bool, redis: bool) -> Servers:
@@ -228,28 +226,18 @@ def _urls(root: Path, *, postgres: bool, redis: bool) -> Servers:
     return known if postgres else Servers(redis_url=known.redis_url)
 
 
-def _ensure_postgres(root: Path, secrets: Secrets, settings: Settings, *, is_new: bool) -> None:
+def _ensure_postgres(root: Path, secrets: Secrets, settings: Settings) -> None:
     import psycopg  # Slow to import, and known_urls() does not need it.
 
     server = PostgresServer(root)
-    if not server.exists():
+    is_new = not server.exists()
+    if is_new:
         server.initialise(secrets.superuser, settings)
-        is_new = True
     if not server.is_running():
         server.start()
-    if is_new:
+    if is_new or not secrets.databases_prepared:
         url = database_urls(secrets, host=str(server.sockets), port=5432).superuser_url
         try:
             prepare_databases(psycopg.conninfo.make_conninfo(str(url), dbname="postgres"), secrets)
         except psycopg.Error as error:
             raise EmbeddedServerError(f"The databases cannot be made: {error}") from error
-
-
-def _ensure_standbys(root: Path, secrets: Secrets, count: int) -> int:
-    """Start the standbys that do not run; return how many there are, those of other users too."""
-    for server in standbys(root, count):
-        if not server.is_running():
-            server.follow(PostgresServer(root), secrets.superuser)
-    while PostgresServer(root, f"standby{count + 1}").is_running():
-        count += 1
-    return count

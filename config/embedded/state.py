@@ -6,10 +6,9 @@ import json
 import os
 import secrets
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from config.embedded.postgres_server import SUPERUSER, EmbeddedServerError, PostgresServer
@@ -43,7 +42,7 @@ class Servers:
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """What is drawn once for an installation: a password per login, and what the demo shows its user."""
+    """What is drawn once for an installation, a password per login among it, and what runs of it, or ran last."""
 
     superuser: str = field(repr=False, default_factory=_password)
     service_owner: str = field(repr=False, default_factory=_password)
@@ -52,53 +51,49 @@ class Secrets:
     redis: str = field(repr=False, default_factory=_password)
     secret_key: str = field(repr=False, default_factory=_password)
     admin_password: str = field(repr=False, default_factory=partial(secrets.token_urlsafe, 12))
-    access_token: str = field(repr=False, default="")
-
-
-@dataclass(frozen=True, slots=True)
-class Listening:
-    """What runs of an installation, or ran last."""
-
+    access_token: str = field(repr=False, default="")  # the demo's, once it has issued it
     databases_prepared: bool = False
     redis_port: int | None = None
     standbys: int = 0
 
 
 def load_secrets(root: Path) -> Secrets | None:
-    """Return the passwords of an installation, or None before its first start."""
-    values = _read(root / "secrets.json", Secrets)
-    return None if values is None else Secrets(**values)
+    """Return what is known of an installation, or None before its first start."""
+    path = root / "secrets.json"
+    try:
+        return Secrets(**json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError) as error:
+        raise EmbeddedServerError(f"{path} is damaged; remove {root} to start again.") from error
 
 
-def load_listening(root: Path) -> Listening:
-    """Return the record of an installation's servers; it is empty before the first start."""
-    return Listening(**(_read(root / "servers.json", Listening) or {}))
-
-
-def keep(root: Path, values: Secrets | Listening) -> None:
-    """Replace the file of these values in one step; only its owner can read it."""
-    path = root / ("secrets.json" if isinstance(values, Secrets) else "servers.json")
-    partial_file = path.with_name(f"{path.name}.{os.getpid()}.partial")
+def keep(root: Path, kept: Secrets) -> None:
+    """Replace the file in one step; only its owner can read it."""
+    partial_file = root / f"secrets.json.{os.getpid()}.partial"
     partial_file.unlink(missing_ok=True)
     with open(os.open(partial_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        json.dump(asdict(values), file, indent=2)
+        json.dump(asdict(kept), file, indent=2)
         file.flush()
         os.fsync(file.fileno())
-    partial_file.replace(path)
+    partial_file.replace(root / "secrets.json")
 
 
 def standbys(root: Path, count: int) -> list[PostgresServer]:
     return [PostgresServer(root, f"standby{number}") for number in range(1, count + 1)]
 
 
-def urls(root: Path, secrets: Secrets, listening: Listening) -> Servers:
-    """Return the URLs of the servers that were started."""
+def known_urls(root: Path) -> Servers | None:
+    """Return the URLs of an installation without starting or touching anything; None before its first start."""
+    known = load_secrets(root)
+    if known is None:
+        return None
     servers = Servers()
-    if listening.databases_prepared:
-        followers = [str(each.sockets) for each in standbys(root, listening.standbys)]
-        servers = database_urls(secrets, host=str(PostgresServer(root).sockets), port=5432, followers=followers)
-    if listening.redis_port is not None:
-        servers = replace(servers, redis_url=f"redis://:{secrets.redis}@127.0.0.1:{listening.redis_port}/0")
+    if known.databases_prepared:
+        followers = [str(each.sockets) for each in standbys(root, known.standbys)]
+        servers = database_urls(known, host=str(PostgresServer(root).sockets), port=5432, followers=followers)
+    if known.redis_port is not None:
+        servers = replace(servers, redis_url=f"redis://:{known.redis}@127.0.0.1:{known.redis_port}/0")
     return servers
 
 
@@ -121,13 +116,3 @@ def database_urls(secrets: Secrets, *, host: str, port: int, followers: Sequence
         logs_gate_url=url(LOGS_GATE, secrets.logs_gate, LOGS_DATABASE, *of_gate),
         superuser_url=url(SUPERUSER, secrets.superuser, LOGS_DATABASE),
     )
-
-
-def _read(path: Path, kind: type[Secrets | Listening]) -> dict[str, Any] | None:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        return {each.name: values[each.name] for each in fields(kind) if each.name in values}
-    except FileNotFoundError:
-        return None
-    except (ValueError, TypeError) as error:
-        raise EmbeddedServerError(f"{path} is damaged; remove {path.parent} to start again.") from error

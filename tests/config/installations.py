@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import psycopg
@@ -13,6 +14,7 @@ import pytest
 from config import embedded
 from config.embedded import Servers
 from config.embedded.postgres_server import PostgresServer
+from config.embedded.state import load_secrets
 from tests.live import processes
 from tests.live.processes import redis_process as redis_process
 
@@ -49,6 +51,13 @@ def shared(shared_root: Path) -> Servers:
     servers = embedded.known_urls(shared_root)
     assert servers is not None
     return servers
+
+
+def passwords(root: Path) -> list[str]:
+    """Return every text that was drawn for an installation."""
+    known = load_secrets(root)
+    assert known is not None
+    return [value for value in asdict(known).values() if isinstance(value, str) and value]
 
 
 def postmaster(root: Path) -> int | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from config import local
-from config.embedded.state import load_listening
+from config.embedded.state import load_secrets
 from config.local import LocalSetupError, needs_servers
 from tests.files import PROJECT
 
@@ -101,10 +101,11 @@ def test_a_command_works_on_servers_of_its_own_and_stops_them(root: Path) -> Non
 
 
 def _listens(root: Path) -> bool:
-    port = load_listening(root).redis_port
-    assert port is not None
+    known = load_secrets(root)
+    assert known is not None
+    assert known.redis_port is not None
     with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+        return probe.connect_ex(("127.0.0.1", known.redis_port)) == 0
 
 
 @pytest.mark.parametrize("given", [["DATABASE_URL"], ["LOGS_DATABASE_URL", "LOGS_GATE_URL"]])

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,7 +20,7 @@ from config import embedded
 from config.embedded import EmbeddedServerError, Servers, running
 from config.embedded.postgres_server import PostgresServer
 from config.embedded.state import load_secrets
-from tests.config.installations import FAST, execute, kill, postmaster, redis_process, scalar
+from tests.config.installations import FAST, execute, kill, passwords, postmaster, redis_process, scalar
 from tests.files import PROJECT
 from tests.live.calls import until
 from tests.live.processes import command_line
@@ -129,8 +128,7 @@ class TestSecrets:
     def test_no_process_shows_a_password(self, shared_root: Path) -> None:
         lines = [" ".join(command_line(int(name))) for name in os.listdir("/proc") if name.isdigit()]
         assert any(str(PostgresServer(shared_root).sockets) in line for line in lines)
-        secrets = load_secrets(shared_root)
-        drawn = [value for item in fields(secrets) if (value := getattr(secrets, item.name))]
+        drawn = passwords(shared_root)
         assert not [line for line in lines for value in drawn if value in line]
 
     def test_no_log_holds_a_password(self, shared: Servers, shared_root: Path) -> None:
@@ -139,11 +137,10 @@ class TestSecrets:
         logs = [shared_root / "postgres.log", shared_root / "redis" / "redis.log"]
         text = "".join(log.read_text(encoding="utf-8") for log in logs)
         assert "password authentication failed" in text
-        secrets = load_secrets(shared_root)
-        drawn = [value for item in fields(secrets) if (value := getattr(secrets, item.name))]
+        drawn = passwords(shared_root)
         assert not [value for value in drawn if value in text]
 
-    @pytest.mark.parametrize("name", ["secrets.json", "servers.json", "redis/redis.log", "postgres.log"])
+    @pytest.mark.parametrize("name", ["secrets.json", "redis/redis.log", "postgres.log"])
     def test_files_are_closed_to_others(self, shared_root: Path, name: str) -> None:
         assert (shared_root / name).stat().st_mode & 0o077 == 0
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,8 +14,7 @@ import pytest
 from config import embedded
 from config.embedded import EmbeddedServerError, Servers
 from config.embedded.postgres_server import PostgresServer
-from config.embedded.state import load_secrets
-from tests.config.installations import FAST, clean_up, execute, kill, postmaster, scalar
+from tests.config.installations import FAST, clean_up, execute, kill, passwords, postmaster, scalar
 from tests.live import processes
 from tests.live.replicated import Replicated, server_processes
 
@@ -183,11 +181,9 @@ def test_a_primary_that_permits_no_standby_says_so(root: Path) -> None:
 
 
 def test_nothing_of_a_standby_shows_a_password(pair: Pair) -> None:
-    secrets = load_secrets(pair.root)
     lines = [" ".join(processes.command_line(int(name))) for name in os.listdir("/proc") if name.isdigit()]
     assert any("standby1" in line for line in lines)
     shown = [*lines, (pair.root / "standby1.log").read_text(encoding="utf-8")]
-    drawn = [value for item in fields(secrets) if (value := getattr(secrets, item.name))]
-    assert not [text for text in shown for value in drawn if value in text]
+    assert not [text for text in shown for value in passwords(pair.root) if value in text]
     for path in (pair.standby.data, pair.standby.log, pair.standby.sockets):
         assert path.stat().st_mode & 0o077 == 0

@@ -71,6 +71,8 @@ class Servers(Replicated):
     def start(self) -> None:
         """Start what is not running, and let every standby follow its primary again."""
         embedded.ensure_running(self.root, replicas=self._replicas)
+        if self._replicas:
+            self.start_standby()  # a promoted one runs, and follows nobody
 
     # --- PostgreSQL ---------------------------------------------------------------------------------------------------
     def execute(self, statement: str) -> None:

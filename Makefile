@@ -68,7 +68,7 @@ faults: .venv/dev.stamp ## see that a test notices each fault of tests/seeded_fa
 	@$(BIN)/python -m tests.seeded_faults $(ARGS)
 
 record: .venv/dev.stamp ## write the recorded answers anew; look at the difference, commit it alone, say why
-	@RECORD_ANSWERS=1 $(BIN)/python -m pytest tests/recorded -p no:randomly --numprocesses=0 --quiet $(ARGS)
+	@RECORD_ANSWERS=1 $(BIN)/python -m pytest tests/recorded tests/endpoints/management/commands/test_demo.py -p no:randomly --numprocesses=0 --quiet $(ARGS)
 
 lint: .venv/dev.stamp ## check style, format, types, import contracts, and that recorded answers change alone
 	@$(BIN)/ruff check

@@ -63,7 +63,7 @@ def template(number: int, options: argparse.Namespace) -> bytes:
         projects=["acme", "globex"],
         seed=str(number),
     )
-    for index, row in enumerate(generated):
+    for index, row in enumerate(map(orjson.loads, generated)):
         metadata = row["metadata"]
         cf = metadata["request"]["cf"]
         for name in sorted(cf, key=lambda _: dice.random()):

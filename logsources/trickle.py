@@ -10,7 +10,6 @@ from random import Random
 from threading import Event
 from typing import Final
 
-import orjson
 import psycopg
 from django.db import DatabaseError, connections
 
@@ -19,7 +18,6 @@ from logsources.loading import LoadAborted, OnBadLine, load_rows
 from logsources.models import LogSource
 
 EVERY_SECONDS: Final = 2.0
-DAYS_PER_SECOND: Final = 1 / 86_400
 
 logger = logging.getLogger(__name__)
 
@@ -51,13 +49,6 @@ def trickle(stop: Event, *, rows_per_second: float, at_most: int, projects: Sequ
 
 
 def _load(name: str, count: int, projects: Sequence[str], *, seed: str) -> int:
-    rows = generate_rows(
-        name,
-        count=count,
-        until=datetime.now(UTC),
-        days=EVERY_SECONDS * DAYS_PER_SECOND,
-        projects=projects,
-        seed=seed,
-    )
-    source = LogSource.objects.get(name=name)
-    return load_rows(source, map(orjson.dumps, rows), on_bad_line=OnBadLine.ABORT).loaded
+    days = EVERY_SECONDS / 86_400
+    rows = generate_rows(name, count=count, until=datetime.now(UTC), days=days, projects=projects, seed=seed)
+    return load_rows(LogSource.objects.get(name=name), rows, on_bad_line=OnBadLine.ABORT).loaded

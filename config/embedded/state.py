@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
-from config.embedded.places import EmbeddedServerError
+from config.embedded.postgres_server import SUPERUSER, EmbeddedServerError, PostgresServer
 
 SERVICE_DATABASE = "service"
 LOGS_DATABASE = "logs"
-SUPERUSER = "postgres"
 SERVICE_OWNER = "service_owner"
 LOGS_OWNER = "logs_owner"
 LOGS_GATE = "logs_gate"
+# Hexadecimal: needs no quoting in a URL, in Redis' configuration or in a shell.
+_password = partial(secrets.token_hex, 24)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,126 +37,82 @@ class Servers:
 
     def environment(self) -> dict[str, str]:
         """Return the variables that the service reads, for the known servers; never the superuser's."""
-        variables = {
-            "DATABASE_URL": self.database_url,
-            "LOGS_DATABASE_URL": self.logs_database_url,
-            "LOGS_GATE_URL": self.logs_gate_url,
-            "REDIS_URL": self.redis_url,
-        }
-        return {name: url for name, url in variables.items() if url is not None}
+        return {name.upper(): url for name, url in asdict(self).items() if url is not None and name != "superuser_url"}
 
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """One random password per login, kept in secrets.json."""
+    """What is drawn once for an installation, a password per login among it, and what runs of it, or ran last."""
 
-    superuser: str = field(repr=False)
-    service_owner: str = field(repr=False)
-    logs_owner: str = field(repr=False)
-    logs_gate: str = field(repr=False)
-    redis: str = field(repr=False)
-
-    @classmethod
-    def random(cls) -> Secrets:
-        # Hexadecimal: needs no quoting in a URL, in redis.conf or in a shell.
-        return cls(**{item.name: secrets.token_hex(24) for item in fields(cls)})
-
-
-@dataclass(frozen=True, slots=True)
-class Listening:
-    """The addresses of an installation's servers, now or when they last ran."""
-
-    postgres_socket_folder: str | None = None
-    redis_port: int | None = None
+    superuser: str = field(repr=False, default_factory=_password)
+    service_owner: str = field(repr=False, default_factory=_password)
+    logs_owner: str = field(repr=False, default_factory=_password)
+    logs_gate: str = field(repr=False, default_factory=_password)
+    redis: str = field(repr=False, default_factory=_password)
+    secret_key: str = field(repr=False, default_factory=_password)
+    admin_password: str = field(repr=False, default_factory=partial(secrets.token_urlsafe, 12))
+    access_token: str = field(repr=False, default="")  # the demo's, once it has issued it
     databases_prepared: bool = False
-    standby_socket_folders: tuple[str, ...] = ()
+    redis_port: int | None = None
+    standbys: int = 0
 
 
 def load_secrets(root: Path) -> Secrets | None:
-    """Return the passwords of an installation, or None before its first start."""
-    values = _read_json(root / "secrets.json")
-    return None if values is None else Secrets(**values)
+    """Return what is known of an installation, or None before its first start."""
+    path = root / "secrets.json"
+    try:
+        return Secrets(**json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError) as error:
+        raise EmbeddedServerError(f"{path} is damaged; remove {root} to start again.") from error
 
 
-def draw_secrets(root: Path) -> Secrets:
-    """Create new random passwords for an installation and keep them."""
-    drawn = Secrets.random()
-    write_private_json(root / "secrets.json", {item.name: getattr(drawn, item.name) for item in fields(drawn)})
-    return drawn
-
-
-def load_listening(root: Path) -> Listening:
-    """Return the record of an installation's servers; it is empty before the first start."""
-    values = _read_json(root / "servers.json") or {}
-    return Listening(**{**values, "standby_socket_folders": tuple(values.get("standby_socket_folders", ()))})
-
-
-def record_listening(root: Path, listening: Listening, **changes: str | int | bool | tuple[str, ...]) -> Listening:
-    """Write the record to servers.json if it changed, and return it."""
-    changed = replace(listening, **changes)  # type: ignore[arg-type]  # mypy cannot match ** values to fields
-    if changed != listening:
-        write_private_json(root / "servers.json", {item.name: getattr(changed, item.name) for item in fields(changed)})
-    return changed
-
-
-def write_private_json(path: Path, values: Mapping[str, object]) -> None:
-    """Replace a file by these values in one step; only its owner can read it."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    partial.unlink(missing_ok=True)
-    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        json.dump(values, file, indent=2)
+def keep(root: Path, kept: Secrets) -> None:
+    """Replace the file in one step; only its owner can read it."""
+    partial_file = root / f"secrets.json.{os.getpid()}.partial"
+    partial_file.unlink(missing_ok=True)
+    with open(os.open(partial_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        json.dump(asdict(kept), file, indent=2)
         file.flush()
         os.fsync(file.fileno())
-    partial.replace(path)
+    partial_file.replace(root / "secrets.json")
 
 
-def urls(secrets: Secrets, listening: Listening) -> Servers:
-    """Return the URLs of the servers whose addresses are recorded."""
+def standbys(root: Path, count: int) -> list[PostgresServer]:
+    return [PostgresServer(root, f"standby{number}") for number in range(1, count + 1)]
+
+
+def known_urls(root: Path) -> Servers | None:
+    """Return the URLs of an installation without starting or touching anything; None before its first start."""
+    known = load_secrets(root)
+    if known is None:
+        return None
     servers = Servers()
-    if listening.postgres_socket_folder is not None:
-        servers = database_urls(secrets, host=listening.postgres_socket_folder, port=5432)
-        gate_url = with_standbys(str(servers.logs_gate_url), listening.standby_socket_folders)
-        servers = replace(servers, logs_gate_url=gate_url)
-    if listening.redis_port is not None:
-        redis_url = f"redis://:{secrets.redis}@127.0.0.1:{listening.redis_port}/0"
-        servers = replace(servers, redis_url=redis_url)
+    if known.databases_prepared:
+        followers = [str(each.sockets) for each in standbys(root, known.standbys)]
+        servers = database_urls(known, host=str(PostgresServer(root).sockets), port=5432, followers=followers)
+    if known.redis_port is not None:
+        servers = replace(servers, redis_url=f"redis://:{known.redis}@127.0.0.1:{known.redis_port}/0")
     return servers
 
 
-def database_urls(secrets: Secrets, *, host: str, port: int) -> Servers:
-    """Return the URLs of both databases on one server: a host name, an address or a socket folder."""
+def database_urls(secrets: Secrets, *, host: str, port: int, followers: Sequence[str] = ()) -> Servers:
+    """Return the URLs of both databases on one server: a host name, an address or a socket folder.
 
-    def url(login: str, password: str, database: str) -> str:
-        if host.startswith("/"):
-            # libpq and django-environ read the query form alike, and it keeps upper case in the folder.
-            return f"postgresql://{login}:{password}@/{database}?host={quote(host)}&port={port}"
-        return f"postgresql://{login}:{password}@{host}:{port}/{database}"
+    With standbys the gate gets the first one that answers, and the primary if none does (libpq, prefer-standby).
+    """
 
+    def url(login: str, password: str, database: str, hosts: Sequence[str] = (host,), preference: str = "") -> str:
+        if not host.startswith("/"):
+            return f"postgresql://{login}:{password}@{host}:{port}/{database}"
+        # libpq and django-environ read the query form alike, and it keeps upper case in the folder.
+        return f"postgresql://{login}:{password}@/{database}?host={','.join(map(quote, hosts))}&port={port}{preference}"
+
+    of_gate = ((*followers, host), "&target_session_attrs=prefer-standby" if followers else "")
     return Servers(
         database_url=url(SERVICE_OWNER, secrets.service_owner, SERVICE_DATABASE),
         logs_database_url=url(LOGS_OWNER, secrets.logs_owner, LOGS_DATABASE),
-        logs_gate_url=url(LOGS_GATE, secrets.logs_gate, LOGS_DATABASE),
+        logs_gate_url=url(LOGS_GATE, secrets.logs_gate, LOGS_DATABASE, *of_gate),
         superuser_url=url(SUPERUSER, secrets.superuser, LOGS_DATABASE),
     )
-
-
-def with_standbys(url: str, socket_folders: Sequence[str]) -> str:
-    """Return the URL of a primary's socket, changed to name its standbys first; without any it stays as it is.
-
-    Whoever connects gets the first standby that answers, and the primary if none does (libpq, prefer-standby).
-    """
-    if not socket_folders:
-        return url
-    start, parameter, primary = url.partition("?host=")
-    hosts = ",".join(map(quote, socket_folders))
-    return f"{start}{parameter}{hosts},{primary}&target_session_attrs=prefer-standby"
-
-
-def _read_json(path: Path) -> dict[str, Any] | None:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise EmbeddedServerError(f"{path} is damaged; remove {path.parent} to start again.") from error
-    return dict(values)

@@ -14,13 +14,12 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 
-from config.embedded import places
 from tests.browser.accessibility import severe
 from tests.browser.pictures import HEIGHTS, WIDE
 from tests.browser.site import PASSWORD, Site
 from tests.browser.watching import Watch
 from tests.live.installation import Installation
-from tests.live.processes import children
+from tests.live.processes import children, command_line
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
@@ -89,7 +88,7 @@ def kill_browsers() -> None:
     while waiting:
         process = waiting.pop()
         waiting += children(process)
-        if CHROMIUM.name in " ".join(places.command_line(process)):
+        if CHROMIUM.name in " ".join(command_line(process)):
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
 

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import tempfile
-import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from config import embedded
-from config.embedded import Servers, places, postgres_server, redis_server
-from config.embedded.state import load_listening
+from config.embedded import Servers
+from config.embedded.postgres_server import PostgresServer
+from config.embedded.state import load_secrets
+from tests.live import processes
+from tests.live.processes import redis_process as redis_process
 
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "shared_buffers": "16MB"}
 
 
 def clean_up(root: Path) -> None:
     embedded.stop(root)
-    if root.exists():
-        shutil.rmtree(places.find_place(root.resolve()).folder, ignore_errors=True)
     shutil.rmtree(root, ignore_errors=True)
 
 
@@ -54,26 +53,20 @@ def shared(shared_root: Path) -> Servers:
     return servers
 
 
+def passwords(root: Path) -> list[str]:
+    """Return every text that was drawn for an installation."""
+    known = load_secrets(root)
+    assert known is not None
+    return [value for value in asdict(known).values() if isinstance(value, str) and value]
+
+
 def postmaster(root: Path) -> int | None:
-    return postgres_server.PostgresServer(places.find_place(root.resolve())).process_id()
-
-
-def redis_process(root: Path) -> int | None:
-    server = redis_server.RedisServer(places.find_place(root.resolve()), "")
-    return server.process_id(load_listening(root).redis_port)
-
-
-def _wait_until_gone(process_id: int) -> None:
-    deadline = time.monotonic() + 10
-    while places.is_running(process_id):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    return processes.postmaster(PostgresServer(root))
 
 
 def kill(process_id: int | None) -> None:
     assert process_id is not None
-    os.kill(process_id, signal.SIGKILL)
-    _wait_until_gone(process_id)
+    processes.kill([process_id])
 
 
 def scalar(url: str | None, query: str) -> object:

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from config import local
-from config.embedded.state import load_listening
-from config.local import LocalSecrets, LocalSetupError, ensure_local_secrets, keep_local_secrets, needs_servers
+from config.embedded.state import load_secrets
+from config.local import LocalSetupError, needs_servers
 from tests.files import PROJECT
 
 OWN_SERVERS = {
@@ -101,10 +101,11 @@ def test_a_command_works_on_servers_of_its_own_and_stops_them(root: Path) -> Non
 
 
 def _listens(root: Path) -> bool:
-    port = load_listening(root).redis_port
-    assert port is not None
+    known = load_secrets(root)
+    assert known is not None
+    assert known.redis_port is not None
     with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+        return probe.connect_ex(("127.0.0.1", known.redis_port)) == 0
 
 
 @pytest.mark.parametrize("given", [["DATABASE_URL"], ["LOGS_DATABASE_URL", "LOGS_GATE_URL"]])
@@ -145,16 +146,6 @@ def test_the_demo_explains_what_is_no_number(tmp_path: Path, option: str) -> Non
     assert f"argument {option.partition('=')[0]}: " in done.stderr
 
 
-def test_secrets_are_made_once_and_closed_to_others(tmp_path: Path) -> None:
-    made = ensure_local_secrets(tmp_path)
-    assert len(made.secret_key) >= 50
-    assert repr(made) == "LocalSecrets()"
-    assert (tmp_path / "demo.json").stat().st_mode & 0o777 == 0o600
-    keep_local_secrets(tmp_path, LocalSecrets(made.secret_key, made.admin_password, access_token="kept"))
-    assert ensure_local_secrets(tmp_path).access_token == "kept"
-    assert (tmp_path / "demo.json").stat().st_mode & 0o777 == 0o600
-
-
 def test_own_servers_are_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name, url in OWN_SERVERS.items():
         monkeypatch.setenv(name, url)
@@ -167,8 +158,9 @@ def test_own_servers_are_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 def test_refuses_replicas_of_a_postgres_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, url in OWN_SERVERS.items():
         monkeypatch.setenv(name, url)
-    monkeypatch.setattr(local, "port_is_taken", lambda port: False)
-    demo = ["manage.py", "demo", "--replicas", "1"]
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+    demo = ["manage.py", "demo", "--replicas", "1", "--port", str(port)]
     with pytest.raises(LocalSetupError, match="--replicas is for the embedded"), local.servers_for(demo, PROJECT):
         pass
 

@@ -95,7 +95,7 @@ def replicated(suite_standby: Replicated, settings: Any) -> Iterator[Replicated]
     close_log_servers()
     suite_standby.start_standby()
     suite_standby.caught_up()
-    hosts = f"{suite_standby.standby.sockets()},{settings.LOGS_GATE['host']}"
+    hosts = f"{suite_standby.standby.sockets},{settings.LOGS_GATE['host']}"
     settings.LOGS_GATE = {**settings.LOGS_GATE, "host": hosts, "target_session_attrs": "prefer-standby"}
     yield suite_standby
     close_log_servers()

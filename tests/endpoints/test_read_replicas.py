@@ -14,7 +14,7 @@ from django.test import Client
 from psycopg.conninfo import make_conninfo
 from structlog.testing import capture_logs
 
-from config.embedded import standbys
+from config.embedded import postgres_server
 from endpoints.cache import usage
 from endpoints.calling.installation import State, look_at_installation
 from endpoints.calling.purging import purge_cache
@@ -300,7 +300,8 @@ def test_a_query_with_operands_that_are_too_large_is_refused_by_the_standby_itse
 @pytest.fixture
 def impatient(replicated: Replicated, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A standby that cancels at once whatever stands in the way of replay; as it was before, at the end."""
-    monkeypatch.setattr(standbys, "SETTINGS", {**standbys.SETTINGS, "max_standby_streaming_delay": "0"})
+    settings = f"{postgres_server.STANDBY_SETTINGS}\nmax_standby_streaming_delay = 0\n"
+    monkeypatch.setattr(postgres_server, "STANDBY_SETTINGS", settings)
     with replicated.standby_killed():
         pass
     yield

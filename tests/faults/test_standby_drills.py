@@ -191,7 +191,7 @@ def test_a_promoted_standby_is_the_primary_without_a_restart(
 
 def _both_hosts(servers: Servers) -> dict[str, str]:
     """Return the variables of a service whose databases may move to the standby."""
-    hosts = f"{quote(str(servers.standby.sockets()))},"
+    hosts = f"{quote(str(servers.standby.sockets))},"
     urls = {"DATABASE_URL": servers.urls.database_url, "LOGS_DATABASE_URL": servers.urls.logs_database_url}
     return {
         name: str(url).replace("?host=", f"?host={hosts}") + "&target_session_attrs=read-write"

@@ -12,7 +12,6 @@ from __future__ import annotations
 import getpass
 import json
 import os
-import pwd
 import re
 import shlex
 import shutil
@@ -23,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from config.embedded.places import find_place
+from config.embedded.postgres_server import account
 from config.embedded.redis_server import redis_program
 from tests.files import PROJECT
 from tests.live.installation import free_port
@@ -58,11 +57,10 @@ class DebianMachine:
         me = getpass.getuser()
         is_root = os.geteuid() == 0
         # As root the embedded servers' account, which this machine has anyway.
-        place = find_place(self.root)
-        service = _account_of(self.root) if is_root else me
+        entry = account()
+        service = entry.pw_name if entry else me
         self.accounts = {"root": me, "postgres": "postgres" if is_root else me, "service": service}
-        self._redis_program = redis_program(place)
-        self._place_folder = place.folder
+        self._redis_program = redis_program()
 
     def __enter__(self) -> DebianMachine:
         for name in (
@@ -88,8 +86,6 @@ class DebianMachine:
     ) -> None:
         self._systemctl("kill")
         shutil.rmtree(self.root, ignore_errors=True)
-        if self._place_folder != self.root:
-            shutil.rmtree(self._place_folder, ignore_errors=True)
 
     # --- What the page's reader does ----------------------------------------------------------------------------------
     def paste(self, commands: str) -> str:
@@ -283,9 +279,3 @@ def _runuser(accounts: dict[str, str], root: Path) -> str:
     )
     run = 'exec /usr/sbin/runuser -u "$account" -- "$@"' if os.geteuid() == 0 else 'exec "$@"'
     return f'set -e\n[ "$1" = -u ] && [ "$3" = -- ]\ncase "$2" in\n{cases}\n    *) exit 1 ;;\nesac\nshift 3\n{run}'
-
-
-def _account_of(root: Path) -> str:
-    account = find_place(root).account
-    assert account is not None
-    return pwd.getpwuid(account.uid).pw_name

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from config.embedded import places
+from config.processes import last_lines
 from tests.live.calls import Caller, until
 from tests.live.processes import Console, Process, celery, children, web_server
 from tests.live.servers import COUNTED, SETTINGS, Servers
@@ -163,8 +163,8 @@ def wait_until_ready(web: Process, port: int) -> None:
     """Wait until /readyz says so; what the web server wrote last is shown when it does not."""
     deadline = time.monotonic() + START_SECONDS
     while not _is_ready(port):
-        assert web.is_running, places.last_lines(web.log)
-        assert time.monotonic() < deadline, places.last_lines(web.log)
+        assert web.is_running, last_lines(web.log)
+        assert time.monotonic() < deadline, last_lines(web.log)
         time.sleep(0.05)
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from config.embedded.places import is_running
+from config.embedded.postgres_server import PostgresServer
 from tests.files import PROJECT
 from tests.live.calls import until
 
@@ -103,6 +103,42 @@ def children(parent: int) -> list[int]:
         return [int(child) for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
     except OSError:
         return []
+
+
+def command_line(process: int) -> list[str]:
+    """Return a process's arguments; none if it is gone or a zombie."""
+    try:
+        raw = Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return []
+    return [os.fsdecode(part) for part in raw.rstrip(b"\0").split(b"\0") if part]
+
+
+def is_running(process: int) -> bool:
+    """Tell whether this process exists and is no zombie."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    # The state follows the name, which is in parentheses and may contain any character (proc(5)).
+    return fields.rpartition(")")[2].split()[0] not in {"Z", "X"}
+
+
+def process_in(file: Path) -> int | None:
+    """Return the running process that a pid file names on its first line."""
+    try:
+        process = int(file.read_text(encoding="utf-8").partition("\n")[0])
+    except FileNotFoundError:
+        return None
+    return process if is_running(process) else None
+
+
+def postmaster(server: PostgresServer) -> int | None:
+    return process_in(server.data / "postmaster.pid")
+
+
+def redis_process(root: Path) -> int | None:
+    return process_in(root / "redis" / "redis.pid")
 
 
 def kill(processes: Sequence[int]) -> None:

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psycopg
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from config.embedded.postgres_server import PostgresServer
-from config.embedded.standbys import ensure_following
 from tests.live.calls import until
-from tests.live.processes import children, frozen, kill
+from tests.live.processes import children, frozen, kill, postmaster
 
 REPLAY_SECONDS = 20.0
+STREAMS = "SELECT FROM pg_stat_replication WHERE application_name = %s AND state = 'streaming'"
 
 
 class Replicated:
@@ -21,16 +21,19 @@ class Replicated:
 
     def __init__(self, primary: PostgresServer, primary_url: str) -> None:
         self.primary = primary
-        self.standby = PostgresServer(primary.place, "standby1", primary.programs)
+        self.standby = PostgresServer(primary.root, "standby1", primary.programs)
         self.primary_url = primary_url
 
     @property
     def standby_url(self) -> str:
-        return make_conninfo(self.primary_url, host=str(self.standby.sockets()))
+        return make_conninfo(self.primary_url, host=str(self.standby.sockets))
 
     def start_standby(self) -> None:
-        """Let the standby run and stream; one that cannot follow, such as a promoted one, is made anew."""
-        ensure_following(self.standby, self.primary_url)
+        """Let the standby run and stream; one that does not, such as a promoted one, is made anew."""
+        with psycopg.connect(self.primary_url, autocommit=True) as primary:
+            streams = primary.execute(STREAMS, [self.standby.name]).rowcount
+        if not streams or not self.standby.is_running():
+            self.standby.follow(self.primary, str(conninfo_to_dict(self.primary_url)["password"]))
 
     def caught_up(self) -> None:
         """Wait until the standby has replayed everything that was committed on the primary."""
@@ -86,8 +89,8 @@ def value(url: str, query: str) -> object:
 
 def server_processes(server: PostgresServer) -> list[int]:
     """Return the processes of a PostgreSQL, the postmaster first; none if it is not up."""
-    postmaster = server.process_id()
-    return [] if postmaster is None else [postmaster, *children(postmaster)]
+    first = postmaster(server)
+    return [] if first is None else [first, *children(first)]
 
 
 @contextmanager

@@ -15,11 +15,8 @@ import psycopg
 import redis
 
 from config import embedded
-from config.embedded import places
 from config.embedded.postgres_server import PostgresServer
-from config.embedded.redis_server import RedisServer
-from config.embedded.state import load_listening, load_secrets
-from tests.live.processes import frozen, kill
+from tests.live.processes import frozen, kill, redis_process
 from tests.live.replicated import Replicated, frozen_server, server_processes, value
 
 # Nothing that was committed may be lost by a kill, so unlike elsewhere in the suite commits are synchronous.
@@ -64,17 +61,18 @@ class Servers(Replicated):
             self.close()
             raise
         self._replicas = replicas
-        self._postgres = PostgresServer(places.find_place(self.root))
+        self._postgres = PostgresServer(self.root)
         super().__init__(self._postgres, str(self.urls.superuser_url))
 
     def close(self) -> None:
         embedded.stop(self.root)
-        shutil.rmtree(places.find_place(self.root).folder, ignore_errors=True)
         shutil.rmtree(self.root, ignore_errors=True)
 
     def start(self) -> None:
         """Start what is not running, and let every standby follow its primary again."""
         embedded.ensure_running(self.root, replicas=self._replicas)
+        if self._replicas:
+            self.start_standby()  # a promoted one runs, and follows nobody
 
     # --- PostgreSQL ---------------------------------------------------------------------------------------------------
     def execute(self, statement: str) -> None:
@@ -176,9 +174,6 @@ class Servers(Replicated):
         yield
 
     def _redis_process(self) -> int:
-        secrets = load_secrets(self.root)
-        assert secrets is not None
-        server = RedisServer(places.find_place(self.root), secrets.redis)
-        process = server.process_id(load_listening(self.root).redis_port)
+        process = redis_process(self.root)
         assert process is not None
         return process

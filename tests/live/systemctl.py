@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from config.embedded.places import is_running
+from tests.live.processes import is_running
 
 START_SECONDS: Final = 60
 STOP_SECONDS: Final = 40

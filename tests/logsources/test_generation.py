@@ -29,7 +29,8 @@ DOCUMENTATION_NETWORKS = [
 def rows_of(
     source_name: str, *, count: int = 300, seed: str = "s", projects: tuple[str, ...] = ("acme", "globex")
 ) -> list[Any]:
-    return list(generate_rows(source_name, count=count, until=UNTIL, days=7, projects=projects, seed=seed))
+    rows = generate_rows(source_name, count=count, until=UNTIL, days=7, projects=projects, seed=seed)
+    return [orjson.loads(row) for row in rows]
 
 
 @pytest.mark.parametrize("source_name", SOURCE_NAMES)

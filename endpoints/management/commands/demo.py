@@ -7,29 +7,28 @@ import os
 import sys
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-import psycopg
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.management.base import CommandError, CommandParser
-from psycopg import sql
 
-from config.embedded import known_urls, local_folder
-from config.local import DEMO_ADDRESS, DEMO_PORT, LocalSecrets, ensure_local_secrets, keep_local_secrets
-from config.processes import Program, ProgramFailed, run_together
+from config.embedded.state import Secrets, keep, load_secrets
+from config.local import DEMO_ADDRESS, DEMO_PORT
+from config.processes import Program, ProgramEnded, run_together
 from endpoints.access.access_tokens import authenticate_access_token, issue_access_token
 from endpoints.errors import NotAuthenticated
 from logsources.databases import owner_connection
 from logsources.management.own_command import OwnCommand, whole_number
+from logsources.measures import newest_rows
 from logsources.models import LogSource
 from logsources.trickle import trickle
 
@@ -44,19 +43,6 @@ MOST_ROWS_PER_SECOND = 1000
 MOST_NEW_ROWS = 100_000  # nine hours of them, then the demo is quiet
 # Older rows will soon leave the window of usage.api-counts (7 days), so the demo makes new ones.
 FRESH_FOR = timedelta(days=5)
-STANDBYS = """
-SELECT application_name, state, coalesce(pg_wal_lsn_diff(sent_lsn, replay_lsn), 0)
-FROM pg_stat_replication
-ORDER BY application_name
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Login:
-    """The secrets that the demo shows its user: the admin's password and an access token."""
-
-    password: str
-    access_token: str
 
 
 class Command(OwnCommand):
@@ -81,9 +67,8 @@ class Command(OwnCommand):
         )
 
     def handle(self, *args: Any, port: int, rows: int, rows_per_second: float, replicas: int, **options: Any) -> None:
-        root = local_folder(settings.BASE_DIR)
-        log_folder = root / "log"
-        log_folder.mkdir(parents=True, exist_ok=True)
+        root = settings.LOCAL_DIR
+        (root / "log").mkdir(parents=True, exist_ok=True)
         for name, database in (("Django", "default"), ("logs", "logs")):
             self.stdout.write(f"Preparing the database of {name} …")
             call_command("migrate", database=database, verbosity=0, interactive=False)
@@ -96,26 +81,35 @@ class Command(OwnCommand):
             if not line.endswith(": exists"):
                 self.stdout.write(line)
         newest = self._ensure_rows(rows)
-        login = _ensure_login(root)
+        password, access_token = _ensure_login(root)
         base = f"http://{DEMO_ADDRESS}:{port}"
         self.stdout.write("Starting web, worker and beat …")
+        stop = threading.Event()
+        how = {"rows_per_second": rows_per_second, "at_most": MOST_NEW_ROWS, "projects": PROJECTS}
+        new_rows = threading.Thread(target=trickle, args=(stop,), kwargs=how, name="new rows", daemon=True)
+
+        def announce() -> None:
+            lines = [
+                f"\nAdmin:  {base}/admin/   {ADMIN} / {password}",
+                f"API:    {base}/api/docs",
+                f"Logs:   {root / 'log'}",
+                *(["Standbys: ps ax | grep '[s]treaming'   shows how far each one is"] if replicas else []),
+                "",
+                *_lines_to_paste(base, access_token, newest),
+                "\nCtrl-C stops everything.",
+            ]
+            self.stdout.write("\n".join(lines))
+            if rows_per_second:
+                new_rows.start()
+
         try:
-            with _new_rows(rows_per_second) as begin:
-
-                def announce() -> None:
-                    self.stdout.write(_announcement(base, login, newest, root, replicas=replicas))
-                    begin()
-
-                run_together(
-                    list(_programs(port, log_folder)),
-                    {**os.environ, **_child_environment()},
-                    folder=settings.BASE_DIR,
-                    report=lambda line: self.stderr.write(line),
-                    is_up=lambda: _is_ready(base),
-                    announce=announce,
-                )
-        except ProgramFailed as error:
+            run_together(_programs(port, root / "log"), settings.BASE_DIR, lambda: _is_ready(base), announce)
+        except ProgramEnded as error:
             raise CommandError(f"The demo has ended: {error}") from error
+        finally:
+            stop.set()
+            if new_rows.is_alive():
+                new_rows.join(timeout=5)
         self.stdout.write("Stopped.")
 
     def _harden(self) -> None:
@@ -137,20 +131,6 @@ class Command(OwnCommand):
         return newest or datetime.now(UTC)
 
 
-@contextmanager
-def _new_rows(rows_per_second: float) -> Iterator[Callable[[], None]]:
-    """Yield what begins to load new rows in a thread, which ends with the context."""
-    stop = threading.Event()
-    how = {"rows_per_second": rows_per_second, "at_most": MOST_NEW_ROWS, "projects": PROJECTS}
-    loading = threading.Thread(target=trickle, args=(stop,), kwargs=how, name="new rows", daemon=True)
-    try:
-        yield loading.start if rows_per_second else lambda: None
-    finally:
-        stop.set()
-        if loading.is_alive():
-            loading.join(timeout=5)
-
-
 def _rate(text: str) -> float:
     with suppress(ValueError):
         if 0 <= (rate := float(text)) <= MOST_ROWS_PER_SECOND:
@@ -160,114 +140,68 @@ def _rate(text: str) -> float:
 
 def _newest_row() -> datetime | None:
     names = list(LogSource.objects.values_list("name", flat=True))
-    newest: list[datetime] = []
     with owner_connection() as connection:
-        for name in names:
-            query = sql.SQL("SELECT max(timestamp) FROM {}").format(sql.Identifier("logs", name))
-            row = connection.execute(query).fetchone()
-            newest += [row[0]] if row is not None and row[0] is not None else []
-    return max(newest, default=None)
+        return max(filter(None, newest_rows(connection, names).values()), default=None)
 
 
-def _ensure_login(root: Path) -> Login:
-    """Create the admin user and an access token if they are missing; both stay the same from run to run."""
-    kept = ensure_local_secrets(root)
+def _ensure_login(root: Path) -> tuple[str, str]:
+    """Create the admin user and an access token if they are missing, and return the password and the secret to show.
+
+    Both stay the same from run to run.
+    """
+    kept = load_secrets(root) or Secrets()  # none yet beside servers of the user's own
     users = get_user_model().objects
     admin = users.filter(username=ADMIN).first()
     if admin is None:
         admin = users.create_superuser(username=ADMIN, password=kept.admin_password)
     is_changed = not admin.check_password(kept.admin_password)
-    return Login(
-        password="(the password you have set)" if is_changed else kept.admin_password,
-        access_token=_ensure_access_token(root, kept),
-    )
-
-
-def _ensure_access_token(root: Path, kept: LocalSecrets) -> str:
     try:
         authenticate_access_token(kept.access_token)
     except NotAuthenticated:
         # This is the first run, or the database is gone, or somebody revoked the access token.
-        issued = issue_access_token(name="demo")
-        keep_local_secrets(root, replace(kept, access_token=issued.secret))
-        return issued.secret
-    return kept.access_token
+        kept = replace(kept, access_token=issue_access_token(name="demo").secret)
+    keep(root, kept)
+    return "(the password you have set)" if is_changed else kept.admin_password, kept.access_token
 
 
-def _programs(port: int, log_folder: Path) -> Iterator[Program]:
-    web = ["config.serve", "--host", DEMO_ADDRESS, "--port", str(port)]
-    celery = ["celery", "-A", "config", "--quiet"]
-    for name, command in (
-        ("web", web),
-        ("worker", [*celery, "worker", "-c", "2", "--loglevel", "INFO"]),
-        ("beat", [*celery, "beat"]),
-    ):
-        yield Program(name=name, arguments=[sys.executable, "-m", *command], log=log_folder / f"{name}.log")
-
-
-def _child_environment() -> dict[str, str]:
-    environment = {"DEBUG": os.environ.get("DEBUG", "false"), "PYTHONUNBUFFERED": "1"}
+def _programs(port: int, log_folder: Path) -> list[Program]:
+    celery = ("celery", "-A", "config", "--quiet")
+    commands = {
+        "web": ("config.serve", "--host", DEMO_ADDRESS, "--port", str(port)),
+        "worker": (*celery, "worker", "-c", "2", "--loglevel", "INFO"),
+        "beat": (*celery, "beat"),
+    }
+    environment = {**os.environ, "DEBUG": os.environ.get("DEBUG", "false"), "PYTHONUNBUFFERED": "1"}
     if os.geteuid() == 0:
         # The user of the demo chose to be root; the worker need not log a warning at every start.
         environment["PYTHONWARNINGS"] = "ignore:You're running the worker with superuser privileges"
-    return environment
-
-
-def _is_ready(base: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{base}/readyz", timeout=2) as answer:  # noqa: S310  # http, on loopback
-            return bool(answer.status == 200)
-    except OSError:
-        return False
-
-
-def _standby_lines(root: Path) -> list[str]:
-    """Say of each standby of the embedded PostgreSQL how it follows, and how to see that at any time."""
-    servers = known_urls(root)
-    if servers is None or servers.superuser_url is None:
-        return []
-    with psycopg.connect(servers.superuser_url, autocommit=True) as connection:
-        standbys = connection.execute(STANDBYS).fetchall()
     return [
-        *(f"Standby: {name} is {state}, {behind} bytes behind" for name, state, behind in standbys),
-        "         ps ax | grep '[s]treaming'   shows how far each one is",
+        Program(name, (sys.executable, "-m", *command), environment, log_folder / f"{name}.log")
+        for name, command in commands.items()
     ]
 
 
-def _announcement(base: str, login: Login, newest: datetime, root: Path, *, replicas: int) -> str:
-    window = {
-        "iso_timestamp_start": _iso(newest - timedelta(hours=6)),
-        "iso_timestamp_end": _iso(newest),
-    }
-    redact = f"{settings.ENDPOINTS_HEADER_PREFIX}-ENDPOINT-REDACT-PII: true"
+def _is_ready(base: str) -> bool:
+    with suppress(OSError), urllib.request.urlopen(f"{base}/readyz", timeout=2) as answer:  # noqa: S310  # http
+        return bool(answer.status == 200)
+    return False
+
+
+def _lines_to_paste(base: str, access_token: str, newest: datetime) -> Iterator[str]:
+    """Yield lines whose answers a person can read: the first rows as CSV, of logs their time and message."""
     readable = {"project": PROJECTS[0], "lql": READABLE}
-
-    def curl(endpoint: str, arguments: dict[str, str], *headers: str) -> str:
-        """Return a line whose answer a person can read: the first rows as CSV, of logs their time and message."""
-        every = (f"X-API-KEY: {login.access_token}", "Accept: text/csv", *headers)
-        sent = "".join(f" -H '{header}'" for header in every)
-        return f"curl -s{sent} '{base}/api/endpoints/query/{endpoint}?{urlencode(arguments)}' | head -n {LINES}"
-
-    return "\n".join(
-        [
-            "",
-            f"Admin:  {base}/admin/   {ADMIN} / {login.password}",
-            f"API:    {base}/api/docs",
-            f"Logs:   {root / 'log'}",
-            *(_standby_lines(root) if replicas else []),
-            "",
-            "# the newest log rows of a project",
-            curl("logs.all", readable),
-            "# a time window",
-            curl("logs.all", readable | window),
-            "# requests a day and API area",
-            curl("usage.api-counts", {"interval": "daily", "project": PROJECTS[0]}),
-            "# addresses redacted",
-            curl("logs.all", readable, redact),
-            "",
-            "Ctrl-C stops everything.",
-        ]
-    )
+    window = {"iso_timestamp_start": _iso(newest - timedelta(hours=6)), "iso_timestamp_end": _iso(newest)}
+    counts = {"interval": "daily", "project": PROJECTS[0]}
+    redact = f"{settings.ENDPOINTS_HEADER_PREFIX}-ENDPOINT-REDACT-PII: true"
+    for title, endpoint, arguments, *headers in (
+        ("the newest log rows of a project", "logs.all", readable),
+        ("a time window", "logs.all", readable | window),
+        ("requests a day and API area", "usage.api-counts", counts),
+        ("addresses redacted", "logs.all", readable, redact),
+    ):
+        sent = "".join(f" -H '{each}'" for each in (f"X-API-KEY: {access_token}", "Accept: text/csv", *headers))
+        yield f"# {title}"
+        yield f"curl -s{sent} '{base}/api/endpoints/query/{endpoint}?{urlencode(arguments)}' | head -n {LINES}"
 
 
 def _iso(moment: datetime) -> str:

@@ -5,21 +5,19 @@ from __future__ import annotations
 import re
 import secrets
 from argparse import ArgumentTypeError
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
-import orjson
 from django.core.management.base import CommandError, CommandParser
 
 from logsources.generation import SOURCE_NAMES, generate_rows, share_rows
-from logsources.loading import LoadProgress, LoadReport, OnBadLine, load_rows
+from logsources.loading import LoadProgress, OnBadLine, load_rows
 from logsources.management.commands.load_logs import explained_load_errors, find_source
-from logsources.management.load_progress import Update, shown_progress
+from logsources.management.load_progress import shown_progress
 from logsources.management.own_command import OwnCommand, file_failure, whole_number
-from logsources.models import LogSource
 from logsources.moments import read_moment
 
 DEFAULT_ROWS = 20_000
@@ -27,28 +25,6 @@ DEFAULT_DAYS = 7.0
 MAX_DAYS = 3_650  # a load takes no rows from before 2000
 DEFAULT_PROJECTS = "acme,globex,initech"
 _PROJECT = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")  # it becomes part of a host name (RFC 1123)
-
-
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """The rows to make: the same order gives the same rows."""
-
-    counts: dict[str, int]
-    until: datetime
-    days: float
-    projects: Sequence[str]
-    seed: str
-
-    def lines(self, source_name: str) -> Iterator[bytes]:
-        rows = generate_rows(
-            source_name,
-            count=self.counts[source_name],
-            until=self.until,
-            days=self.days,
-            projects=self.projects,
-            seed=self.seed,
-        )
-        return map(orjson.dumps, rows)
 
 
 class Command(OwnCommand):
@@ -72,66 +48,53 @@ class Command(OwnCommand):
         )
         parser.add_argument("--output", metavar="FILE", help="write NDJSON to FILE (- for stdout) instead of loading")
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        order = _read_order(options)
-        if options["output"] is None:
-            self._load(order)
-        elif len(order.counts) != 1:
+    def handle(self, *args: Any, rows: int, days: float, output: str | None, **options: Any) -> None:
+        names = list(dict.fromkeys(options["source"] or SOURCE_NAMES))
+        unknown = [name for name in names if name not in SOURCE_NAMES]
+        if unknown:
+            raise CommandError(f"Cannot make rows for {unknown[0]!r}. Choose among: {', '.join(SOURCE_NAMES)}.")
+        if rows < 0:
+            raise CommandError("--rows must not be negative.")
+        if not 0 < days <= MAX_DAYS:
+            raise CommandError(f"--days must be positive and at most {MAX_DAYS:,}.")
+        until, projects = _read_until(options["until"]), _read_projects(options["projects"])
+        seed = options["seed"] or secrets.token_hex(4)
+        made = partial(generate_rows, until=until, days=days, projects=projects, seed=seed)
+        counts = share_rows(rows, names)
+        if output is None:
+            self._load(counts, made)
+        elif len(names) != 1:
             raise CommandError("An NDJSON file contains the rows of one log source: name it with --source.")
         else:
-            self._write(order, options["output"])
-        self.stderr.write(
-            f"To get the same rows again: --seed {order.seed} --until {order.until.isoformat()}", style_func=str
-        )
+            self._write(made(names[0], count=rows), output)
+        self.stderr.write(f"To get the same rows again: --seed {seed} --until {until.isoformat()}", style_func=str)
 
-    def _load(self, order: _Order) -> None:
-        sources = [find_source(name) for name in order.counts]
-        reports: dict[str, LoadReport] = {}
-        with shown_progress(self.stderr, "rows", total=sum(order.counts.values())) as update:
-            rows_before = 0
+    def _load(self, counts: dict[str, int], made: Callable[..., Iterator[bytes]]) -> None:
+        sources, told = [find_source(name) for name in counts], []
+        with shown_progress(self.stderr, "rows", total=sum(counts.values())) as update:
+            before = 0
+
+            def progress(so_far: LoadProgress) -> None:
+                update(before + so_far.lines, before + so_far.lines)
+
             for source in sources:
-                reports[source.name] = _load_source(source, order, rows_before, update)
-                rows_before += order.counts[source.name]
-        for name, report in reports.items():
-            self.stdout.write(f"{name}: {report.loaded:,} rows loaded, {report.duplicates:,} already there")
+                lines = made(source.name, count=counts[source.name])
+                with explained_load_errors(source):
+                    report = load_rows(source, lines, on_bad_line=OnBadLine.ABORT, progress=progress)
+                told.append(f"{source.name}: {report.loaded:,} rows loaded, {report.duplicates:,} already there")
+                before += counts[source.name]
+        self.stdout.write("\n".join(told))
 
-    def _write(self, order: _Order, output: str) -> None:
-        (source_name,) = order.counts
+    def _write(self, lines: Iterator[bytes], output: str) -> None:
         try:
             if output == "-":
-                for line in order.lines(source_name):
+                for line in lines:
                     self.stdout.write(line.decode())
             else:
                 with open(output, "wb") as file:
-                    file.writelines(line + b"\n" for line in order.lines(source_name))
+                    file.writelines(line + b"\n" for line in lines)
         except OSError as error:
             raise CommandError(file_failure(error)) from error
-
-
-def _load_source(source: LogSource, order: _Order, rows_before: int, update: Update) -> LoadReport:
-    def progress(so_far: LoadProgress) -> None:
-        update(rows_before + so_far.lines, rows_before + so_far.lines)
-
-    with explained_load_errors(source):
-        return load_rows(source, order.lines(source.name), on_bad_line=OnBadLine.ABORT, progress=progress)
-
-
-def _read_order(options: dict[str, Any]) -> _Order:
-    names = list(dict.fromkeys(options["source"] or SOURCE_NAMES))
-    unknown = [name for name in names if name not in SOURCE_NAMES]
-    if unknown:
-        raise CommandError(f"Cannot make rows for {unknown[0]!r}. Choose among: {', '.join(SOURCE_NAMES)}.")
-    if options["rows"] < 0:
-        raise CommandError("--rows must not be negative.")
-    if not 0 < options["days"] <= MAX_DAYS:
-        raise CommandError(f"--days must be positive and at most {MAX_DAYS:,}.")
-    return _Order(
-        counts=share_rows(options["rows"], names),
-        until=_read_until(options["until"]),
-        days=options["days"],
-        projects=_read_projects(options["projects"]),
-        seed=options["seed"] or secrets.token_hex(4),
-    )
 
 
 def _days(text: str) -> float:

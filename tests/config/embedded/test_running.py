@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,15 +17,20 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from config import embedded
-from config.embedded import Servers, places, running
+from config.embedded import EmbeddedServerError, Servers, running
+from config.embedded.postgres_server import PostgresServer
 from config.embedded.state import load_secrets
-from tests.config.installations import FAST, execute, kill, postmaster, redis_process, scalar
+from tests.config.installations import FAST, execute, kill, passwords, postmaster, redis_process, scalar
 from tests.files import PROJECT
+from tests.live.calls import until
+from tests.live.processes import command_line
 
 USER_OF_SERVERS = """
+import signal
 import sys
 from pathlib import Path
 from config import embedded
+signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 with embedded.using(Path(sys.argv[1]), postgres=sys.argv[2] == "both", settings={"fsync": "off"}):
     print("up", flush=True)
     sys.stdin.readline()
@@ -121,10 +126,10 @@ class TestWhatIsMade:
 
 class TestSecrets:
     def test_no_process_shows_a_password(self, shared_root: Path) -> None:
-        lines = [" ".join(places.command_line(int(name))) for name in os.listdir("/proc") if name.isdigit()]
-        assert any(str(shared_root) in line for line in lines)
-        secrets = load_secrets(shared_root)
-        assert not [line for line in lines for item in fields(secrets) if getattr(secrets, item.name) in line]
+        lines = [" ".join(command_line(int(name))) for name in os.listdir("/proc") if name.isdigit()]
+        assert any(str(PostgresServer(shared_root).sockets) in line for line in lines)
+        drawn = passwords(shared_root)
+        assert not [line for line in lines for value in drawn if value in line]
 
     def test_no_log_holds_a_password(self, shared: Servers, shared_root: Path) -> None:
         with pytest.raises(psycopg.OperationalError):
@@ -132,10 +137,10 @@ class TestSecrets:
         logs = [shared_root / "postgres.log", shared_root / "redis" / "redis.log"]
         text = "".join(log.read_text(encoding="utf-8") for log in logs)
         assert "password authentication failed" in text
-        secrets = load_secrets(shared_root)
-        assert not [item.name for item in fields(secrets) if getattr(secrets, item.name) in text]
+        drawn = passwords(shared_root)
+        assert not [value for value in drawn if value in text]
 
-    @pytest.mark.parametrize("name", ["secrets.json", "servers.json", "redis/redis.conf", "postgres.log"])
+    @pytest.mark.parametrize("name", ["secrets.json", "redis/redis.log", "postgres.log"])
     def test_files_are_closed_to_others(self, shared_root: Path, name: str) -> None:
         assert (shared_root / name).stat().st_mode & 0o077 == 0
 
@@ -221,6 +226,31 @@ class TestSharing:
         with pytest.raises(ZeroDivisionError), embedded.using(root, postgres=False):
             1 / 0  # noqa: B018
         assert redis_process(root) is None
+
+    def test_a_user_who_needs_more_than_another_has_started_is_told_so(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(running, "TURN_SECONDS", 0.1)
+        other = _start_user(root, "redis")
+        with pytest.raises(EmbeddedServerError, match="Another command uses"), embedded.using(root, settings=FAST):
+            pass
+        assert redis_process(root) is not None
+        other.communicate("leave\n", timeout=30)
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_a_signal_while_they_are_started_leaves_nothing(self, root: Path, number: signal.Signals) -> None:
+        user = subprocess.Popen(
+            [sys.executable, "-c", USER_OF_SERVERS, str(root), "both"],
+            cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        # From here on it holds the signals, and PostgreSQL is being made or started.
+        until(lambda: (root / "postgres.log").exists(), seconds=30)
+        user.send_signal(number)
+        user.communicate(timeout=60)
+        assert user.returncode != 0
+        assert postmaster(root) is None
+        assert redis_process(root) is None
+        assert not PostgresServer(root).sockets.exists()
 
 
 def _start_user(root: Path, servers: str) -> subprocess.Popen[str]:

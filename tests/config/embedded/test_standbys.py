@@ -1,12 +1,10 @@
-"""Standbys of the embedded PostgreSQL: made, stopped and started with it, following it, made anew when they cannot."""
+"""Standbys of the embedded PostgreSQL: copied from it anew at each start, following it, stopped with it."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,15 +12,13 @@ import psycopg
 import pytest
 
 from config import embedded
-from config.embedded import EmbeddedServerError, Servers, places
+from config.embedded import EmbeddedServerError, Servers
 from config.embedded.postgres_server import PostgresServer
-from config.embedded.standbys import made_standbys
-from config.embedded.state import load_listening, load_secrets
-from tests.config.installations import FAST, clean_up, execute, kill, postmaster, scalar
-from tests.live.replicated import Replicated, frozen_server
+from tests.config.installations import FAST, clean_up, execute, kill, passwords, postmaster, scalar
+from tests.live import processes
+from tests.live.replicated import Replicated, server_processes
 
 IS_STANDBY = "SELECT pg_is_in_recovery()"
-MADE_ANEW = "cannot follow its primary and is made anew"
 
 
 class Pair(Replicated):
@@ -33,7 +29,7 @@ class Pair(Replicated):
         # Without FAST's synchronous_commit: a commit that is not waited for may be lost with its server.
         settings = {name: value for name, value in FAST.items() if name != "synchronous_commit"}
         self.urls = embedded.ensure_running(root, redis=False, replicas=1, settings=settings)
-        super().__init__(PostgresServer(places.find_place(root.resolve())), str(self.urls.superuser_url))
+        super().__init__(PostgresServer(root), str(self.urls.superuser_url))
 
     def start(self, *, replicas: int = 1) -> Servers:
         return embedded.ensure_running(self.root, redis=False, replicas=replicas)
@@ -64,7 +60,7 @@ def pair(shared_pair: Pair) -> Pair:
 
 
 def _standby_process(root: Path) -> int | None:
-    return PostgresServer(places.find_place(root.resolve()), "standby1").process_id()
+    return processes.postmaster(PostgresServer(root, "standby1"))
 
 
 class TestUrls:
@@ -80,8 +76,7 @@ class TestUrls:
             assert "standby" not in str(url)
             assert scalar(url, IS_STANDBY) is False
         query = parse_qs(urlsplit(str(urls.logs_gate_url)).query)
-        folder = pair.root.resolve()
-        assert query["host"] == [f"{folder}/run-standby1,{folder}/run"]
+        assert query["host"] == [f"{pair.standby.sockets},{pair.primary.sockets}"]
         assert query["target_session_attrs"] == ["prefer-standby"]
 
     def test_known_urls_are_those_of_the_last_start(self, pair: Pair) -> None:
@@ -96,21 +91,11 @@ class TestUrls:
 
     def test_two_standbys_come_in_the_order_of_their_numbers(self, pair: Pair) -> None:
         gate = str(pair.start(replicas=2).logs_gate_url)
-        assert gate.index("run-standby1,") < gate.index("run-standby2,")
+        assert gate.index("-standby1,") < gate.index("-standby2,")
         kill(_standby_process(pair.root))
-        assert scalar(gate, "SELECT current_setting('cluster_name') ~ 'standby2$'") is True
+        with psycopg.connect(gate) as connection:
+            assert connection.info.host.endswith("-standby2")
         embedded.stop(pair.root)
-        shutil.rmtree(pair.root / "standby2")
-
-    def test_a_long_path_gets_every_socket_elsewhere(self, root: Path) -> None:
-        servers = embedded.ensure_running(root / ("long-" * 20), redis=False, replicas=1, settings=FAST)
-        [folder] = load_listening(root / ("long-" * 20)).standby_socket_folders
-        try:
-            assert scalar(servers.logs_gate_url, IS_STANDBY) is True
-            assert len(os.fsencode(Path(folder) / ".s.PGSQL.5432")) <= 103
-        finally:
-            embedded.stop(root / ("long-" * 20))
-            shutil.rmtree(Path(folder).parent)
 
 
 class TestStartAndStop:
@@ -131,34 +116,28 @@ class TestStartAndStop:
         assert pair.start(replicas=0) == pair.urls
         assert _standby_process(pair.root) == before is not None
 
-    def test_without_replicas_the_folder_of_a_stopped_standby_stays(self, pair: Pair) -> None:
+    def test_without_replicas_none_is_started(self, pair: Pair) -> None:
         embedded.stop(pair.root)
         pair.start(replicas=0)
         assert _standby_process(pair.root) is None
-        pair.write(1)
-        assert pair.standby.exists()
-        pair.start()
-        assert pair.kept() == [1]
 
-    def test_stop_stops_all_and_a_start_goes_on_where_they_were(
-        self, pair: Pair, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_stop_stops_all_and_a_start_copies_the_primary_anew(self, pair: Pair) -> None:
         pair.write(1)
         embedded.stop(pair.root)
         assert postmaster(pair.root) is None
         assert _standby_process(pair.root) is None
+        (pair.root / "standby1" / "of the last start").touch()
         pair.start()
         pair.write(2)
         assert pair.kept() == [1, 2]
-        assert MADE_ANEW not in caplog.text
+        assert not (pair.root / "standby1" / "of the last start").exists()
 
-    def test_a_standby_takes_over_the_limits_of_its_primary(self, pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_standby_has_the_limits_of_its_primary(self, pair: Pair) -> None:
         execute(pair.primary_url, "ALTER SYSTEM SET max_connections = 120")
         embedded.stop(pair.root)
         pair.start()
         pair.write(1)
         assert pair.kept() == [1]
-        assert MADE_ANEW not in caplog.text
         execute(pair.primary_url, "ALTER SYSTEM RESET max_connections")
         embedded.stop(pair.root)
 
@@ -166,97 +145,32 @@ class TestStartAndStop:
         with embedded.using(root, redis=False, replicas=1, settings=FAST) as servers:
             assert scalar(servers.logs_gate_url, IS_STANDBY) is True
         assert _standby_process(root) is None
+        assert not PostgresServer(root, "standby1").sockets.exists()
 
 
 class TestAfterADeath:
-    def test_a_killed_standby_is_started_again_and_follows(self, pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_killed_standby_is_made_anew_and_follows(self, pair: Pair) -> None:
         with psycopg.connect(pair.standby_url, autocommit=True):
             kill(_standby_process(pair.root))
             pair.write(1)
             pair.start()
             assert pair.kept() == [1]
-        assert MADE_ANEW not in caplog.text
 
-    def test_a_standby_follows_a_primary_that_was_killed(self, pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_standby_follows_a_primary_that_was_killed(self, pair: Pair) -> None:
         before = _standby_process(pair.root)
-        kill(postmaster(pair.root))
+        processes.kill(server_processes(pair.primary))
         assert scalar(pair.urls.logs_gate_url, IS_STANDBY) is True
         pair.start()
         pair.write(1)
         assert pair.kept() == [1]
         assert _standby_process(pair.root) == before
-        assert MADE_ANEW not in caplog.text
 
     def test_both_killed(self, pair: Pair) -> None:
         pair.write(1)
-        kill(postmaster(pair.root))
-        kill(_standby_process(pair.root))
+        processes.kill(server_processes(pair.primary))
+        processes.kill(server_processes(pair.standby))
         pair.start()
         assert pair.kept() == [1]
-
-
-class TestMadeAnew:
-    @pytest.fixture(autouse=True)
-    def made_anew(self, pair: Pair, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-        """Every test breaks the standby; the next start says that it makes it anew, and it follows."""
-        pair.write(1)
-        yield
-        caplog.clear()
-        pair.start()
-        assert MADE_ANEW in caplog.text
-        pair.write(2)
-        assert pair.kept() == [1, 2]
-
-    def test_after_a_promotion(self, pair: Pair) -> None:
-        pair.promote_standby()
-        execute(pair.standby_url, "INSERT INTO kept VALUES (-1)")
-
-    def test_after_a_promotion_and_a_stop(self, pair: Pair) -> None:
-        pair.promote_standby()
-        embedded.stop(pair.root)
-
-    def test_when_the_primary_has_removed_its_wal(self, pair: Pair) -> None:
-        embedded.stop(pair.root)
-        pair.start(replicas=0)
-        _write_and_remove_wal(pair)
-
-    def test_when_it_runs_and_the_primary_has_removed_its_wal(self, pair: Pair) -> None:
-        with frozen_server(pair.standby):
-            # Without its connection the primary no longer waits for it.
-            execute(pair.primary_url, "SELECT pg_terminate_backend(pid) FROM pg_stat_replication")
-            _write_and_remove_wal(pair)
-
-    def test_when_half_of_it_is_missing(self, pair: Pair) -> None:
-        embedded.stop(pair.root)
-        shutil.rmtree(pair.standby.data / "global")
-
-    def test_when_it_is_empty(self, pair: Pair) -> None:
-        embedded.stop(pair.root)
-        shutil.rmtree(pair.standby.data)
-        pair.standby.data.mkdir()
-
-    def test_when_the_primary_is_another_cluster(self, pair: Pair) -> None:
-        embedded.stop(pair.root)
-        shutil.rmtree(pair.root / "postgres")
-        pair.start(replicas=0)
-        pair.write(1)
-
-
-def _write_and_remove_wal(pair: Pair) -> None:
-    """Begin new WAL segments on the primary, and let it remove those that it does not need itself."""
-    for _ in range(3):
-        execute(pair.primary_url, "CREATE TABLE written (); DROP TABLE written")
-        execute(pair.primary_url, "SELECT pg_switch_wal()")
-        execute(pair.primary_url, "CHECKPOINT")
-
-
-def test_an_interrupted_copy_counts_for_nothing(root: Path) -> None:
-    (root / "standby1.1.partial" / "base").mkdir(parents=True)
-    root.chmod(0o755)
-    servers = embedded.ensure_running(root, redis=False, replicas=1, settings=FAST)
-    assert scalar(servers.logs_gate_url, IS_STANDBY) is True
-    assert not list(root.glob("*.partial"))
-    assert [standby.name for standby in made_standbys(places.find_place(root.resolve()))] == ["standby1"]
 
 
 def test_a_primary_that_permits_no_standby_says_so(root: Path) -> None:
@@ -267,24 +181,9 @@ def test_a_primary_that_permits_no_standby_says_so(root: Path) -> None:
 
 
 def test_nothing_of_a_standby_shows_a_password(pair: Pair) -> None:
-    secrets = load_secrets(pair.root)
-    processes = [" ".join(places.command_line(int(name))) for name in os.listdir("/proc") if name.isdigit()]
-    assert any("standby1" in line for line in processes)
-    shown = [*processes, (pair.root / "standby1.log").read_text(encoding="utf-8")]
-    assert not [text for text in shown for item in fields(secrets) if getattr(secrets, item.name) in text]
-    for name in ("standby1", "standby1.log", "standby.pgpass", "run-standby1"):
-        assert (pair.root / name).stat().st_mode & 0o077 == 0
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs the servers as another account")
-def test_a_standby_lies_where_its_primary_does(root: Path) -> None:
-    root.mkdir(mode=0o700)
-    servers = embedded.ensure_running(root / "local", redis=False, replicas=1, settings=FAST)
-    outside = places.find_place((root / "local").resolve()).folder
-    try:
-        assert outside.parent == places.OUTSIDE_FOLDER
-        assert (outside / "standby1" / "standby.signal").exists()
-        assert scalar(servers.logs_gate_url, IS_STANDBY) is True
-    finally:
-        clean_up(root / "local")
-    assert not outside.exists()
+    lines = [" ".join(processes.command_line(int(name))) for name in os.listdir("/proc") if name.isdigit()]
+    assert any("standby1" in line for line in lines)
+    shown = [*lines, (pair.root / "standby1.log").read_text(encoding="utf-8")]
+    assert not [text for text in shown for value in passwords(pair.root) if value in text]
+    for path in (pair.standby.data, pair.standby.log, pair.standby.sockets):
+        assert path.stat().st_mode & 0o077 == 0

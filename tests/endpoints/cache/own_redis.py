@@ -11,7 +11,6 @@ from pathlib import Path
 
 import redis
 
-from config.embedded.places import Place
 from config.embedded.redis_server import redis_program
 
 START_SECONDS = 10
@@ -22,7 +21,7 @@ class OwnRedis:
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="redis-"))  # not tmp_path: a socket's path must be short
-        self._program = redis_program(Place(folder=self.folder, account=None, name="test"))
+        self._program = redis_program()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

@@ -5,22 +5,23 @@ from __future__ import annotations
 import gzip
 import io
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.core.management.base import OutputWrapper
 from psycopg import Connection
 
 from logsources import loading
-from logsources.generation import SOURCE_NAMES
+from logsources.generation import SOURCE_NAMES, generate_rows
 from logsources.management import load_progress
 from logsources.models import LogSource
 from logsources.partitions import MAX_RETENTION_DAYS
 from logsources.services import create_source
+from tests.moments import now
 
 pytestmark = pytest.mark.sql
 
@@ -254,8 +255,15 @@ def test_shows_a_bar_on_a_terminal(
 
 
 @pytest.mark.parametrize("source_name", SOURCE_NAMES)
-def test_the_sample_rows_load(log_database: Connection[Any], source_name: str) -> None:
-    stdout, _ = run(settings.BASE_DIR / "fixtures" / "sample_rows" / f"{source_name}.ndjson", source_name=source_name)
+def test_the_sample_rows_load(log_database: Connection[Any], tmp_path: Path, source_name: str) -> None:
+    made = generate_rows(source_name, count=4, until=now(), days=1, projects=["acme", "globex"], seed="sample")
+    rows = list(map(orjson.loads, made))
+    del rows[1]["id"]
+    rows[2]["timestamp"] = round(datetime.fromisoformat(rows[2]["timestamp"]).timestamp() * 1000)
+    del rows[3]["id"], rows[3]["timestamp"]
+    file = tmp_path / "rows.ndjson"
+    file.write_bytes(b"\n".join(map(orjson.dumps, rows)))
+    stdout, _ = run(file, source_name=source_name)
     assert stdout.startswith(f"{source_name}: 4 rows loaded, 0 already there, 0 bad lines skipped")
     projects = log_database.execute(f"SELECT DISTINCT project FROM logs.{source_name}").fetchall()
     assert {project for (project,) in projects} <= {"acme", "globex"}

@@ -83,6 +83,8 @@ LOGGING: dict[str, Any] = {
         # Django's own request lines repeat ours and quote the query string.
         "django.request": {"level": "CRITICAL"},
         "django.server": {"level": "CRITICAL"},
+        # django-axes tells each step of a login; of a refused one `endpoints.access.logins` has a line.
+        "axes": {"level": "ERROR"},
         # psycopg logs every pipeline that a failed statement ended; we log the failure itself.
         "psycopg": {"level": "ERROR"},
         # Its warnings quote what strangers send as tracestate.

@@ -219,20 +219,21 @@ AUTH_PASSWORD_VALIDATORS = [
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
 ]
 
-# --- Logins of the admin: endpoints/access/logins.py counts failures and bounds the checks at once --------------------
+# --- Logins of the admin: django-axes counts failures, endpoints/access/logins.py logins and checks at once -----------
 LOGIN_FAILURES = env.int("LOGIN_FAILURES", default=5)
 LOGIN_LOCKOUT_SECONDS = env.int("LOGIN_LOCKOUT_SECONDS", default=900)
 if LOGIN_FAILURES < 1 or LOGIN_LOCKOUT_SECONDS < 1 or PROXIES < 0:
     raise ImproperlyConfigured("LOGIN_FAILURES and LOGIN_LOCKOUT_SECONDS must be at least 1, PROXIES at least 0.")
 PASSWORD_HASHERS = ["endpoints.access.logins.BoundedPasswordHasher"]
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
-AXES_HANDLER = "endpoints.access.logins.LoginHandler"
 AXES_CLIENT_IP_CALLABLE = "endpoints.access.logins.client_address"
 AXES_LOCKOUT_CALLABLE = "endpoints.admin.logins.locked_out_page"
-AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address"]
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_FAILURE_LIMIT = LOGIN_FAILURES
 AXES_COOLOFF_TIME = timedelta(seconds=LOGIN_LOCKOUT_SECONDS)
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # a lock-out ends, even if more attempts come meanwhile
+AXES_RESET_ON_SUCCESS = True
+AXES_SENSITIVE_PARAMETERS = ["username", "ip_address", "csrfmiddlewaretoken"]  # not in its rows, nor in its lines
 AXES_DISABLE_ACCESS_LOG = True
 AXES_ENABLE_ADMIN = False  # endpoints/admin/logins.py shows the counters
 AXES_VERBOSE = False

@@ -29,7 +29,6 @@ from logsources.databases import LockSpace
 from logsources.json_batches import MAX_ROWS, read_rows
 from logsources.ndjson import BadJSON
 from logsources.otlp.records import BadOTLP
-from logsources.project_column import hold_table
 from logsources.roles import LOGS_SCHEMA
 from logsources.rolling import RolledSource
 from logsources.rows import MAX_ROW_BYTES, BadRow, read_row
@@ -237,7 +236,7 @@ def _arming(name: str, topology: Topology, lock_timeout: str) -> tuple[bytes, ..
     statements = [
         sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(lock_timeout)),
         sql.SQL("SET LOCAL statement_timeout = {}").format(sql.Literal(f"{STATEMENT_TIMEOUT_SECONDS}s")),
-        hold_table(name, topology),
+        tables.hold_table(name, topology),
         sql.SQL(
             "SELECT CASE WHEN current_setting('synchronous_commit') = 'off'"
             " THEN set_config('synchronous_commit', 'on', true) END"

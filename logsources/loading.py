@@ -21,11 +21,10 @@ from logsources import partitions, rolling
 from logsources.databases import owner_connection
 from logsources.models import LogSource
 from logsources.ndjson import BadJSON, parse_line
-from logsources.project_column import hold_table
 from logsources.rolling import RolledSource
 from logsources.rows import BadRow, ascending_ids, read_row
 from logsources.storing import PreparedRow, ProjectMoved, RowStore, encode_row
-from logsources.tables import TableShape
+from logsources.tables import TableShape, hold_table
 from logsources.topology import read_topology
 
 BATCH_ROWS: Final = 5_000

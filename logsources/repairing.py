@@ -19,6 +19,7 @@ from psycopg import Connection, sql
 from logsources.hardening import LogRoles, Step, membership_steps
 from logsources.log_functions import ensure_guard_functions, ensure_log_functions
 from logsources.roles import READERS, VIEW_OWNERS, ensure_roles
+from logsources.schema_numbers import number_log_schema
 from logsources.table_changes import is_secured
 from logsources.tables import secure_table
 from logsources.topology import read_topology
@@ -62,7 +63,7 @@ _OF_OTHERS: Final[LiteralString] = """
 
 
 def set_up_log_database(apps: object, schema_editor: BaseDatabaseSchemaEditor) -> None:
-    """Create what is missing, and update the rest: the one step of each migration that changes any of it."""
+    """Create what is missing, and update the rest: what the migration does in the log database."""
     connection = schema_editor.connection
     connection.ensure_connection()
     _ensure_all(connection.connection, settings.LOGS_GATE)
@@ -72,6 +73,7 @@ def _ensure_all(conn: Connection[Any], gate: Mapping[str, Any]) -> None:
     ensure_roles(conn, gate)
     ensure_log_functions(conn)
     ensure_guard_functions(conn)
+    number_log_schema(conn)
 
 
 def repair_rights(conn: Connection[Any], gate: Mapping[str, Any]) -> list[str]:

@@ -24,7 +24,6 @@ from psycopg import Connection, errors, sql
 from logsources import partitions, tables
 from logsources.databases import LockSpace
 from logsources.partitions import DAYS_AHEAD, DayWindow
-from logsources.project_column import read_project_column
 from logsources.roles import LOGS_SCHEMA
 from logsources.tables import TableShape
 from logsources.topology import read_topology
@@ -131,8 +130,7 @@ def place_day(conn: Connection[Any], name: str, day: date) -> PartitionChange | 
         set_lock_timeout(conn, LOAD_LOCK_TIMEOUT)
         _execute(conn, tables.lock_for_partitions(name))
         _execute(conn, tables.create_day_table(name, day))
-        generated = read_project_column(conn, name).is_generated
-        moved = conn.execute(tables.move_rows(name, day, project_generated=generated)).rowcount
+        moved = conn.execute(tables.move_rows(name, day)).rowcount
         execute_in_short_turns(conn, tables.attach_day_table(name, day))
         _execute(conn, tables.drop_local_rows(partitions.partition_name(name, day), read_topology(conn)))
     return PartitionChange(name, partitions.partition_name(name, day), PartitionAction.CREATED, rows=moved)

@@ -17,10 +17,9 @@ from psycopg import Connection, errors, sql
 
 from logsources import tables
 from logsources.partitions import DAYS_BACK_WITHOUT_RETENTION, partition_window, utc_day
-from logsources.project_column import read_project_column
 from logsources.rolling import RolledSource
 from logsources.rows import Row
-from logsources.tables import TableShape
+from logsources.tables import BASE_COLUMNS, ROW_FIELD, TableShape
 
 # --- Copying ----------------------------------------------------------------------------------------------------------
 # Writes rows to PostgreSQL by COPY in binary format, into the log table itself or through a staging table.
@@ -43,6 +42,11 @@ _pack_jsonb = struct.Struct("!ib").pack
 # Sent at a time: the server stores these rows while we read the next ones.
 _CHUNK_BYTES: Final = 64 * 1024
 
+# The comment that `tables.create_table` has written.
+_PROJECT_PLACE: Final = """
+    SELECT col_description(attrelid, attnum) FROM pg_attribute
+    WHERE attrelid = {}::regclass AND attname = 'project'"""
+
 
 def encode_row(row: Row) -> bytes:
     """Return the row in the form for COPY, with the columns of `tables.BASE_COLUMNS`."""
@@ -63,14 +67,6 @@ def encode_row(row: Row) -> bytes:
     )
 
 
-def _without_project(encoded: bytes) -> bytes:
-    """Return an encoded row without its second field."""
-    id_length = _length.unpack_from(encoded, 2)[0]
-    id_end = 6 + id_length
-    project_end = id_end + 4 + _length.unpack_from(encoded, id_end)[0]
-    return _pack_start(4, id_length) + encoded[6:id_end] + encoded[project_end:]
-
-
 class ProjectMoved(Exception):
     """The project of the rows was read from another place than the table's: the log source was changed."""
 
@@ -78,19 +74,17 @@ class ProjectMoved(Exception):
 class TableCopy:
     """Writes encoded rows into one log table over one connection, inside the caller's transaction.
 
-    That transaction holds the table (`project_column.hold_table`). Making one raises psycopg.Error, such as
-    UndefinedTable, and ProjectMoved.
+    That transaction holds the table (`tables.hold_table`). Making one raises psycopg.Error, such as UndefinedTable,
+    and ProjectMoved.
     """
 
     def __init__(self, conn: Connection[Any], shape: TableShape) -> None:
-        project = read_project_column(conn, shape.name)
-        if project.path != shape.project_path:
-            raise ProjectMoved
         self._conn = conn
         self._table = tables.parent(shape.name)
-        self._leaves_project_out = project.is_generated
-        columns = tables.insertable_columns(project_generated=project.is_generated)
-        self._columns = sql.SQL(", ").join(map(sql.Identifier, columns))
+        place = sql.Literal(self._table.as_string(None))
+        if conn.execute(sql.SQL(_PROJECT_PLACE).format(place)).fetchone() != (shape.project_path or ROW_FIELD,):
+            raise ProjectMoved
+        self._columns = sql.SQL(", ").join(map(sql.Identifier, BASE_COLUMNS))
         self._staging = sql.Identifier("pg_temp", "staged_rows")
         self._has_staging = False
 
@@ -121,8 +115,6 @@ class TableCopy:
 
     def _copy_into(self, target: sql.Identifier, encoded_rows: Iterable[bytes]) -> None:
         statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(target, self._columns)
-        if self._leaves_project_out:
-            encoded_rows = map(_without_project, encoded_rows)
         with self._conn.cursor().copy(statement) as copy:
             chunk = bytearray(_SIGNATURE)
             for encoded in encoded_rows:

@@ -138,11 +138,6 @@ def covered_names(shape: TableShape) -> tuple[str, ...]:
     return tuple(sorted(column.name for column in shape.columns if column.covered))
 
 
-def insertable_columns(*, project_generated: bool) -> tuple[str, ...]:
-    """Return the columns that a load writes: not the project of a table of an earlier version that generates it."""
-    return tuple(name for name in BASE_COLUMNS if not (project_generated and name == "project"))
-
-
 # --- Creating, altering, dropping -------------------------------------------------------------------------------------
 
 
@@ -346,20 +341,16 @@ def drop_day_table(name: str, day: date) -> sql.Composed:
     return _format("DROP TABLE {day}", day=parent(partition_name(name, day)))
 
 
-def move_rows(name: str, day: date, *, project_generated: bool) -> sql.Composed:
+def move_rows(name: str, day: date) -> sql.Composed:
     """Return the statement that moves a day's rows from the default partition into the day's own table."""
     lower, upper = (sql.Literal(bound) for bound in day_bounds(day))
-    columns = insertable_columns(project_generated=project_generated)
-    # Rows of an earlier version may have NULL for the project, which the day's table may refuse already.
-    moved = [sql.SQL("coalesce(project, '')") if column == "project" else sql.Identifier(column) for column in columns]
     return _format(
         "WITH moved AS (DELETE FROM {default} WHERE timestamp >= {lower} AND timestamp < {upper} RETURNING {columns})"
-        " INSERT INTO {day} ({columns}) SELECT {moved} FROM moved",
+        " INSERT INTO {day} ({columns}) SELECT {columns} FROM moved",
         default=parent(default_partition_name(name)),
         lower=lower,
         upper=upper,
-        columns=_names(columns),
-        moved=sql.SQL(", ").join(moved),
+        columns=_names(BASE_COLUMNS),
         day=parent(partition_name(name, day)),
     )
 
@@ -371,6 +362,19 @@ def delete_expired_rows(name: str, first_kept: date) -> sql.Composed:
         default=parent(default_partition_name(name)),
         start=sql.Literal(start_of_day(first_kept)),
     )
+
+
+def hold_table(name: str, topology: Topology = ONE_SERVER) -> sql.Composed:
+    """Return the statement after which the table stays as it is until the end of the transaction.
+
+    On a cluster it is held at the coordinator, where every change begins: LOCK would go to every node, and one that is
+    down would stop the loads of all projects.
+    """
+    if topology.is_distributed:
+        relation = sql.Literal(parent(name).as_string(None))
+        return _format("SELECT lock_relation_if_exists({relation}, 'ACCESS SHARE')", relation=relation)
+    # A query over ONLY the parent would do the same, but Citus then locks every partition: no day could be attached.
+    return _format("LOCK TABLE ONLY {table} IN ACCESS SHARE MODE", table=parent(name))
 
 
 def lock_for_partitions(name: str) -> list[sql.Composed]:

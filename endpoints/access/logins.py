@@ -1,9 +1,8 @@
-"""Failed logins of the admin, counted in Django's database by django-axes' rules, and the lock-outs they lead to.
+"""Limits of logins to the admin::
 
-Two counts, each of the last LOGIN_LOCKOUT_SECONDS::
-
-    of a user name from an address    LOGIN_FAILURES         the name is refused from there
-    of an address                     LOGIN_FAILURES * 10    everything is refused from there
+    failures of a user name from an address    LOGIN_FAILURES in LOGIN_LOCKOUT_SECONDS, by django-axes
+    logins from an address                     LOGIN_FAILURES * 4 a minute, as calls of an access token are counted
+    passwords checked at the same time         one in a process
 
 There is none of a user name from everywhere: with it, whoever knows an operator's name could keep the operator out.
 """
@@ -12,22 +11,22 @@ from __future__ import annotations
 
 import ipaddress
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, Final
+from datetime import datetime
+from typing import Final
 
 import structlog
-from axes.handlers.database import AxesDatabaseHandler
-from axes.helpers import get_client_username
 from axes.models import AccessAttempt
+from axes.signals import user_locked_out
 from django.conf import settings
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
-from django.db import connection
-from django.db.models import Max, Q, Sum
+from django.db.models import Max, Sum
+from django.dispatch import receiver
 from django.http import HttpRequest
 from django.utils import timezone
+
+from endpoints.access.token_limits import seconds_until_admitted
 
 # --- Passwords --------------------------------------------------------------------------------------------------------
 # Checks the passwords of the admin a few at a time: each check takes a core for half a second, on purpose.
@@ -87,105 +86,34 @@ class BoundedPasswordHasher(PBKDF2PasswordHasher):
 
 
 # --- Logins -----------------------------------------------------------------------------------------------------------
-FAILURES_OF_ADDRESS: Final = 10  # times LOGIN_FAILURES: an office of several people has one address
+LOGINS_OF_ADDRESS: Final = 4  # times LOGIN_FAILURES, a minute: an office of several people has one address
 UNKNOWN_ADDRESS: Final = "0.0.0.0"  # noqa: S104  # nothing listens there; who connects by a socket file has no address
 IPV6_PREFIX: Final = 64  # bits; a caller has the rest for itself (RFC 4291 section 2.5.1)
-# One statement, so that failures at the same time are all counted. The user agent is part of the table's key and left
-# empty: one that changes would begin a new count. Of the form only the name is kept.
-_COUNT: Final = """
-INSERT INTO axes_accessattempt AS attempt
-    (username, ip_address, user_agent, http_accept, path_info, get_data, post_data, failures_since_start, attempt_time)
-VALUES (%(name)s, %(address)s, '', '', '', '', '', 1, %(now)s)
-ON CONFLICT (username, ip_address, user_agent) DO UPDATE SET
-    failures_since_start = 1 + CASE WHEN attempt.attempt_time > %(since)s AND attempt.attempt_time < %(until)s
-        THEN attempt.failures_since_start ELSE 0 END,
-    attempt_time = excluded.attempt_time
-"""
-# Rows that another login is counting or forgetting are left to it: two logins that wait for each other's rows are a
-# deadlock, which PostgreSQL ends by failing one of them.
-_FORGET: Final = """
-DELETE FROM axes_accessattempt WHERE id IN (
-    SELECT id FROM axes_accessattempt WHERE attempt_time <= %(since)s LIMIT 1000 FOR UPDATE SKIP LOCKED)
-"""
 
 logger = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class LockOut:
-    """Until when logins are refused, and whether those of every user name from the address."""
-
-    until: datetime
-    of_address: bool
-
-    def seconds_left(self, now: datetime) -> int:
-        return max(1, -int((now - self.until).total_seconds() // 1))
-
-
-class LoginHandler(AxesDatabaseHandler):  # type: ignore[misc]  # django-axes ships no types
-    """What django-axes asks and tells at each login (AXES_HANDLER), with counts that hold when many come at once."""
-
-    def is_locked(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> bool:
-        return lock_out_of(request, _name(request, credentials)) is not None
-
-    def user_login_failed(
-        self, sender: object, credentials: dict[str, Any], request: HttpRequest | None = None, **kwargs: object
-    ) -> None:
-        if request is None:  # a command checks a password
-            return
-        name = _name(request, credentials)
-        # A refused login is not counted, or a lock-out would never end.
-        if not request.axes_locked_out:  # type: ignore[attr-defined]  # django-axes has set it
-            count_failure(name, client_address(request), now=timezone.now())
-            if lock_out_of(request, name) is not None:
-                logger.warning("login_locked_out")
-                request.axes_locked_out = True  # type: ignore[attr-defined]
-        request.axes_credentials = credentials  # type: ignore[attr-defined]
-
-    def user_logged_in(self, sender: object, request: HttpRequest, user: Any, **kwargs: object) -> None:
-        """Forget the failures of this name from this address; those of other names still count for the address."""
-        lift_lock_outs(AccessAttempt.objects.filter(username=user.get_username(), ip_address=client_address(request)))
-
-    def user_logged_out(self, sender: object, request: HttpRequest, user: Any, **kwargs: object) -> None:
-        """Nothing is kept about it."""
-
-
-def count_failure(name: str, address: str, *, now: datetime) -> None:
-    """Count a failed login, and forget failures that are too old to count."""
-    times = {"now": now, "since": now - _window(), "until": now + _window()}
-    with connection.cursor() as cursor:
-        cursor.execute(_COUNT, {"name": name, "address": address, **times})
-        cursor.execute(_FORGET, times)
-
-
-def find_lock_out(name: str, address: str, *, now: datetime) -> LockOut | None:
-    """Return the lock-out that a login of this name from this address would meet."""
-    counted = AccessAttempt.objects.filter(ip_address=address, attempt_time__gt=now - _window())
-    counted = counted.exclude(attempt_time__gte=now + _window())  # by a clock that was ahead
-    found = counted.aggregate(
-        of_address=Sum("failures_since_start"),
-        of_name=Sum("failures_since_start", filter=Q(username=name)),
-        last=Max("attempt_time"),
-        last_of_name=Max("attempt_time", filter=Q(username=name)),
+def seconds_until_login(request: HttpRequest) -> int:
+    """Count a login from the caller's address; return 0 if it may go on, else in how many seconds the next one may."""
+    return seconds_until_admitted(
+        f"logins:{client_address(request)}", calls=settings.LOGIN_FAILURES * LOGINS_OF_ADDRESS, window_seconds=60
     )
-    if (found["of_address"] or 0) >= settings.LOGIN_FAILURES * FAILURES_OF_ADDRESS:
-        return LockOut(found["last"] + _window(), of_address=True)
-    if (found["of_name"] or 0) >= settings.LOGIN_FAILURES:
-        return LockOut(found["last_of_name"] + _window(), of_address=False)
-    return None
 
 
-def lock_out_of(request: HttpRequest, name: str) -> LockOut | None:
-    """Return the lock-out that a login of this name by this request meets."""
-    return find_lock_out(name, client_address(request), now=timezone.now())
+def locked_out_until(name: str, address: str) -> datetime | None:
+    """Return until when django-axes refuses this name from this address; None if it does not."""
+    counted = AccessAttempt.objects.filter(
+        username=name, ip_address=address, attempt_time__gte=timezone.now() - settings.AXES_COOLOFF_TIME
+    )
+    found = counted.aggregate(failures=Sum("failures_since_start"), last=Max("attempt_time"))
+    is_locked = (found["failures"] or 0) >= settings.AXES_FAILURE_LIMIT
+    return found["last"] + settings.AXES_COOLOFF_TIME if is_locked else None
 
 
-def lift_lock_outs(attempts: Iterable[AccessAttempt]) -> int:
-    """Forget these failures; return how many rows they were."""
-    keys = sorted(attempt.pk for attempt in attempts)
-    with connection.cursor() as cursor:
-        cursor.execute("DELETE FROM axes_accessattempt WHERE id = ANY(%s)", [keys])
-        return int(cursor.rowcount)
+@receiver(user_locked_out)
+def note_lock_out(**_: object) -> None:
+    """Say in the log that a login was refused, without the name."""
+    logger.warning("login_locked_out")
 
 
 def client_address(request: HttpRequest) -> str:
@@ -213,11 +141,3 @@ def _read_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | 
         return ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
         return None
-
-
-def _window() -> timedelta:
-    return timedelta(seconds=settings.LOGIN_LOCKOUT_SECONDS)
-
-
-def _name(request: HttpRequest, credentials: dict[str, Any] | None) -> str:
-    return str(get_client_username(request, credentials) or "")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from math import ceil
 from typing import Any
 
 import structlog
-from axes.handlers.proxy import AxesProxyHandler
 from axes.models import AccessAttempt
+from axes.utils import reset
 from django.conf import settings
 from django.contrib import admin, messages
-from django.core.exceptions import ValidationError
 from django.core.validators import MaxLengthValidator
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, UnreadablePostError
@@ -21,7 +21,13 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.forms import AuthenticationForm
 
-from endpoints.access.logins import PASSWORD_TURNS, PasswordsBusy, find_lock_out, lift_lock_outs, lock_out_of
+from endpoints.access.logins import (
+    PASSWORD_TURNS,
+    PasswordsBusy,
+    client_address,
+    locked_out_until,
+    seconds_until_login,
+)
 from endpoints.admin.draft_json import Json
 from endpoints.admin.json_views import Refusal
 from endpoints.admin.middleware import LOGIN
@@ -30,22 +36,13 @@ logger = structlog.get_logger(__name__)
 
 
 class LoginForm(AuthenticationForm):  # type: ignore[misc]  # unfold ships no types
-    """Checks the password of those who are not locked out."""
+    """Unfold's, for names that can be looked up."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         # Django limits the name only in the browser; a longer one would be looked up, and fail where it is counted.
         name = self.fields["username"]
         name.validators.append(MaxLengthValidator(name.max_length))
-
-    def clean(self) -> Any:
-        name = self.cleaned_data.get("username")
-        # A person who is locked out is told so without a check, which would take a core for half a second.
-        if name and not AxesProxyHandler.is_allowed(self.request, {"username": name}):
-            self.request.axes_locked_out = True
-            self.request.axes_credentials = {"username": name}
-            raise ValidationError("Too many failed logins.")  # the middleware of django-axes answers with the page
-        return super().clean()
 
     @property
     def single_sign_on(self) -> dict[str, Any] | None:
@@ -67,7 +64,7 @@ def own_session(request: HttpRequest) -> Json:
 
 
 class PasswordsBusyMiddleware:
-    """Answers 503 if a password could not be checked: at a login, or when somebody sets one.
+    """Answers 429 to an address with too many logins, 503 if a password could not be checked at a login or was not set.
 
     A login is checked in a turn of the process, its page included: logins that come at once all count, a flood of
     them is refused before anything is done for it, and callers wait for one page at most.
@@ -79,6 +76,8 @@ class PasswordsBusyMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if request.method != "POST" or request.path_info != LOGIN:
             return self._get_response(request)
+        if seconds := seconds_until_login(request):
+            return _refusal("endpoints/locked_out.html", 429, seconds, of_address=True)
         with suppress(UnreadablePostError):  # Django answers it
             request.POST.keys()  # reads the body: a turn waits for no client
         try:
@@ -100,9 +99,9 @@ def locked_out_page(
     request: HttpRequest, _original: HttpResponse | None, credentials: dict[str, Any] | None
 ) -> HttpResponse:
     """Return the page of a login that is locked out (AXES_LOCKOUT_CALLABLE): until when, and who may lift it."""
-    lock_out = lock_out_of(request, str((credentials or {}).get("username") or ""))
-    seconds = lock_out.seconds_left(timezone.now()) if lock_out else settings.LOGIN_LOCKOUT_SECONDS
-    return _refusal("endpoints/locked_out.html", 429, seconds, lock_out=lock_out)
+    until = locked_out_until(str((credentials or {}).get("username")), client_address(request))
+    seconds = ceil((until - timezone.now()).total_seconds()) if until else 0  # 0: it has just ended
+    return _refusal("endpoints/locked_out.html", 429, max(1, seconds), of_address=False)
 
 
 def _refusal(template: str, status: int, retry_after_seconds: int, **words: Any) -> HttpResponse:
@@ -148,17 +147,14 @@ class FailedLoginAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no typ
 
     @display(description="state", label=_COLOURS)  # type: ignore[untyped-decorator]
     def state(self, attempt: AccessAttempt) -> tuple[str, str]:
-        now = timezone.now()
-        lock_out = find_lock_out(attempt.username, attempt.ip_address, now=now)
-        if lock_out is not None:
-            whom = "every user name from this address" if lock_out.of_address else "locked out"
-            return "locked out", f"{whom}, until {lock_out.until:%H:%M:%S} UTC"
-        is_old = (now - attempt.attempt_time).total_seconds() >= settings.LOGIN_LOCKOUT_SECONDS
+        if until := locked_out_until(attempt.username, attempt.ip_address):
+            return "locked out", f"locked out, until {until:%H:%M:%S} UTC"
+        is_old = timezone.now() - attempt.attempt_time > settings.AXES_COOLOFF_TIME
         return ("forgotten soon", "no longer counts") if is_old else ("counted", "counted")
 
     @admin.action(description="Lift the lock-out and clear the failures", permissions=["delete"])
     def lift(self, request: HttpRequest, queryset: QuerySet[AccessAttempt]) -> None:
-        rows = lift_lock_outs(queryset)
+        rows = sum(reset(ip=attempt.ip_address, username=attempt.username) for attempt in queryset)
         self.message_user(request, f"{rows} cleared; failures count from zero again.", messages.SUCCESS)
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:

@@ -43,12 +43,15 @@ def to_json(error: EndpointError) -> bytes:
 
 
 def from_json(text: bytes) -> EndpointError:
-    """Return an equal error; an InternalError for a class this process does not know. Raises ValueError."""
-    fields = json.loads(text)
-    error_class = _classes().get(fields["class"], InternalError)
-    # Not through __init__: classes take what they need to word their message, which is already worded.
-    error = error_class.__new__(error_class)
-    EndpointError.__init__(error, fields["message"], details=fields["details"], headers=fields["headers"])
+    """Return an equal error. Raises ValueError for a text of another form."""
+    try:
+        fields = json.loads(text)
+        error_class = _classes()[fields["class"]]
+        # Not through __init__: classes take what they need to word their message, which is already worded.
+        error = error_class.__new__(error_class)
+        EndpointError.__init__(error, fields["message"], details=fields["details"], headers=fields["headers"])
+    except (KeyError, TypeError) as fault:
+        raise ValueError("no error of ours") from fault
     return error
 
 

@@ -69,7 +69,11 @@ def note_scheduled_run(schedule: str, run: ScheduledRun) -> None:
 def last_scheduled_runs() -> dict[str, ScheduledRun]:
     """Return the last run by name of the schedule, deleted schedules included. Raises CacheUnavailable."""
     stored: Mapping[bytes, bytes] = ask_for("HGETALL", _RUNS)
-    return {name.decode(): ScheduledRun(**orjson.loads(run)) for name, run in stored.items()}
+    runs = {}
+    for name, run in stored.items():
+        with suppress(ValueError, TypeError):  # of another form
+            runs[name.decode()] = ScheduledRun(**orjson.loads(run))
+    return runs
 
 
 def forget_scheduled_runs(schedules: list[str]) -> None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from typing import Any
 
 import psycopg
 import pytest
-from django.apps import apps
-from django.db import connections
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -124,18 +121,6 @@ def test_a_check_of_the_range_is_read_into_the_query(log_database):
     ).fetchall()
     assert "Index Cond" in str(plan)
     assert "in_range" not in str(plan).replace("out_of_range", "")
-
-
-@pytest.mark.django_db(databases=["default", "logs"])
-def test_an_older_database_gets_the_functions_by_migrate():
-    migration = import_module("logsources.migrations.0016_moments_in_range").Migration("test", "logsources")
-    with connections["logs"].cursor() as cursor:  # within the test's transaction, so that nothing of it stays
-        cursor.execute("DROP FUNCTION log_functions.zoned_moment, log_functions.compared")
-        with connections["logs"].schema_editor() as editor:
-            for operation in migration.operations:
-                operation.code(apps, editor)
-        cursor.execute("SELECT log_functions.compared('NaN', '=', 'NaN')")
-        assert cursor.fetchone() == (False,)
 
 
 @pytest.mark.parametrize(("name", "types"), GOOGLESQL_SIGNATURES, ids=str)

@@ -2,11 +2,8 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime, timedelta
-from importlib import import_module
 
 import pytest
-from django.apps import apps
-from django.db import connections
 from psycopg import errors
 
 from logsources import covering, rolling, services, table_changes, tables
@@ -262,13 +259,3 @@ def test_day_made_later_is_like_its_parent(logs) -> None:
     assert len(indexes_of(logs, f"covered_p{day:%Y%m%d}")) == 2
     assert covering.fit_covering_indexes(logs, shape_of(URL, PATH)) == []
     assert tables.covered_names(shape_of(URL, PATH)) == ("request_path", "request_url")
-
-
-def test_upgrade_covers_the_columns_of_shipped_gateway_logs(db) -> None:
-    before = set(ExtractedColumn.objects.filter(covered=True).values_list("source__name", "name"))
-    assert before == {("edge_logs", "request_path"), ("edge_logs", "request_url")}
-    ExtractedColumn.objects.update(covered=False)
-    upgrade = import_module("logsources.migrations.0005_covered_columns")
-    with connections["default"].schema_editor() as editor:
-        upgrade.cover_shipped_columns(apps, editor)
-    assert set(ExtractedColumn.objects.filter(covered=True).values_list("source__name", "name")) == before

@@ -9,8 +9,8 @@ from django.core.exceptions import ValidationError
 
 from logsources import rolling, services
 from logsources.models import ExtractedColumn, LogSource
-from logsources.project_column import ProjectColumn, read_project_column
 from logsources.services import PartitionAction, PartitionsNotRolled, SourceTableError
+from logsources.table_changes import read_shape
 from logsources.tables import ColumnType, ExtractedColumnShape
 from tests.files import FIXTURES
 
@@ -224,7 +224,9 @@ class TestSaveSource:
         source = create()
         source.project_location, source.project_path = "metadata", "project_ref"
         services.save_source(source, [PATH])
-        assert read_project_column(logs, "made_here") == ProjectColumn("project_ref", is_generated=False)
+        shape = read_shape(logs, "made_here")
+        assert shape is not None
+        assert shape.project_path == "project_ref"
         insert("made_here", metadata=METADATA)
         assert logs.execute("SELECT request_path FROM logs.made_here").fetchone() == ("/x",)
 

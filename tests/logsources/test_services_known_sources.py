@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from importlib import import_module
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.apps import apps
-from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.db import OperationalError, connection
+from django.db import OperationalError
 
 from logsources import services
 from logsources.models import LogSource
@@ -114,25 +109,3 @@ def test_refuses_a_producer_named_twice() -> None:
 
 def test_a_source_keeps_its_own_producers() -> None:
     register("first_logs", "one.logs").full_clean()
-
-
-def test_an_upgrade_names_the_producers_of_the_shipped_sources() -> None:
-    LogSource.objects.update(producer_names=[])
-    register("pooler_logs_of_ours", "our.logs")
-    upgrade = import_module("logsources.migrations.0004_producer_names")
-    upgrade.name_shipped_producers(apps, SimpleNamespace(connection=connection))
-    shipped = json.loads((settings.FIXTURE_DIRS[0] / "log_sources.json").read_text())
-    named = dict(LogSource.objects.values_list("name", "producer_names"))
-    assert named == {
-        **{source["name"]: source["producer_names"] for source in shipped},
-        "pooler_logs_of_ours": ["our.logs"],
-    }
-
-
-def test_an_upgrade_gives_each_source_a_uuid_of_its_own() -> None:
-    upgrade = import_module("logsources.migrations.0012_uuid")
-    before = set(LogSource.objects.values_list("uuid", flat=True))
-    upgrade.give_uuids(apps, SimpleNamespace(connection=connection))
-    after = set(LogSource.objects.values_list("uuid", flat=True))
-    assert len(after) == len(before)
-    assert after.isdisjoint(before)

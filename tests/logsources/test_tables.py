@@ -7,7 +7,8 @@ from random import Random
 import pytest
 from psycopg import errors
 
-from logsources import tables
+from logsources import rolling, tables
+from logsources.databases import owner_connection
 from logsources.tables import ColumnType, ExtractedColumnShape, TableShape
 
 pytestmark = [pytest.mark.django_db(databases=["default", "logs"]), pytest.mark.sql]
@@ -237,12 +238,18 @@ def test_a_project_has_a_row_once(logs, insert) -> None:
         insert("odd_rows", id="1", project="acme")
 
 
-@pytest.mark.parametrize(
-    ("generated", "columns"),
-    [
-        (False, ("id", "project", "timestamp", "event_message", "metadata")),
-        (True, ("id", "timestamp", "event_message", "metadata")),
-    ],
-)
-def test_loads_write_every_column_that_is_not_generated(generated, columns) -> None:
-    assert tables.insertable_columns(project_generated=generated) == columns
+def test_nothing_changes_the_table_until_the_transaction_ends(logs) -> None:
+    make(logs, TableShape("odd_rows", "project_ref"))
+    rolling.place_day(logs, "odd_rows", datetime.now(UTC).date())
+    logs.execute("SET lock_timeout = '10ms'")
+    change = "ALTER TABLE logs.odd_rows ALTER COLUMN event_message DROP NOT NULL"
+    with owner_connection() as load:
+        with load.transaction():
+            load.execute(tables.hold_table("odd_rows"))
+            with pytest.raises(errors.LockNotAvailable):
+                logs.execute(change)
+            assert load.execute(
+                "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND relation IN"
+                " (SELECT inhrelid FROM pg_inherits WHERE inhparent = to_regclass('logs.odd_rows'))"
+            ).fetchone() == (0,)
+        logs.execute(change)

@@ -51,6 +51,9 @@ FACTS: Final[tuple[LiteralString, ...]] = (
         WHERE d.datname = current_database()""",
     "SELECT format('extension %s', extname) FROM pg_extension",
     "SELECT format('schema %s: owner %s', n.nspname, n.nspowner::regrole)" + _OF_SCHEMA,
+    """SELECT format('schema %s says of itself: %s', n.nspname, d.description)
+        FROM pg_namespace AS n JOIN pg_description AS d ON d.objoid = n.oid AND d.classoid = 'pg_namespace'::regclass
+        WHERE n.nspname !~ '^(pg_|information_schema$|public$|sandbox_)'""",
     """SELECT format('schema %s: %s to %s%s', n.nspname, a.privilege_type,
         coalesce(nullif(a.grantee, 0)::regrole::text, 'PUBLIC'), CASE WHEN a.is_grantable THEN ', may grant it' END)
         FROM pg_namespace AS n, aclexplode(n.nspacl) AS a WHERE n.nspname !~ '^(pg_|information_schema$|sandbox_)'""",

@@ -9,11 +9,9 @@ from django.core.management import get_commands, load_command_class
 
 from tests.recorded.recordings import assert_recorded
 
-# Of the applications whose commands are ours; `upgrade_log_tables` is for tables of versions that nobody has.
+# Of the applications whose commands are ours.
 COMMANDS: Final = sorted(
-    (name, application)
-    for name, application in get_commands().items()
-    if application in ("endpoints", "logsources") and name != "upgrade_log_tables"
+    (name, application) for name, application in get_commands().items() if application in ("endpoints", "logsources")
 )
 
 

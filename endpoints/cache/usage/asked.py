@@ -291,5 +291,5 @@ def _window(now: float, period: float) -> int:
 def _read_request(text: bytes | None) -> QueryRequest | None:
     try:
         return None if text is None else QueryRequest.from_json(text)
-    except ValueError:  # written by another release
+    except ValueError:  # of another form
         return None

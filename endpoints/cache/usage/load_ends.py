@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from time import time
 
@@ -78,7 +79,8 @@ def load_ends() -> dict[str, LoadEnds]:
     found: dict[str, dict[str, LoadEnd]] = {}
     for key, value in stored.items():
         source, _, kind = key.decode().partition(_BETWEEN)
-        found.setdefault(source, {})[kind] = LoadEnd(**orjson.loads(value))
+        with suppress(ValueError, TypeError):  # of another form
+            found.setdefault(source, {})[kind] = LoadEnd(**orjson.loads(value))
     return {source: LoadEnds(**ends) for source, ends in found.items()}
 
 

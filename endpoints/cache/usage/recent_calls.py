@@ -263,5 +263,5 @@ def _to_json(call: RecentCall) -> bytes:
 def _from_json(text: bytes) -> RecentCall | None:
     try:
         return RecentCall(*json.loads(text))
-    except (ValueError, TypeError):  # written by another release
+    except (ValueError, TypeError):  # of another form
         return None

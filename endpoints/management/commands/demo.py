@@ -26,10 +26,11 @@ from config.local import DEMO_ADDRESS, DEMO_PORT
 from config.processes import Program, ProgramEnded, run_together
 from endpoints.access.access_tokens import authenticate_access_token, issue_access_token
 from endpoints.errors import NotAuthenticated
-from logsources.databases import owner_connection
+from logsources.databases import LOGS_ALIAS, owner_connection
 from logsources.management.own_command import OwnCommand, whole_number
 from logsources.measures import newest_rows
 from logsources.models import LogSource
+from logsources.schema_numbers import told_of_another_version
 from logsources.trickle import trickle
 
 ROWS = 20_000
@@ -67,6 +68,8 @@ class Command(OwnCommand):
         )
 
     def handle(self, *args: Any, port: int, rows: int, rows_per_second: float, replicas: int, **options: Any) -> None:
+        for told in filter(None, map(told_of_another_version, ("default", LOGS_ALIAS))):
+            raise CommandError(told)
         root = settings.LOCAL_DIR
         (root / "log").mkdir(parents=True, exist_ok=True)
         for name, database in (("Django", "default"), ("logs", "logs")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -23,13 +24,14 @@ from endpoints.cache import CacheUnavailable
 from endpoints.cache.connection import ask_for
 from endpoints.calling.installation import State, look_at_installation
 from endpoints.guarantees import Verdict, verify_guarantees
-from logsources.databases import owner_connection
+from logsources.databases import LOGS_ALIAS, owner_connection
 from logsources.introspection import partitions_by_table
 from logsources.management.own_command import OwnCommand
 from logsources.models import LogSource
 from logsources.partitions import DAYS_AHEAD, partition_day, utc_day
 from logsources.repairing import lost_rights
 from logsources.roles import RoleSetupError
+from logsources.schema_numbers import told_of_another_version
 from logsources.topology import read_topology
 
 CHECK_SECONDS: Final = 5.0
@@ -67,9 +69,12 @@ class Command(OwnCommand):
     requires_system_checks = []  # it must run, and tell, where they fail
 
     def handle(self, *args: Any, **options: Any) -> None:
-        findings = []
+        findings = list(_tables())
+        for finding in findings:
+            self._print(finding)
         checks = (_parts, _migrations, _rights, _guarantees, _partitions, _clocks, _versions, _settings)
-        for check in (*checks, _single_sign_on):
+        # Over tables of another version nothing else can be judged, and its advice would change them.
+        for check in () if findings else (*checks, _single_sign_on):
             for finding in _safely(check):
                 findings.append(finding)
                 self._print(finding)
@@ -96,6 +101,14 @@ def _safely(check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
         yield Finding(
             name, Mark.FAILURE, f"cannot be looked at: {_line(error)}", "repair what fails above, then look again."
         )
+
+
+def _tables() -> Iterator[Finding]:
+    """Yield each database that has the tables of another version."""
+    for alias, name in (("default", "Django database"), (LOGS_ALIAS, "Log database")):
+        with suppress(psycopg.Error, DatabaseError), answer_within(CHECK_SECONDS):  # told below
+            if told := told_of_another_version(alias):
+                yield Finding(name, Mark.FAILURE, told)
 
 
 def _parts() -> Iterator[Finding]:

@@ -24,6 +24,7 @@ from logsources.management.superuser import find_superuser_url, log_roles
 from logsources.models import LogSource
 from logsources.repairing import plan_handing_back, repair_rights
 from logsources.roles import RoleSetupError
+from logsources.schema_numbers import told_of_another_log_schema
 from logsources.services import SourceTableError, save_source, table_shape
 from logsources.table_changes import read_shape
 from logsources.topology import read_topology
@@ -65,14 +66,14 @@ def _repair(superuser_url: str | None) -> Iterator[str]:
     with ExitStack() as stack:
         if superuser_url:
             superuser = stack.enter_context(psycopg.connect(superuser_url, dbname=database, autocommit=True))
-            _refuse_cluster(superuser)
+            _refuse(superuser)
             for step in plan_handing_back(superuser, roles):
                 for statement in step.statements:
                     superuser.execute(statement)
                 yield step.summary
         # Not before: without its database it may not even connect.
         owner = stack.enter_context(owner_connection())
-        _refuse_cluster(owner)
+        _refuse(owner)
         yield from repair_rights(owner, settings.LOGS_GATE)
         for source in [each for each in LogSource.objects.all() if read_shape(owner, each.name) is None]:
             save_source(source, table_shape(source).columns)
@@ -88,7 +89,10 @@ def _repair(superuser_url: str | None) -> Iterator[str]:
             raise CommandError(f"{told}{'; '.join(step.summary for step in left)}. {BY_A_SUPERUSER}")
 
 
-def _refuse_cluster(conn: psycopg.Connection[Any]) -> None:
+def _refuse(conn: psycopg.Connection[Any]) -> None:
+    """Raise CommandError for a log database that this command must not change."""
+    if told := told_of_another_log_schema(conn):
+        raise CommandError(told)
     if read_topology(conn).is_distributed:
         raise CommandError("The log database is a cluster: manage.py distribute_logs repairs its nodes.")
 

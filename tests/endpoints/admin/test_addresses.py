@@ -13,7 +13,6 @@ from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.test import Client
 from django.urls import resolve
-from django.utils import timezone
 from django_celery_beat.models import (
     ClockedSchedule,
     CrontabSchedule,
@@ -23,7 +22,6 @@ from django_celery_beat.models import (
 )
 
 from endpoints.access.access_tokens import issue_access_token
-from endpoints.access.logins import count_failure
 from endpoints.alerting.messages import give_secret
 from endpoints.defining.saving import save_endpoint
 from endpoints.models import Alert, Endpoint
@@ -72,8 +70,10 @@ def _alert() -> Alert:
 
 
 def _failed_login() -> AccessAttempt:
-    count_failure("somebody", "192.0.2.1", now=timezone.now())
-    return AccessAttempt.objects.get(username="somebody")
+    found, _ = AccessAttempt.objects.get_or_create(
+        username="somebody", ip_address="192.0.2.1", defaults={"failures_since_start": 1}
+    )
+    return found
 
 
 def person(role: str) -> User:

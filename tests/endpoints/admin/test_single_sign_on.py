@@ -568,7 +568,7 @@ class TestPasswords:
         self, provider: IdentityProvider, boss: User, settings: Any
     ) -> None:
         """There is nothing to guess, and an office with one address would lock itself out."""
-        settings.LOGIN_FAILURES = 2
+        settings.AXES_FAILURE_LIMIT = 2
         provider.add("nobody", groups=[])
         client = Client()
         for _ in range(3):
@@ -577,7 +577,7 @@ class TestPasswords:
         assert self.try_password("boss") == 302
 
     def test_a_locked_out_name_is_still_locked_out(self, provider: IdentityProvider, boss: User, settings: Any) -> None:
-        settings.LOGIN_FAILURES = 2
+        settings.AXES_FAILURE_LIMIT = 2
         assert [self.try_password("boss", "wrong") for _ in range(2)] == [200, 429]
         log_in(Client(), provider)
         assert self.try_password("boss") == 429

@@ -319,6 +319,11 @@ def test_result_that_could_not_be_stored_elsewhere_is_run_here(key: ResultKey, p
     assert (result.role, result.shared) == (Role.RAN, True)
 
 
+def test_a_note_of_another_form_says_nothing(key: ResultKey, pool: ThreadPoolExecutor) -> None:
+    result = elsewhere(key, lambda lease: finish(lease, single_flight._FAILED + b'{"code": "gone"}'), pool).result(10)
+    assert (result.role, result.shared) == (Role.RAN, True)
+
+
 def test_stale_entry_is_not_taken_for_the_result_of_a_run(key: ResultKey, pool: ThreadPoolExecutor) -> None:
     old = run_once(key, produce=Query(), policy=POLICY)
     get_redis_connection("default").pexpire(key.entry, 3_000_000)

@@ -11,6 +11,8 @@ from uuid import uuid4
 import pytest
 
 from config.celery import app
+from endpoints.cache.connection import ask_for
+from endpoints.cache.keys import PREFIX
 from endpoints.calling.scheduled_runs import (
     NotedTask,
     ScheduledRun,
@@ -64,6 +66,12 @@ def test_a_run_is_noted_with_its_result(schedule: str) -> None:
     assert before <= run.at <= time()
     assert 0 <= run.seconds < 60
     assert (run.text, run.failures) == ("2 renewed, 1 failed.", 1)
+
+
+@pytest.mark.parametrize("form", ["{}", "[1]", '{"at": 1, "seconds": 2, "text": "Done."}', "7", "no JSON"])
+def test_a_note_of_another_form_is_none(schedule: str, form: str) -> None:
+    ask_for("HSET", f"{PREFIX}:scheduled-runs", schedule, form)
+    assert schedule not in last_scheduled_runs()
 
 
 def test_a_task_that_tells_nothing_is_done(schedule: str) -> None:

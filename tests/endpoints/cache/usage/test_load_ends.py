@@ -9,6 +9,8 @@ from django.test import Client
 
 from endpoints.access.access_tokens import issue_access_token
 from endpoints.cache import CacheUnavailable
+from endpoints.cache.connection import ask_for
+from endpoints.cache.keys import PREFIX
 from endpoints.cache.usage import LoadEnds, forget_load_ends, load_ends, note_load_end
 from endpoints.cache.usage.load_ends import flush
 from logsources.loading import LoadAborted, OnBadLine, load_rows
@@ -39,6 +41,15 @@ def test_the_last_of_each_kind_is_kept() -> None:
     assert found.failed is not None
     assert (found.loaded.rows, found.failed.failure) == (2, "invalid_rows")
     assert found.loaded.at <= found.failed.at
+
+
+@pytest.mark.parametrize("form", ["{}", "[1]", '{"at": 1, "rows": 2, "reason": ""}', "7", "no JSON"])
+def test_a_note_of_another_form_is_none(form: str) -> None:
+    note_load_end(SOURCE, failure="invalid_rows")
+    flush()
+    ask_for("HSET", f"{PREFIX}:load-ends", f"{SOURCE}|loaded", form)
+    assert ends().loaded is None
+    assert ends().failed is not None
 
 
 def test_a_load_whose_source_is_not_known_is_nobodys() -> None:

@@ -15,13 +15,15 @@ one row's content, because two equal lines of a log are two lines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 from typing import Any, Final, Protocol
 
+import psycopg
 from psycopg import Connection, sql
 
 from logsources import partitions, rolling, tables
@@ -173,8 +175,7 @@ def load_batch(
     if not batch.rows:
         return BatchReport(0, 0, _listed(bad_rows))
     _prepare_days(conn, source, batch.days)
-    with conn.transaction():
-        _arm(conn, source.shape.name, topology)
+    with _armed(conn, _arming(source.shape.name, topology, LOCK_TIMEOUT, waits=bool(batch.untimed))):
         arrived = _arrived_before(conn, source.shape.name, batch)
         new = [row for row in batch.rows if row.number not in arrived] if arrived else batch.rows
         store = RowStore(conn, source, _noted_in(bad_rows))
@@ -224,16 +225,30 @@ def _prepare_days(conn: Connection[Any], source: RolledSource, days: set[date]) 
         rolling.prepare_days(conn, source, days=days, today=partitions.utc_day(datetime.now(UTC)))
 
 
-def _arm(conn: Connection[Any], name: str, topology: Topology) -> None:
-    """Hold the table, and make success mean "on disk", even if the server commits without waiting for the disk."""
-    for text in _arming(name, topology, LOCK_TIMEOUT):
-        conn.execute(text)
+@contextmanager
+def _armed(conn: Connection[Any], arming: Sequence[bytes]) -> Iterator[None]:
+    """Do what is inside in a transaction that begins with these texts: a round trip is a twentieth of a small load."""
+    try:
+        for text in arming:
+            conn.execute(text)
+        yield
+    except BaseException:
+        with suppress(psycopg.Error):  # the connection may be gone, and the transaction with it
+            conn.rollback()
+        raise
+    conn.commit()
 
 
 @lru_cache(maxsize=256)
-def _arming(name: str, topology: Topology, lock_timeout: str) -> tuple[bytes, ...]:
+def _arming(name: str, topology: Topology, lock_timeout: str, *, waits: bool) -> tuple[bytes, ...]:
+    """Return what begins a load's transaction.
+
+    It holds the table, makes success mean "on disk", even if the server commits without waiting for the disk, and
+    `waits` for other loads of rows without timestamps into this log source.
+    """
     # Not set_config(): the workers of a cluster hear of SET LOCAL alone.
     statements = [
+        sql.SQL("BEGIN"),
         sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(lock_timeout)),
         sql.SQL("SET LOCAL statement_timeout = {}").format(sql.Literal(f"{STATEMENT_TIMEOUT_SECONDS}s")),
         tables.hold_table(name, topology),
@@ -242,6 +257,9 @@ def _arming(name: str, topology: Topology, lock_timeout: str) -> tuple[bytes, ..
             " THEN set_config('synchronous_commit', 'on', true) END"
         ),
     ]
+    if waits:
+        lock = sql.SQL("SELECT pg_advisory_xact_lock({}, hashtext({}))")
+        statements.append(lock.format(sql.Literal(LockSpace.UNTIMED_ROWS.value), sql.Literal(name)))
     texts = tuple(statement.as_bytes(None) for statement in statements)
     # One round trip. Not on a cluster: Citus repeats SET LOCAL at the workers with the whole text that contains it.
     return texts if topology.is_distributed else (b"; ".join(texts),)
@@ -251,7 +269,6 @@ def _arrived_before(conn: Connection[Any], name: str, batch: Batch) -> set[int]:
     """Return the indexes of rows without timestamps that came before; other loads of such rows wait for us."""
     if not batch.untimed:
         return set()
-    conn.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (LockSpace.UNTIMED_ROWS.value, name))
     window = timedelta(hours=RETRY_HOURS)
     found = conn.execute(
         # With an end, so that partitions created ahead are not searched; clocks of web hosts may differ a little.

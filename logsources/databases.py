@@ -11,7 +11,6 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import connections
-from django.db.models import Model
 from psycopg.rows import TupleRow
 
 from config.deadlines import BoundedConnection, answer_within
@@ -87,12 +86,6 @@ class LogDatabaseRouter:
     A migration for the log database says so with `hints={"target_db": "logs"}`: it runs under
     `migrate --database logs` and is skipped on the default database; all others run the other way round.
     """
-
-    def db_for_read(self, model: type[Model], **hints: object) -> str | None:
-        return None
-
-    def db_for_write(self, model: type[Model], **hints: object) -> str | None:
-        return None
 
     def allow_migrate(self, db: str, app_label: str, model_name: str | None = None, **hints: object) -> bool:
         target = hints.get("target_db", "default")

@@ -13,31 +13,16 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
 
-Environ = Mapping[str, Any]  # of WSGI, PEP 3333
-MessageId = str | int | None
+from endpoints.access.secrets import Caller
+from endpoints.api.arguments import read_json
+from endpoints.errors import InvalidRequest, LimitReached
+
+STATELESS: Final = "2026-07-28"  # each request names its revision; there is no `initialize`
+WITH_HANDSHAKE: Final = ("2025-11-25", "2025-06-18")
+REVISIONS: Final = (STATELESS, *WITH_HANDSHAKE)
 
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
-_ENCODED: Final = ("=?base64?", "?=")
-
-
-@dataclass(frozen=True, slots=True)
-class Revision:
-    """A revision of the specification, and in what its messages differ from those of the others."""
-
-    name: str
-    is_stateless: bool = False  # each request names its revision; there is no `initialize`
-
-
-REVISIONS: Final[Mapping[str, Revision]] = {
-    revision.name: revision
-    for revision in (
-        Revision("2026-07-28", is_stateless=True),
-        Revision("2025-11-25"),
-        Revision("2025-06-18"),
-    )
-}
-NEWEST_WITH_HANDSHAKE: Final = REVISIONS["2025-11-25"]
 
 
 class Code(IntEnum):
@@ -51,133 +36,110 @@ class Code(IntEnum):
     UNSUPPORTED_VERSION = -32022
 
 
-_STATUSES: Final[Mapping[Code, int]] = {Code.METHOD_NOT_FOUND: 404}
-
-
 class ProtocolError(Exception):
     """A message that cannot be answered; what goes wrong inside a tool is the result of its call instead."""
 
     def __init__(self, code: Code, message: str, data: object = None) -> None:
         super().__init__(message)
         self.code = code
-        self.message = message
-        self.data = data
+        self.document = {"code": int(code), "message": message} | ({} if data is None else {"data": data})
 
-    def status_for(self, revision: Revision | None) -> int:
+    def status_for(self, revision: str) -> int:
         """Return the HTTP status; older revisions answer a request that could be read with 200."""
-        if revision is not None and not revision.is_stateless:
+        if revision in WITH_HANDSHAKE:
             return 200
-        return _STATUSES.get(self.code, 400)
-
-    def document(self, message_id: MessageId) -> dict[str, object]:
-        """Return the JSON-RPC response."""
-        error = {"code": int(self.code), "message": self.message}
-        if self.data is not None:
-            error["data"] = self.data
-        return {"jsonrpc": "2.0", "id": message_id, "error": error}
+        return 404 if self.code is Code.METHOD_NOT_FOUND else 400
 
 
-@dataclass(frozen=True, slots=True)
+def require(is_fulfilled: bool, code: Code, message: str, data: object = None) -> None:
+    """Raise ProtocolError if something is not as it must be."""
+    if not is_fulfilled:
+        raise ProtocolError(code, message, data)
+
+
+@dataclass(slots=True)
 class Message:
-    """A request or, without an id, a notification."""
+    """A POST and, as far as it has been read, its message: without a method a response, without an id a notification.
 
-    method: str
+    `refusal` is why the POST is one too many, `environ` that of WSGI (PEP 3333).
+    """
+
+    environ: Mapping[str, Any]
+    caller: Caller
+    request_id: str
+    refusal: LimitReached | None = None
+    id: str | int | None = None
+    method: str | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
-    id: MessageId = None
+    revision: str = ""
 
-    @property
-    def is_notification(self) -> bool:
-        return self.id is None
-
-
-def id_of(document: object) -> MessageId:
-    """Return the id of a request, None if there is no proper one: text, or an integer of 64 bits."""
-    sent = document.get("id") if isinstance(document, dict) else None
-    if isinstance(sent, str):
-        return None if any("\ud800" <= character <= "\udfff" for character in sent) else sent
-    if isinstance(sent, int) and not isinstance(sent, bool) and -(2**63) <= sent < 2**63:
-        return sent
-    return None
-
-
-def read_message(document: object) -> Message | None:
-    """Return the request or notification in a JSON document, None for a response. Raises ProtocolError."""
-    if not isinstance(document, dict) or document.get("jsonrpc") != "2.0":
-        raise ProtocolError(Code.INVALID_REQUEST, 'Send one JSON-RPC 2.0 message: an object with "jsonrpc": "2.0".')
-    message_id = id_of(document)
-    if "id" in document and message_id is None:
-        raise ProtocolError(Code.INVALID_REQUEST, "An id must be text or an integer of at most 64 bits.")
-    if "method" not in document and ("result" in document or "error" in document):
-        return None
-    method, params = document.get("method"), document.get("params")
-    if not isinstance(method, str):
-        raise ProtocolError(Code.INVALID_REQUEST, "A message needs a method, which is text.")
-    if not isinstance(params, dict | None):
-        raise ProtocolError(Code.INVALID_PARAMS, "params must be an object.")
-    return Message(method, params or {}, message_id)
+    def read(self, body: bytes) -> None:
+        """Take over what the body says. Raises ProtocolError."""
+        try:
+            document = read_json(body)
+        except InvalidRequest as error:
+            raise ProtocolError(Code.PARSE_ERROR, error.message, list(error.details) or None) from error
+        sent = document if isinstance(document, dict) else {}
+        sent_id = sent.get("id")
+        is_text = isinstance(sent_id, str) and not any("\ud800" <= character <= "\udfff" for character in sent_id)
+        is_number = type(sent_id) is int and -(2**63) <= sent_id < 2**63
+        self.id = sent_id if is_text or is_number else None  # only what can be sent back
+        must = 'Send one JSON-RPC 2.0 message: an object with "jsonrpc": "2.0".'
+        require(sent.get("jsonrpc") == "2.0", Code.INVALID_REQUEST, must)
+        must = "An id must be text or an integer of at most 64 bits."
+        require("id" not in sent or self.id is not None, Code.INVALID_REQUEST, must)
+        if "method" not in sent and ("result" in sent or "error" in sent):
+            return
+        method, params = sent.get("method"), sent.get("params")
+        require(isinstance(method, str), Code.INVALID_REQUEST, "A message needs a method, which is text.")
+        require(isinstance(params, dict | None), Code.INVALID_PARAMS, "params must be an object.")
+        self.method, self.params = method, params or {}
 
 
 # --- Revisions --------------------------------------------------------------------------------------------------------
-def negotiated(requested: object) -> Revision:
-    """Return the revision that answers `initialize`: the requested one, else the newest that has a handshake.
+def negotiated(requested: object) -> str:
+    """Return the revision that answers `initialize`: the requested one, else the newest that has a handshake."""
+    must = "params.protocolVersion must name a revision, such as 2025-11-25."
+    require(isinstance(requested, str), Code.INVALID_PARAMS, must)
+    return str(requested) if requested in WITH_HANDSHAKE else WITH_HANDSHAKE[0]
 
-    Raises ProtocolError if no revision is requested.
+
+def revision_of(message: Message) -> str:
+    """Return the revision that the header names, of a handshake the newest that has one. Raises ProtocolError.
+
+    A request repeats it in `_meta`, or comes from an older client. A proxy may decide by the headers, so they must not
+    say something else than the body.
     """
-    if not isinstance(requested, str):
-        raise ProtocolError(Code.INVALID_PARAMS, "params.protocolVersion must name a revision, such as 2025-11-25.")
-    revision = REVISIONS.get(requested, NEWEST_WITH_HANDSHAKE)
-    return NEWEST_WITH_HANDSHAKE if revision.is_stateless else revision
-
-
-def revision_of_headers(environ: Environ) -> Revision:
-    """Return the revision of the header, all that a notification or a response has. Raises ProtocolError."""
-    name = environ.get("HTTP_MCP_PROTOCOL_VERSION", "")
-    if name not in REVISIONS:
-        data = {"supported": list(REVISIONS), "requested": name}
-        message = "This revision of the protocol is not supported." if name else "Send the header MCP-Protocol-Version."
-        raise ProtocolError(Code.UNSUPPORTED_VERSION, message, data)
-    return REVISIONS[name]
-
-
-def revision_of(message: Message, environ: Environ) -> Revision:
-    """Return the revision of a request: header and `_meta` must agree, and so must the headers that repeat its body.
-
-    Raises ProtocolError.
-    """
-    sent = environ.get("HTTP_MCP_PROTOCOL_VERSION", "")
-    meta = message.params.get("_meta")
-    declared = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
-    if declared is None:
-        if message.method == "initialize":
-            return NEWEST_WITH_HANDSHAKE
-        revision = revision_of_headers(environ)
-        if revision.is_stateless:
-            raise ProtocolError(Code.INVALID_PARAMS, f"params._meta must contain {VERSION_KEY} and {CAPABILITIES_KEY}.")
-        return revision
-    if sent != declared:
-        raise ProtocolError(Code.HEADER_MISMATCH, f"The header MCP-Protocol-Version must be {VERSION_KEY} of _meta.")
-    revision = revision_of_headers(environ)
-    if revision.is_stateless:
-        _check_request(message, environ)
-    return revision
-
-
-def _check_request(message: Message, environ: Environ) -> None:
-    """Refuse a request whose headers say something else than its body: a proxy may have decided by the headers."""
-    if not isinstance(message.params["_meta"].get(CAPABILITIES_KEY), dict):
-        raise ProtocolError(Code.INVALID_PARAMS, f"params._meta must contain {CAPABILITIES_KEY}, an object.")
-    if environ.get("HTTP_MCP_METHOD", "").strip() != message.method:
-        raise ProtocolError(Code.HEADER_MISMATCH, "The header Mcp-Method must be the method of the body.")
-    if message.method == "tools/call" and _decoded(environ.get("HTTP_MCP_NAME")) != message.params.get("name"):
-        raise ProtocolError(Code.HEADER_MISMATCH, "The header Mcp-Name must be params.name of the body.")
+    header, meta = message.environ.get, message.params.get("_meta")
+    named = header("HTTP_MCP_PROTOCOL_VERSION", "")
+    repeated = meta if isinstance(meta, dict) and message.id is not None else {}
+    declared = repeated.get(VERSION_KEY)
+    if declared is None and message.id is not None and message.method == "initialize":
+        return WITH_HANDSHAKE[0]
+    must = f"The header MCP-Protocol-Version must be {VERSION_KEY} of _meta."
+    require(declared in (None, named), Code.HEADER_MISMATCH, must)
+    text = "This revision of the protocol is not supported." if named else "Send the header MCP-Protocol-Version."
+    require(named in REVISIONS, Code.UNSUPPORTED_VERSION, text, {"supported": REVISIONS, "requested": named})
+    if named == STATELESS:
+        is_response = message.method is None
+        require(not is_response, Code.INVALID_REQUEST, "Send a request or a notification, not a response.")
+    if named == STATELESS and message.id is not None:
+        must = f"params._meta must contain {VERSION_KEY} and {CAPABILITIES_KEY}."
+        require(declared is not None, Code.INVALID_PARAMS, must)
+        is_object = isinstance(repeated.get(CAPABILITIES_KEY), dict)
+        require(is_object, Code.INVALID_PARAMS, f"params._meta must contain {CAPABILITIES_KEY}, an object.")
+        is_same = header("HTTP_MCP_METHOD", "").strip() == message.method
+        require(is_same, Code.HEADER_MISMATCH, "The header Mcp-Method must be the method of the body.")
+        is_same = message.method != "tools/call" or _decoded(header("HTTP_MCP_NAME")) == message.params.get("name")
+        require(is_same, Code.HEADER_MISMATCH, "The header Mcp-Name must be params.name of the body.")
+    return str(named)
 
 
 def _decoded(header: str | None) -> str | None:
     """Return a header's value, which may be =?base64?…?= of its UTF-8; None if that cannot be read."""
-    prefix, suffix = _ENCODED
-    if header is None or not (header.startswith(prefix) and header.endswith(suffix)):
+    if header is None or not (header.startswith("=?base64?") and header.endswith("?=")):
         return header
     try:
-        return base64.b64decode(header[len(prefix) : -len(suffix)], validate=True).decode("utf-8")
+        return base64.b64decode(header[len("=?base64?") : -len("?=")], validate=True).decode("utf-8")
     except (binascii.Error, UnicodeDecodeError):
         return None

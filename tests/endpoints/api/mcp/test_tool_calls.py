@@ -16,8 +16,7 @@ from mcp_types import methods
 from endpoints.access.access_tokens import issue_access_token, revoke_access_tokens
 from endpoints.access.change_marker import CHANGING_KEY
 from endpoints.api.mcp.protocol import REVISIONS
-from endpoints.api.mcp.tool_calls import first_lines
-from endpoints.api.mcp.tools import RESULT_BYTES, RESULT_ROWS
+from endpoints.api.mcp.tools import RESULT_BYTES, RESULT_ROWS, first_lines
 from endpoints.cache import usage
 from endpoints.cache.usage import recent_calls
 from endpoints.defining.saving import save_endpoint

@@ -1,7 +1,7 @@
 """JSON-RPC messages of the Model Context Protocol, and the revision of it that a message is of.
 
-Sources: JSON-RPC 2.0; the specification of 2026-07-28, "Streamable HTTP" and "Versioning and Compatibility"; the same
-pages of the older revisions, whose clients say `initialize` first. No answer depends on an earlier request.
+Sources: JSON-RPC 2.0; https://modelcontextprotocol.io/specification, "Streamable HTTP" and "Versioning and
+Compatibility" of 2026-07-28, and the older revisions, whose clients say `initialize` first.
 """
 
 from __future__ import annotations
@@ -42,13 +42,8 @@ class ProtocolError(Exception):
     def __init__(self, code: Code, message: str, data: object = None) -> None:
         super().__init__(message)
         self.code = code
+        self.status = 404 if code is Code.METHOD_NOT_FOUND else 400
         self.document = {"code": int(code), "message": message} | ({} if data is None else {"data": data})
-
-    def status_for(self, revision: str) -> int:
-        """Return the HTTP status; older revisions answer a request that could be read with 200."""
-        if revision in WITH_HANDSHAKE:
-            return 200
-        return 404 if self.code is Code.METHOD_NOT_FOUND else 400
 
 
 def require(is_fulfilled: bool, code: Code, message: str, data: object = None) -> None:
@@ -59,15 +54,12 @@ def require(is_fulfilled: bool, code: Code, message: str, data: object = None) -
 
 @dataclass(slots=True)
 class Message:
-    """A POST and, as far as it has been read, its message: without a method a response, without an id a notification.
+    """A POST and, as far as it is read, its message: without a method a response, without an id a notification."""
 
-    `refusal` is why the POST is one too many, `environ` that of WSGI (PEP 3333).
-    """
-
-    environ: Mapping[str, Any]
+    environ: Mapping[str, Any]  # of WSGI, PEP 3333
     caller: Caller
     request_id: str
-    refusal: LimitReached | None = None
+    refusal: LimitReached | None = None  # why the POST is one too many
     id: str | int | None = None
     method: str | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -120,9 +112,8 @@ def revision_of(message: Message) -> str:
     require(declared in (None, named), Code.HEADER_MISMATCH, must)
     text = "This revision of the protocol is not supported." if named else "Send the header MCP-Protocol-Version."
     require(named in REVISIONS, Code.UNSUPPORTED_VERSION, text, {"supported": REVISIONS, "requested": named})
-    if named == STATELESS:
-        is_response = message.method is None
-        require(not is_response, Code.INVALID_REQUEST, "Send a request or a notification, not a response.")
+    is_refused = named == STATELESS and message.method is None
+    require(not is_refused, Code.INVALID_REQUEST, "Send a request or a notification, not a response.")
     if named == STATELESS and message.id is not None:
         must = f"params._meta must contain {VERSION_KEY} and {CAPABILITIES_KEY}."
         require(declared is not None, Code.INVALID_PARAMS, must)

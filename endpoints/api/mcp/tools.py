@@ -7,7 +7,6 @@ for tools. A call is the same as that of the query route, with a result that fit
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
 from itertools import accumulate
 from time import perf_counter
 from typing import Any, Final
@@ -114,12 +113,10 @@ def _column_schema(type_name: str, endpoint: Endpoint) -> Schema:
     The forms are those of `endpoints.results.encoding`: numbers that are not finite, and infinite times, are text.
     """
     known = column_schema(type_name, endpoint.timestamps_as)
-    schema: Schema = {"description": known.get("description", type_name)}
-    if "type" not in known:
-        return schema
-    form = known["type"][0]
-    may_be_text = form == "number" or (form == "integer" and type_name.startswith("timestamp"))
-    return schema | {"type": [form, "string", "null"] if may_be_text else [form, "null"]}
+    forms = known.get("type", [])  # the last is null
+    if "number" in forms or ("integer" in forms and type_name.startswith("timestamp")):
+        forms = [forms[0], "string", "null"]
+    return {"description": known.get("description", type_name)} | ({"type": forms} if forms else {})
 
 
 # --- Calls ------------------------------------------------------------------------------------------------------------
@@ -158,15 +155,13 @@ def call_tool(message: Message) -> Schema:
 def _read_call(message: Message, endpoint: Version, sent: dict[str, Any]) -> Call:
     """Return the call as the query route would read it, except that an argument that does not exist is refused."""
     arguments = from_json(sent)
-    known = {"sql", "lql", *(parameter.name for parameter in endpoint.parameters)}
-    unknown = sorted(arguments.values.keys() - known)
+    unknown = sorted(arguments.values.keys() - {"sql", "lql", *(each.name for each in endpoint.parameters)})
     if unknown:
         raise InvalidParameters(details=[{"name": name, "reason": "is no argument of this tool"} for name in unknown])
     environ = {**message.environ, "QUERY_STRING": "", "HTTP_ACCEPT": ResultFormat.NDJSON.value}
     return read_call(QueryRequest(environ, endpoint.name, message.request_id, read_body=lambda: arguments))
 
 
-# --- Results ----------------------------------------------------------------------------------------------------------
 def first_lines(body: bytes, *, most: int, most_bytes: int) -> list[bytes]:
     """Return as many whole lines of an NDJSON body as may be: none of them if the first is too long."""
     lines = body.split(b"\n", most)[:-1]  # the last part is what comes after them
@@ -175,24 +170,21 @@ def first_lines(body: bytes, *, most: int, most_bytes: int) -> list[bytes]:
 
 def _rows(answer: calls.Answer, endpoint: Version) -> Schema:
     """Return the rows that fit, as they are written, and a note if the query has more or newer ones."""
-    lines = first_lines(answer.outcome.body, most=RESULT_ROWS, most_bytes=RESULT_BYTES)
-    note = " ".join(_notes(answer, endpoint, shown=len(lines)))
-    return {"result": list(map(orjson.Fragment, lines))} | ({"note": note} if note else {})
-
-
-def _notes(answer: calls.Answer, endpoint: Version, *, shown: int) -> Iterator[str]:
-    outcome = answer.outcome
+    outcome, notes = answer.outcome, []
+    lines = first_lines(outcome.body, most=RESULT_ROWS, most_bytes=RESULT_BYTES)
     if answer.served.state is CacheState.STALE:
-        yield f"These rows are {answer.served.age_seconds:.0f} s old: nothing newer could be read."
-    if shown < outcome.row_count:
-        how = ", or choose columns, filter or count with sql or lql" if endpoint.sandboxing else ""
+        notes.append(f"These rows are {answer.served.age_seconds:.0f} s old: nothing newer could be read.")
+    if len(lines) < outcome.row_count:
+        shown = f"Only the first {len(lines)} of {outcome.row_count} rows are here"
         limits = f"the result of a tool has at most {RESULT_ROWS} rows and {RESULT_BYTES} bytes"
-        yield f"Only the first {shown} of {outcome.row_count} rows are here: {limits}. Narrow the arguments{how}."
+        how = ", or choose columns, filter or count with sql or lql" if endpoint.sandboxing else ""
+        notes.append(f"{shown}: {limits}. Narrow the arguments{how}.")
     if outcome.truncated:
-        yield f"The query has more rows than the {endpoint.max_rows} that this endpoint returns."
+        notes.append(f"The query has more rows than the {endpoint.max_rows} that this endpoint returns.")
     elif outcome.at_own_limit:
-        yield f"The stored query stops at {outcome.row_count} rows; there may be more."
-    yield from (f"{note}." for note in outcome.notes)
+        notes.append(f"The stored query stops at {outcome.row_count} rows; there may be more.")
+    notes += [f"{note}." for note in outcome.notes]
+    return {"result": list(map(orjson.Fragment, lines))} | ({"note": " ".join(notes)} if notes else {})
 
 
 def _result(document: Schema, *, is_error: bool) -> Schema:

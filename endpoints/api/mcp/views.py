@@ -14,7 +14,8 @@ from endpoints.access.secrets import Caller
 from endpoints.access.token_limits import admit
 from endpoints.api.authentication import authenticate
 from endpoints.api.bodies import read_content
-from endpoints.api.mcp.protocol import REVISIONS, STATELESS, Code, Message, ProtocolError, negotiated, revision_of
+from endpoints.api.mcp import protocol
+from endpoints.api.mcp.protocol import STATELESS, Code, Message, ProtocolError
 from endpoints.api.mcp.tools import RESULT_BYTES, RESULT_ROWS, call_tool, list_tools
 from endpoints.api.middleware import request_id_of
 from endpoints.api.negotiation import preferred_format
@@ -27,7 +28,6 @@ from endpoints.results.outcomes import ResultFormat
 # How long a client may keep a list of tools, which depends on the access token; a call always meets the newest version.
 _KEPT: Final = {"ttlMs": 60_000, "cacheScope": "private"}
 _SERVER: Final = {"name": "log-query-endpoints", "title": "Log Query Endpoints", "version": settings.VERSION}
-_CAPABILITIES: Final[dict[str, Any]] = {"tools": {}}
 _INSTRUCTIONS: Final = (
     f"Each tool runs one stored query over logs and only reads. Times are UTC. A result has at most {RESULT_ROWS} rows "
     f"and {RESULT_BYTES} bytes; `note` says if rows are missing: then narrow the arguments, or count and filter with "
@@ -61,10 +61,7 @@ class MCPView(AnsweringView):
 
 
 def _refuse_foreign_origin(request: HttpRequest) -> None:
-    """Refuse pages of other sites: the specification's rule against DNS rebinding.
-
-    The host itself is one of ALLOWED_HOSTS, or Django would have refused the request.
-    """
+    """Refuse pages of other sites, against DNS rebinding: the host itself is one of ALLOWED_HOSTS, says Django."""
     origin = request.META.get("HTTP_ORIGIN")
     own = f"{request.scheme}://{request.get_host()}"
     if origin is not None and origin != own and origin not in settings.CORS_ALLOWED_ORIGINS:
@@ -85,7 +82,7 @@ def _answer(message: Message, body: bytes) -> Reply:
     """Answer a request, accept a notification; a response answers nothing, for the server sends no requests."""
     try:
         message.read(body)
-        message.revision = revision_of(message)
+        message.revision = protocol.revision_of(message)
         if message.refusal is not None and (message.id is None or message.method != "tools/call"):
             raise message.refusal
         if message.id is None or message.method is None:
@@ -95,7 +92,8 @@ def _answer(message: Message, body: bytes) -> Reply:
         if message.refusal is not None:
             raise message.refusal from error
         logs.bind(error=error.code.name.lower())
-        status, answer = error.status_for(message.revision), {"error": error.document}
+        # Older revisions answer what could be read with 200.
+        status, answer = 200 if message.revision in protocol.WITH_HANDSHAKE else error.status, {"error": error.document}
     document = {"jsonrpc": "2.0", "id": message.id, **answer}
     return Reply(status, {"Content-Type": JSON, "Cache-Control": "no-store"}, orjson.dumps(document))
 
@@ -108,15 +106,14 @@ def _result(message: Message) -> dict[str, Any]:
         case "tools/list":
             result = list_tools(message) | (_KEPT if is_stateless else {})
         case "server/discover" if is_stateless:
-            offer = {"capabilities": _CAPABILITIES, "instructions": _INSTRUCTIONS}
-            result = {"supportedVersions": REVISIONS, **offer, **_KEPT}
+            offer = {"capabilities": {"tools": {}}, "instructions": _INSTRUCTIONS}
+            result = {"supportedVersions": protocol.REVISIONS, **offer, **_KEPT}
         case "initialize" if not is_stateless:
-            about = {"capabilities": _CAPABILITIES, "serverInfo": _SERVER, "instructions": _INSTRUCTIONS}
-            result = {"protocolVersion": negotiated(message.params.get("protocolVersion")), **about}
+            about = {"capabilities": {"tools": {}}, "serverInfo": _SERVER, "instructions": _INSTRUCTIONS}
+            result = {"protocolVersion": protocol.negotiated(message.params.get("protocolVersion")), **about}
         case "ping" if not is_stateless:
             result = {}
         case _:
             raise ProtocolError(Code.METHOD_NOT_FOUND, "This server has no such method.")
-    if is_stateless:
-        result = {"resultType": "complete", "_meta": {"io.modelcontextprotocol/serverInfo": _SERVER}, **result}
-    return result
+    about = {"resultType": "complete", "_meta": {"io.modelcontextprotocol/serverInfo": _SERVER}}
+    return {**about, **result} if is_stateless else result

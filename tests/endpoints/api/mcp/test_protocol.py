@@ -17,7 +17,6 @@ from endpoints.api.mcp.protocol import (
     REVISIONS,
     STATELESS,
     VERSION_KEY,
-    WITH_HANDSHAKE,
     Code,
     Message,
     ProtocolError,
@@ -205,8 +204,6 @@ def test_refuses_a_name_that_is_not_that_of_the_body(header: str | None) -> None
     assert code_of(refused) is Code.HEADER_MISMATCH
 
 
-@pytest.mark.parametrize("revision", ["", *REVISIONS])
 @pytest.mark.parametrize("code", list(Code))
-def test_older_revisions_answer_what_could_be_read_with_200(revision: str, code: Code) -> None:
-    expected = 200 if revision in WITH_HANDSHAKE else 404 if code is Code.METHOD_NOT_FOUND else 400
-    assert ProtocolError(code, "no").status_for(revision) == expected
+def test_every_code_has_a_status(code: Code) -> None:
+    assert ProtocolError(code, "no").status == (404 if code is Code.METHOD_NOT_FOUND else 400)

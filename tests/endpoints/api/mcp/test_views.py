@@ -188,6 +188,19 @@ def test_shakes_hands_with_older_clients(secret: str, revision: str, has_header:
     assert agent.result("ping") == {}
 
 
+@pytest.mark.parametrize("revision", WITH_HANDSHAKE)
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [("initialize", {}), ("initialize", {"protocolVersion": 1}), ("tools/list", {"cursor": 1}), ("tools/call", {})],
+)
+def test_older_revisions_answer_what_could_be_read_with_200(
+    secret: str, revision: str, method: str, params: dict[str, Any]
+) -> None:
+    assert Agent.protocol_error(Agent(secret, revision).ask(method, params)) == (200, -32602)
+    unreadable = {"jsonrpc": "2.0", "id": 1, "method": method, "params": []}
+    assert Agent.protocol_error(Agent(secret, revision).post(unreadable)) == (400, -32602)
+
+
 def test_headers_and_body_must_agree(secret: str) -> None:
     agent = Agent(secret)
     call = {"name": "logs.all", "arguments": {"project": "acme"}}

@@ -88,7 +88,7 @@ def test_many_callers_share_one_run(
 def test_many_callers_share_one_failure(
     make: Callable[[float], SharedWork[int]], work: Work, callers: ThreadPoolExecutor
 ) -> None:
-    work.fails = DatabaseUnavailable(7)
+    work.fails = DatabaseUnavailable(retry_after_seconds=7)
     calls = all_ask(make(60.0), work, callers)
     work.may_end.set()
     failures = [call.exception(20) for call in calls]

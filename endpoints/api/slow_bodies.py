@@ -80,7 +80,7 @@ class ReadingPlaces:
         """Raise Overloaded if slow bodies hold every place of this kind, before any work is done for one more."""
         with self._changed:
             if not self._has_place(who) and self._is_stuck(who):
-                raise Overloaded(message=_TOO_MANY)
+                raise Overloaded(_TOO_MANY)
 
     def enter(self, who: str, hang_up: HangUp | None = None) -> Reader:
         """Take a place for a reader. Raises Overloaded if slow bodies hold all places that this caller may have."""
@@ -88,7 +88,7 @@ class ReadingPlaces:
         with self._changed:
             self._wait_for_place(who)
             if not self._has_place(who) or self._is_hogging(who):
-                raise Overloaded(message=_TOO_MANY)
+                raise Overloaded(_TOO_MANY)
             reader.began = self.clock()
             self._readers.append(reader)
         return reader
@@ -133,7 +133,7 @@ class ReadingPlaces:
                 if reader.late_at <= now:
                     reader.failure = RequestTimeout(self.body_seconds)
                 elif reader.who != STRANGER and slow[reader.who] > self._for_one_caller:
-                    reader.failure = Overloaded(message=_TOO_MANY)
+                    reader.failure = Overloaded(_TOO_MANY)
                 else:
                     continue
                 late.append(reader)

@@ -6,12 +6,12 @@ result, with an error, or without both: then one of its followers leads.
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf
@@ -26,41 +26,6 @@ from endpoints.cache.leases import Lease, is_awaited, is_held
 from endpoints.cache.running_calls import CURRENT_CALL, LOOK_SECONDS, end_if_unwanted
 from endpoints.errors import CallEnded, EndpointError, InternalError, LimitReached, Overloaded
 from endpoints.results.outcomes import Outcome
-
-
-# --- Error notes ------------------------------------------------------------------------------------------------------
-# An EndpointError as text, so that everyone who waited for the same run gets an equal error, in any process.
-def to_json(error: EndpointError) -> bytes:
-    """Return the error without its cause; that is in the log of the process that ran."""
-    fields = {
-        "class": type(error).__name__,
-        "message": error.message,
-        "details": [dict(detail) for detail in error.details],
-        "headers": error.headers,
-    }
-    # Details go into the body of an answer, which writes values without a JSON form as text too.
-    return json.dumps(fields, default=str).encode("ascii")
-
-
-def from_json(text: bytes) -> EndpointError:
-    """Return an equal error. Raises ValueError for a text of another form."""
-    try:
-        fields = json.loads(text)
-        error_class = _classes()[fields["class"]]
-        # Not through __init__: classes take what they need to word their message, which is already worded.
-        error = error_class.__new__(error_class)
-        EndpointError.__init__(error, fields["message"], details=fields["details"], headers=fields["headers"])
-    except (KeyError, TypeError) as fault:
-        raise ValueError("no error of ours") from fault
-    return error
-
-
-def _classes(base: type[EndpointError] = EndpointError) -> dict[str, type[EndpointError]]:
-    found: dict[str, type[EndpointError]] = {}
-    for error_class in base.__subclasses__():
-        found |= {error_class.__name__: error_class, **_classes(error_class)}
-    return found
-
 
 # --- Waiting ----------------------------------------------------------------------------------------------------------
 # How many threads of a process may wait for what others compute, and for how long.
@@ -105,7 +70,7 @@ class WaitingRoom:
                 self._crowded_until.clear()
             self._crowded_until[key] = self._clock() + CROWDED_SECONDS
         message = "This result is being computed, and the largest allowed number of calls already wait for it."
-        return Overloaded(_RETRY_AFTER_SECONDS, message=message)
+        return Overloaded(message, retry_after_seconds=_RETRY_AFTER_SECONDS)
 
     def _take_place(self, key: Hashable, *, leads: bool) -> bool:
         limit = settings.ENDPOINTS_WAITING_CALLS
@@ -234,8 +199,7 @@ class Flight:
         if isinstance(self._error, CallEnded) or (isinstance(self._error, LimitReached) and party != self._party):
             return None
         if self._error is not None:
-            # A copy: an exception raised in several threads at once would collect all their tracebacks.
-            raise from_json(to_json(self._error)) from self._error
+            raise copy(self._error) from self._error
         return None if self._result is None else replace(self._result, role=Role.WAITED)
 
     def lead(self, work: Callable[[], FlightResult | None], *, party: str = "") -> FlightResult | None:

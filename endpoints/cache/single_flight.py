@@ -11,11 +11,11 @@ and leaves its own or none: of two that overlap, nobody knows which one saw more
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from endpoints.cache import flights
 from endpoints.cache.connection import CacheUnavailable, wait_until_expired
 from endpoints.cache.entries import STORED, Entry, entity_tag, fetch, forget, store
 from endpoints.cache.flights import Flight, FlightResult, Role, dismiss, join
@@ -174,17 +174,17 @@ def _stored_result(entry: Entry, *, role: Role) -> FlightResult:
 def _note_of(error: BaseException) -> bytes:
     if isinstance(error, (LimitReached, CallEnded)):
         return _LEFT
-    if isinstance(error, EndpointError):
-        return _FAILED + flights.to_json(error)
-    if isinstance(error, Exception):
-        return _FAILED + flights.to_json(InternalError())
-    return _NOT_STORED  # the thread is being ended, which says nothing about the query
+    if not isinstance(error, Exception):
+        return _NOT_STORED  # the thread is being ended, which says nothing about the query
+    noted = error if isinstance(error, EndpointError) else InternalError()
+    # Details go into the body of an answer, which writes values without a JSON form as text too.
+    return _FAILED + json.dumps(noted.as_fields(), default=str).encode("ascii")
 
 
 def _raise_noted_error(note: bytes) -> None:
     if note.startswith(_FAILED):
         try:
-            error = flights.from_json(note.removeprefix(_FAILED))
+            error = EndpointError.from_fields(json.loads(note.removeprefix(_FAILED)))
         except ValueError:
             return  # a note of another form says nothing: the result is run here
         raise error

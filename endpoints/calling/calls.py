@@ -280,7 +280,7 @@ def cancel_call(request_id: str, *, caller: Caller) -> None:
                     return
         raise CallNotFound
     except CacheUnavailable as error:
-        raise CacheNotReachable(message="Redis does not answer: nothing was cancelled.") from error
+        raise CacheNotReachable("Redis does not answer: nothing was cancelled.") from error
 
 
 @contextmanager
@@ -292,7 +292,7 @@ def waiting_place(prefix: str) -> Iterator[None]:
     places = max(2, settings.ENDPOINTS_WEB_THREADS // 4)
     with _lock:
         if _waiting.total() >= places or _waiting[prefix] >= places // 2:
-            raise Overloaded(message="Too many requests to cancel or to remove results came at once.")
+            raise Overloaded("Too many requests to cancel or to remove results came at once.")
         _waiting[prefix] += 1
     try:
         yield

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from copy import copy
 from time import monotonic
 from typing import Final, Generic, TypeVar
 
@@ -75,7 +76,7 @@ class SharedWork(Generic[Value]):
             return attempt.value  # type: ignore[return-value]  # a value is there, and may be None
         if is_own and not self._in_background:
             raise attempt.error
-        raise _copy(attempt.error) from attempt.error
+        raise copy(attempt.error) from attempt.error
 
     def begin(self) -> None:
         """Have it done behind this call, unless it is under way or has failed a moment ago. Never raises."""
@@ -131,10 +132,3 @@ class SharedWork(Generic[Value]):
         if not self._is_failing:  # once an outage
             logger.warning("shared_work_failed", work=self._name, reason=f"{type(error).__name__}: {error}")
         self._is_failing = True
-
-
-def _copy(error: BaseException) -> BaseException:
-    """Return an equal exception: one raised in several threads would collect all their tracebacks."""
-    same = type(error).__new__(type(error), *error.args)
-    same.__dict__.update(error.__dict__)
-    return same

@@ -51,7 +51,7 @@ def stream_place() -> Iterator[None]:
     with _lock:
         if _running >= settings.ENDPOINTS_STREAMS:
             message = f"As many streams as may run at once are running. Try again in {RETRY_AFTER_SECONDS} s."
-            raise Overloaded(RETRY_AFTER_SECONDS, message=message)
+            raise Overloaded(message, retry_after_seconds=RETRY_AFTER_SECONDS)
         _running += 1
     try:
         yield

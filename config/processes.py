@@ -11,25 +11,10 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 GRACE_SECONDS = 10.0
 TICK_SECONDS = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A program to run with this environment, its name in reports, and the file for its output."""
-
-    name: str
-    arguments: Sequence[str]
-    environment: Mapping[str, str]
-    log: Path
-
-
-class ProgramEnded(Exception):
-    """A program ended by itself; the text names it, its status and the last line it wrote."""
 
 
 @contextmanager
@@ -39,11 +24,11 @@ def held_signals() -> Iterator[list[int]]:
     Only for the main thread. A signal that is ignored, as SIGHUP is under nohup, stays ignored.
     """
     came: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.getsignal(number) for number in numbers}
-    for number, handler in before.items():
-        if handler != signal.SIG_IGN:
-            signal.signal(number, lambda number, _: came.append(number))
+    before = {
+        number: signal.signal(number, lambda number, _: came.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) != signal.SIG_IGN
+    }
     try:
         yield came
     finally:
@@ -54,30 +39,36 @@ def held_signals() -> Iterator[list[int]]:
 
 
 def run_together(
-    programs: Sequence[Program], folder: Path, is_up: Callable[[], bool], announce: Callable[[], None]
-) -> None:
-    """Run the programs in this folder until a signal asks for an end, then end them; a second signal kills them.
+    programs: Mapping[str, Sequence[str]], environment: Mapping[str, str], logs: Path, announce: Callable[[], bool]
+) -> str:
+    """Run the named programs here until a signal asks for an end, then end them; a second signal kills them.
 
-    `announce` is called once, when `is_up` is first true. Raises ProgramEnded, after ending the others.
+    `announce` is called until it returns true. If a program ends by itself, all are ended, and the text that is
+    returned names it, its status, its log, which is in the folder `logs`, and the last line there.
     """
-    running: list[subprocess.Popen[bytes]] = []
-    is_announced = False
+    running: dict[str, subprocess.Popen[bytes]] = {}
+    ended, is_announced = "", False
     with held_signals() as asked:
         try:
-            for program in programs:
-                running.append(_start(program, folder, group=running[0].pid if running else 0))
-            while not asked:
-                for program, process in zip(programs, running, strict=True):
+            for name, arguments in programs.items():
+                group = next((process.pid for process in running.values()), 0)
+                with (logs / f"{name}.log").open("wb") as log:
+                    running[name] = subprocess.Popen(  # noqa: S603  # programs and arguments are the caller's own
+                        arguments, env=environment, process_group=group,
+                        stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                    )  # fmt: skip
+            while not asked and not ended:
+                for name, process in running.items():
                     if process.poll() is not None:
-                        told = f"{program.name} ended with status {process.returncode} ({program.log})"
-                        raise ProgramEnded(f"{told}: {last_lines(program.log, count=1) or '(it wrote nothing)'}")
-                if not is_announced and is_up():
-                    announce()
-                    is_announced = True
+                        log_file = logs / f"{name}.log"
+                        words = last_lines(log_file, count=1) or "(it wrote nothing)"
+                        ended = ended or f"{name} ended with status {process.returncode} ({log_file}): {words}"
+                is_announced = is_announced or announce()
                 time.sleep(TICK_SECONDS)
         finally:
-            _end(running, asked)
+            _end([*running.values()], asked)
             asked.clear()
+    return ended
 
 
 def last_lines(log: Path, *, count: int = 8) -> str:
@@ -86,14 +77,6 @@ def last_lines(log: Path, *, count: int = 8) -> str:
         file.seek(max(0, log.stat().st_size - 8192))
         lines = file.read().decode(errors="replace").splitlines()
     return "\n".join([line.strip() for line in lines if line.strip()][-count:])
-
-
-def _start(program: Program, folder: Path, *, group: int) -> subprocess.Popen[bytes]:
-    with program.log.open("wb") as log:
-        return subprocess.Popen(  # noqa: S603  # programs and arguments are the caller's own
-            program.arguments, env=program.environment, cwd=folder, process_group=group,
-            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-        )  # fmt: skip
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]], asked: Sequence[int]) -> None:

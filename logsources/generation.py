@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from itertools import accumulate
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -60,7 +59,7 @@ def generate_rows(
     weights = [1 / position for position in range(1, len(projects) + 1)]
     for moment in _draw_moments(dice, count, until=until.astimezone(UTC), days=days):
         values: Values = {"project": dice.choices(projects, weights)[0], "moment": moment}
-        for name, options in draws:
+        for name, options in draws.items():
             _draw(name, options, values, dice)
         line = []
         for text, alone, inside in pieces:
@@ -73,25 +72,13 @@ def generate_rows(
 
 
 @cache
-def _sample(source_name: str) -> tuple[list[tuple[str, Any]], list[tuple[bytes, str, str]]]:
+def _sample(source_name: str) -> tuple[dict[str, Any], list[tuple[bytes, str, str]]]:
     """Return the draws of a source, and the pieces of its row: a text, then a slot, alone or inside a text."""
     sample = orjson.loads((_FOLDER / f"{source_name}.json").read_bytes())
     row = orjson.dumps({"id": "{uuid}", "timestamp": "{moment}", **sample["row"]}).decode()
     parts = [*_SLOT_IN_JSON.split(row), "", ""]
     pieces = [(text.encode(), alone, inside) for text, alone, inside in zip(*[iter(parts)] * 3, strict=True)]
-    return [(name, _prepared(options)) for name, options in sample["draws"].items()], pieces
-
-
-def _prepared(options: Any) -> Any:
-    """Return options of which one is drawn as a list with the sums of their weights, anything else as it is."""
-    if isinstance(options, dict):
-        return [*options], [*accumulate(options.values())]
-    if not isinstance(options, list):
-        return options
-    if not isinstance(options[0], dict):
-        return options, [*range(1, len(options) + 1)]
-    weights = [option.pop("weight", 1) for option in options]
-    return [[(key, _prepared(inner)) for key, inner in option.items()] for option in options], [*accumulate(weights)]
+    return sample["draws"], pieces
 
 
 def _draw_moments(dice: Random, count: int, *, until: datetime, days: float) -> list[datetime]:
@@ -109,10 +96,13 @@ def _draw_moments(dice: Random, count: int, *, until: datetime, days: float) -> 
 
 def _draw(name: str, options: Any, values: Values, dice: Random) -> None:
     """Fill the slot, or those of the keys of an object."""
-    if type(options) is tuple:
-        (options,) = dice.choices(options[0], cum_weights=options[1])
     if type(options) is list:
-        for key, inner in options:
+        objects = type(options[0]) is dict
+        (options,) = dice.choices(options, [each.get("weight", 1) for each in options] if objects else None)
+    elif type(options) is dict:
+        (options,) = dice.choices([*options], [*options.values()])
+    if type(options) is dict:
+        for key, inner in options.items():
             _draw(key, inner, values, dice)
     elif type(options) is not str or "{" not in options:
         values[name] = options
@@ -129,14 +119,6 @@ def _value(slot: str, values: Values, dice: Random) -> Any:
     return _KINDS[kind](dice, values, how)
 
 
-def _uuid(dice: Random) -> str:
-    return str(UUID(int=dice.getrandbits(128), version=4))
-
-
-def _integer(dice: Random, _: Values, bounds: str) -> int:
-    return dice.randint(*map(int, bounds.split(":")))
-
-
 def _address(dice: Random, *_: object) -> str:
     if dice.random() < _SHARE_OF_IPV6:
         return f"2001:db8:{dice.randrange(16):x}::{dice.randrange(1, 0xFFFF):x}"
@@ -149,10 +131,10 @@ def _peer(dice: Random, *_: object) -> str:
 
 
 _KINDS: Final[dict[str, Callable[[Random, Values, str], Any]]] = {
-    "int": _integer,
-    "digits": lambda dice, values, bounds: str(_integer(dice, values, bounds)),
+    "int": lambda dice, _, bounds: dice.randint(*map(int, bounds.split(":"))),
+    "digits": lambda dice, values, bounds: str(_KINDS["int"](dice, values, bounds)),
     "hex": lambda dice, _, digits: f"{dice.getrandbits(4 * int(digits)):0{digits}x}",
-    "uuid": lambda dice, *_: _uuid(dice),
+    "uuid": lambda dice, *_: str(UUID(int=dice.getrandbits(128), version=4)),
     "chance": lambda dice, _, share: dice.random() < float(share),
     # Of milliseconds: usually near the typical ones, sometimes many times as many.
     "near": lambda dice, _, typical: max(1, round(int(typical) * dice.lognormvariate(0, 0.8))),

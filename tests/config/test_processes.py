@@ -20,20 +20,22 @@ from tests.live.processes import is_running
 RUNNER = """
 import os, signal, sys
 from pathlib import Path
-from config.processes import Program, ProgramEnded, run_together
+from config.processes import run_together
 # A suite started by nohup has SIGHUP ignored, and its children with it.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 folder = Path(sys.argv[1])
-programs = [
-    Program(f"program {number}", ["/bin/sh", "-c", script], {**os.environ, "GIVEN": "value"}, folder / f"{number}.log")
-    for number, script in enumerate(sys.argv[2:])
-]
-try:
-    run_together(
-        programs, folder, is_up=lambda: (folder / "up").exists(), announce=lambda: print("announced", flush=True),
-    )
-except ProgramEnded as error:
-    sys.exit(f"failed: {error}")
+programs = {f"program {number}": ["/bin/sh", "-c", script] for number, script in enumerate(sys.argv[2:])}
+
+def announce():
+    is_up = (folder / "up").exists()
+    if is_up:
+        print("announced", flush=True)
+    return is_up
+
+environment = {**os.environ, "GIVEN": "value"}
+os.chdir(folder)
+if ended := run_together(programs, environment, folder, announce):
+    sys.exit(f"failed: {ended}")
 print("ended", flush=True)
 """
 Runner = Callable[..., subprocess.Popen[str]]
@@ -87,7 +89,7 @@ def test_a_program_is_asked_before_its_workers_are_cut_off(run: Runner, tmp_path
     _process_ids(tmp_path / "one")
     runner.terminate()
     runner.communicate(timeout=10)
-    assert (tmp_path / "0.log").read_text(encoding="ascii") == "worker done\nwound up\n"
+    assert (tmp_path / "program 0.log").read_text(encoding="ascii") == "worker done\nwound up\n"
 
 
 def test_a_second_signal_ends_at_once_what_ignores_the_first(run: Runner, tmp_path: Path) -> None:
@@ -122,9 +124,9 @@ def test_when_one_ends_all_end_and_its_last_line_is_told(
     [other] = _process_ids(tmp_path / "other")
     output, _ = runner.communicate(timeout=20)
     assert runner.returncode == 1
-    assert output == f"failed: program 1 ended with status 7 ({tmp_path / '1.log'}): {last_words}\n"
+    assert output == f"failed: program 1 ended with status 7 ({tmp_path / 'program 1.log'}): {last_words}\n"
     assert not is_running(other)
-    assert (tmp_path / "0.log").read_text(encoding="utf-8") == f"value in {tmp_path}\n"
+    assert (tmp_path / "program 0.log").read_text(encoding="utf-8") == f"value in {tmp_path}\n"
 
 
 def test_all_are_in_one_group_that_the_terminal_does_not_reach(run: Runner, tmp_path: Path) -> None:

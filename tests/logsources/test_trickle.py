@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from threading import Event, Thread
+from typing import Any
 
 import pytest
+from django.core.management import CommandError
 
 from logsources import trickle as module
 from logsources.databases import owner_connection
@@ -44,14 +46,14 @@ def test_ends_when_told_to(committed: None) -> None:
 def test_goes_on_after_a_failure_that_it_tells_once(
     committed: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    load, calls = module._load, []
+    load, calls = module.call_command, []
 
-    def at_first_failing(name: str, count: int, projects: list[str], *, seed: str) -> int:
-        calls.append(name)
+    def at_first_failing(command: str, **options: Any) -> None:
+        calls.append(command)
         if len(calls) <= 3:
-            raise module.psycopg.OperationalError("the server\n is gone")
-        return load(name, count, projects, seed=seed)
+            raise CommandError("the server is gone")
+        load(command, **options)
 
-    monkeypatch.setattr(module, "_load", at_first_failing)
+    monkeypatch.setattr(module, "call_command", at_first_failing)
     assert trickle(Event(), rows_per_second=100, at_most=3, projects=["drip"]) == 3
     assert caplog.text.count("made-up rows are not loaded: the server is gone") == 1

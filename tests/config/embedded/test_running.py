@@ -17,7 +17,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from config import embedded
-from config.embedded import EmbeddedServerError, Servers, running
+from config.embedded import Servers, running
 from config.embedded.postgres_server import PostgresServer
 from config.embedded.state import load_secrets
 from tests.config.installations import FAST, execute, kill, passwords, postmaster, redis_process, scalar
@@ -227,15 +227,15 @@ class TestSharing:
             1 / 0  # noqa: B018
         assert redis_process(root) is None
 
-    def test_a_user_who_needs_more_than_another_has_started_is_told_so(
-        self, root: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(running, "TURN_SECONDS", 0.1)
+    def test_what_a_user_needs_beside_the_servers_of_another_is_started(self, root: Path) -> None:
         other = _start_user(root, "redis")
-        with pytest.raises(EmbeddedServerError, match="Another command uses"), embedded.using(root, settings=FAST):
-            pass
-        assert redis_process(root) is not None
+        process_id = redis_process(root)
+        with embedded.using(root, settings=FAST) as servers:
+            assert scalar(servers.logs_gate_url, "SELECT 1") == 1
+            assert redis_process(root) == process_id
+        assert postmaster(root) is not None
         other.communicate("leave\n", timeout=30)
+        assert postmaster(root) is redis_process(root) is None
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_a_signal_while_they_are_started_leaves_nothing(self, root: Path, number: signal.Signals) -> None:

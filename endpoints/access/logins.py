@@ -16,13 +16,10 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Final
 
-import structlog
 from axes.models import AccessAttempt
-from axes.signals import user_locked_out
 from django.conf import settings
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.db.models import Max, Sum
-from django.dispatch import receiver
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -90,8 +87,6 @@ LOGINS_OF_ADDRESS: Final = 4  # times LOGIN_FAILURES, a minute: an office of sev
 UNKNOWN_ADDRESS: Final = "0.0.0.0"  # noqa: S104  # nothing listens there; who connects by a socket file has no address
 IPV6_PREFIX: Final = 64  # bits; a caller has the rest for itself (RFC 4291 section 2.5.1)
 
-logger = structlog.get_logger(__name__)
-
 
 def seconds_until_login(request: HttpRequest) -> int:
     """Count a login from the caller's address; return 0 if it may go on, else in how many seconds the next one may."""
@@ -108,12 +103,6 @@ def locked_out_until(name: str, address: str) -> datetime | None:
     found = counted.aggregate(failures=Sum("failures_since_start"), last=Max("attempt_time"))
     is_locked = (found["failures"] or 0) >= settings.AXES_FAILURE_LIMIT
     return found["last"] + settings.AXES_COOLOFF_TIME if is_locked else None
-
-
-@receiver(user_locked_out)
-def note_lock_out(**_: object) -> None:
-    """Say in the log that a login was refused, without the name."""
-    logger.warning("login_locked_out")
 
 
 def client_address(request: HttpRequest) -> str:

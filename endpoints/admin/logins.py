@@ -101,6 +101,7 @@ def locked_out_page(
     """Return the page of a login that is locked out (AXES_LOCKOUT_CALLABLE): until when, and who may lift it."""
     until = locked_out_until(str((credentials or {}).get("username")), client_address(request))
     seconds = ceil((until - timezone.now()).total_seconds()) if until else 0  # 0: it has just ended
+    logger.warning("login_locked_out")  # without the name, which may be a password in the wrong field
     return _refusal("endpoints/locked_out.html", 429, max(1, seconds), of_address=False)
 
 

@@ -65,8 +65,8 @@ def test_a_refused_file_ends_it_with_an_error_and_the_reasons(tmp_path: Path, dr
     assert lines[0] == f"a.sql, endpoint test.command: {'would be created' if dry_run else 'not imported'}"
     assert lines[lines.index("b.sql: refused") :] == [
         "b.sql: refused",
-        "  line 1: the header lacks `name`",
-        "  line 2: there is no setting `nam`; did you mean `name`?",
+        "  the header lacks `name`",
+        "  there is no setting `nam`; did you mean `name`?",
     ]
     assert not Endpoint.objects.filter(name="test.command").exists()
 

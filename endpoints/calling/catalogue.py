@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import psycopg
 import structlog
-from django.db import OperationalError
+from django.db import DatabaseError, OperationalError
 from psycopg import Connection, errors
 
 from config.deadlines import answer_within
@@ -152,7 +152,7 @@ def known_paths() -> tuple[str, ...]:
         _names_tried_at = now
         try:
             kept = _reading.result()
-        except DatabaseUnavailable:
+        except (DatabaseUnavailable, psycopg.Error, DatabaseError):
             return ()
     if kept is None:
         return ()

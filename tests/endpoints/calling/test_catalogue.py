@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from django.db import connections
+from django.db import ProgrammingError, connections
 from psycopg import sql
 
 from endpoints.calling import catalogue as module
@@ -165,11 +165,14 @@ def test_they_are_kept_for_some_minutes(insert_rows: Any, monkeypatch: pytest.Mo
     assert set(known_paths()) == {"reqId", "tenantId"}
 
 
-def test_there_are_none_if_rows_cannot_be_read(insert_rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [psycopg.OperationalError, psycopg.errors.InsufficientPrivilege, ProgrammingError])
+def test_there_are_none_if_rows_cannot_be_read(
+    insert_rows: Any, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
     insert(insert_rows, [{"reqId": "1"}])
 
     def refuse() -> None:
-        raise psycopg.OperationalError("no connection")
+        raise error("no connection")
 
     with monkeypatch.context() as patched:
         patched.setattr(module, "owner_connection", refuse)
